@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from podtune.agent import entry
+from podtune.agent.checkpoints.lazy_store import LazyStore
 from podtune.agent.checkpoints.restore import NothingRestored, restore
-from podtune.agent.checkpoints.store_check import LazyStore
 from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError, Settings

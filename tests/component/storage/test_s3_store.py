@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY
-from podtune.agent.checkpoints.store_check import check_elsewhere
+from podtune.agent.checkpoints.lazy_store import check_elsewhere
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3 import client as s3_client

@@ -1,80 +1,44 @@
-"""Checks early whether checkpoints can be stored, without holding the AWS SDK in memory all the time.
-
-The SDK takes 28 MB, which an agent that has nothing to store yet need not hold beside every trial. So until it has,
-another process looks at the bucket, and is gone again.
-"""
+"""Checks early whether checkpoints can be stored: the user learns of a wrong bucket before hours of training."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from dataclasses import asdict
+from podtune.agent.checkpoints.store_retry import StoreRetry
+from podtune.agent.checkpoints.upload_task import TaskContext, UploadTask
+from podtune.storage.errors import StoreError
 
-from podtune.storage import errors
-from podtune.storage.checkpoint.address import StoreAddress
-from podtune.storage.s3.store import S3Store
-
-_SECONDS = 120.0
-"""The SDK's own tries are over long before."""
-_KINDS: dict[str, type[errors.StoreError]] = {
-    kind.__name__: kind
-    for kind in (
-        errors.StoreSettingsError,
-        errors.NotFound,
-        errors.BucketNotFound,
-        errors.AccessDenied,
-        errors.InvalidCredentials,
-        errors.Unreachable,
-        errors.RequestRejected,
-    )
-}
+CHECK_WAIT = 5.0
+"""Seconds that the first report is waited for before the bucket is looked at."""
 
 
-class LazyStore(S3Store):
-    """A bucket whose SDK is loaded when it is first used; until then another process checks it."""
+class StoreCheck(UploadTask):
+    """Looks at the bucket until it works. A checkpoint that is to be stored tells what a check would."""
 
-    def __init__(self, address: StoreAddress) -> None:
-        """See `S3Store`."""
-        super().__init__(address)
-        self._given = address
+    def __init__(self, context: TaskContext, retry: StoreRetry) -> None:
+        """Has not looked yet.
 
-    def check(self) -> None:
-        """See `ObjectStore.check`."""
-        if self.is_in_use:
-            super().check()
+        Args:
+            context: What it works with.
+            retry: Knows whether the store has worked; waits when it has not.
+        """
+        self._attempt = context.attempt
+        self._store = context.store
+        self._shutdown = context.shutdown
+        self._retry = retry
+
+    @property
+    def due_in(self) -> float | None:
+        """See `UploadTask.due_in`."""
+        return None if self._retry.has_worked else 0.0
+
+    def run(self) -> None:
+        """Checks the bucket; the first report comes first."""
+        with self._attempt.changed:
+            self._attempt.changed.wait_for(lambda: self._attempt.is_known or self._shutdown.is_urgent(), CHECK_WAIT)
+        if self._shutdown.is_urgent():
+            return
+        try:
+            self._store.check()
+        except StoreError as error:
+            self._retry.back_off(error)
         else:
-            check_elsewhere(self._given)
-
-
-def check_elsewhere(address: StoreAddress) -> None:
-    """Checks a bucket in a process of its own.
-
-    Raises:
-        StoreError: It can't be used, or could not be checked.
-    """
-    command = [sys.executable, "-m", "podtune.agent.checkpoints.store_check"]
-    try:
-        done = subprocess.run(
-            command, input=json.dumps(asdict(address)), capture_output=True, text=True, timeout=_SECONDS, check=False
-        )
-        found = json.loads(done.stdout)
-        reason, message = str(found["reason"]), str(found["message"])
-    except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
-        raise errors.Unreachable(f"{address.where} could not be checked: {error}") from error
-    if reason:
-        raise _KINDS.get(reason, errors.RequestRejected)(message)
-
-
-def main() -> None:
-    """Checks the bucket that standard input describes, and prints what came of it."""
-    reason = message = ""
-    try:
-        S3Store(StoreAddress.from_json(sys.stdin.read())).check()
-    except errors.StoreError as error:
-        reason, message = error.reason, str(error)
-    print(json.dumps({"reason": reason, "message": message}))
-
-
-if __name__ == "__main__":
-    main()
+            self._retry.record_success()

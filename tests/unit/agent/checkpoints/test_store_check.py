@@ -1,47 +1,60 @@
-"""The bucket is looked at by a process of its own until there is something to store."""
+"""What is wrong with the bucket is told before there is anything to store."""
 
-import socket
-import subprocess
-import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
 
 import pytest
 
-from podtune.agent.checkpoints.store_check import LazyStore
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.agent.checkpoints import store_check
+from podtune.agent.checkpoints.store_check import StoreCheck
+from podtune.agent.checkpoints.store_retry import StoreRetry
+from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.storage.errors import InvalidCredentials, Unreachable
+from podtune.storage.memory_store import MemoryStore
+from tests.unit.agent.running_agent import STORE
 
 
-@pytest.fixture(autouse=True)
-def credentials(monkeypatch, tmp_path):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(operator, agent, report, store):
+    store.failure = InvalidCredentials("bucket 'models' refuses the credentials; correct the Secret")
+    report("w1", accuracy=0.5)
+    operator.wait_for(lambda: operator.reports and operator.reports[-1].store_problem is not None)
+    problem = operator.reports[-1].store_problem
+    assert (problem.reason, problem.permanent) == ("InvalidCredentials", True)
+    store.failure = None
+    operator.wait_for(lambda: operator.commits and operator.reports[-1].store_problem is None)
 
 
-def test_what_is_wrong_with_the_bucket_is_told_as_if_it_had_been_looked_at_here(monkeypatch):
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(InvalidCredentials, match="no credentials for bucket 'models'"):
-        LazyStore(StoreAddress("models", endpoint="http://127.0.0.1:9")).check()
+def test_a_missing_bucket_is_reported_before_there_is_a_checkpoint(operator, start_agent):
+    agent = start_agent(STORE, make_store=lambda _: MemoryStore(bucket_exists=False))
+    operator.wait_for(lambda: operator.reports and operator.reports[-1].store_problem is not None)
+    assert operator.reports[-1].store_problem.reason == "BucketNotFound"
+    assert agent.end().store_problem.reason == "BucketNotFound"
 
 
-def test_a_process_that_can_not_be_started_says_nothing_against_the_bucket(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/no/such/python")
-    with pytest.raises(Unreachable, match="could not be checked"):
-        LazyStore(StoreAddress("models")).check()
+@pytest.fixture
+def check(context: TaskContext, monkeypatch: pytest.MonkeyPatch) -> StoreCheck:
+    monkeypatch.setattr(store_check, "CHECK_WAIT", 0.0)
+    return StoreCheck(context, StoreRetry(context, Random(1)))
 
 
-def test_an_agent_that_stores_nothing_does_not_hold_the_sdk():
-    program = "import sys, podtune.agent.main; print('boto3' in sys.modules, 'botocore' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+def test_the_bucket_is_looked_at_until_it_works(check: StoreCheck, context: TaskContext, store: MemoryStore) -> None:
+    store.failure = Unreachable("bucket 'models' does not answer")
+    check.run()
+    assert (check.due_in, context.attempt.store_problem and context.attempt.store_problem.reason) == (0, "Unreachable")
+    store.failure = None
+    check.run()
+    assert (check.due_in, context.attempt.store_problem) == (None, None)
 
 
-def test_once_it_is_in_use_it_is_asked_here():
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        store = LazyStore(StoreAddress("models", endpoint=f"http://127.0.0.1:{server.getsockname()[1]}"))
-        assert not store.is_in_use
-        store._connect()
-        assert store.is_in_use
+def test_a_checkpoint_that_waits_is_stored_instead(
+    check: StoreCheck, context: TaskContext, take: Callable[[int, bytes], Path], store: MemoryStore
+) -> None:
+    store.failure = Unreachable("bucket 'models' does not answer")
+    take(1, b"w1")
+    check.run()
+    assert (check.due_in, context.attempt.store_problem) == (0, None)
+
+
+def test_a_bucket_that_was_looked_at_already_is_not_looked_at_again(context: TaskContext) -> None:
+    assert StoreCheck(context, StoreRetry(context, Random(1), has_worked=True)).due_in is None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from random import Random
 
-from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.agent.checkpoints.store_retry import make_backoff
+from podtune.agent.checkpoints.upload_task import TaskContext, UploadTask
+from podtune.agent.event_log import LogThrottle
 from podtune.agent.results import read_times
-from podtune.agent.settings import Settings
 from podtune.agent.sync_settings import ArtifactSettings
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint.artifacts import ArtifactSync
 from podtune.storage.checkpoint.local_tree import UnusableTree, matcher
 from podtune.storage.errors import StoreError
-from podtune.storage.object_store import ObjectStore
 from podtune.trial import layout
 
 OWN = frozenset(
@@ -33,43 +33,38 @@ OWN = frozenset(
 _TEMPORARY = tuple(f".{name}" for name in OWN)
 
 
-class ArtifactKeeper:
-    """Decides when a pass is due. For one thread.
+class ArtifactUpload(UploadTask):
+    """Stores artifacts every so often, and never holds up checkpoints.
 
-    Artifacts never hold up checkpoints: a pass leaves off when there is one, and goes on after it. One that fails is
-    tried again after a while, which grows up to the period.
+    A pass leaves off when there is a checkpoint, and goes on after it. One that fails is tried again after a while,
+    which grows up to the period.
     """
 
     def __init__(
-        self,
-        settings: ArtifactSettings,
-        sync: ArtifactSync,
-        log: EventLog,
-        *,
-        backoff: ExponentialBackoff,
-        timeout: float,
+        self, context: TaskContext, settings: ArtifactSettings, sync: ArtifactSync, backoff: ExponentialBackoff
     ) -> None:
         """Waits for the first period.
 
         Args:
+            context: What it works with.
             settings: How often.
             sync: Stores what has changed.
-            log: Where to tell of what was stored, and of trouble.
             backoff: Waits after a failure.
-            timeout: Seconds that a pass may take.
         """
+        self._attempt = context.attempt
+        self._shutdown = context.shutdown
+        self._timeout = context.settings.sync.timeout
+        self._log = context.log
         self._settings = settings
         self._sync = sync
-        self._log = log
         self._backoff = backoff
-        self._timeout = timeout
         self._due_at = time.monotonic() + settings.period
         self._failures = LogThrottle()
         self._problems: tuple[str, ...] = ()
 
     @property
-    def due_in(self) -> float:
-        """Seconds until the next pass; 0 when it is due."""
+    def due_in(self) -> float | None:
+        """See `UploadTask.due_in`."""
         return max(0.0, self._due_at - time.monotonic())
 
     def checkpoint_stored(self) -> None:
@@ -77,8 +72,20 @@ class ArtifactKeeper:
         if self._settings.on_checkpoint:
             self._due_at = time.monotonic()
 
-    def run(self, leave_off: Callable[[], bool], cancel_token: CancelToken) -> bool:
-        """Makes a pass; returns whether everything that has changed is stored."""
+    def run(self) -> None:
+        """Makes a pass, until something is more urgent."""
+        self._make_pass(self._shutdown.is_urgent)
+
+    def finish(self) -> None:
+        """Stores what has changed since the last pass, while there is time."""
+        if not self._shutdown.cancel_token.is_cancelled:
+            self._make_pass(self._is_fenced)
+
+    def _is_fenced(self) -> bool:
+        return self._attempt.fenced
+
+    def _make_pass(self, leave_off: Callable[[], bool]) -> None:
+        cancel_token = self._shutdown.cancel_token
         cancel_token.set_deadline(self._timeout, "checkpoints.sync.timeout")
         try:
             done = self._sync.run(leave_off, cancel_token.check)
@@ -86,7 +93,7 @@ class ArtifactKeeper:
             if self._failures.should_log():
                 self._log.warning("artifacts not stored", message=str(error), failures=self._failures.count)
             self._due_at = time.monotonic() + min(self._settings.period, self._backoff.next())
-            return False
+            return
         self._backoff.reset()
         self._failures = LogThrottle()
         if done.files:
@@ -95,26 +102,24 @@ class ArtifactKeeper:
             self._log.warning("artifacts passed over", message=done.problems[0], files=len(done.problems))
         self._problems = done.problems
         self._due_at = time.monotonic() + (self._settings.period if done.is_complete else 0.0)
-        return done.is_complete
 
 
-def make_keeper(
-    settings: Settings, store: ObjectStore, log: EventLog, backoff: ExponentialBackoff
-) -> ArtifactKeeper | None:
-    """The keeper of an attempt's artifacts; None where none are to be kept."""
+def make_artifact_upload(context: TaskContext, rng: Random) -> ArtifactUpload | None:
+    """The upload of an attempt's artifacts; None where none are to be kept."""
+    settings = context.settings
     wanted = settings.sync.artifacts
-    if wanted is None or settings.store is None:
+    if wanted is None:
         return None
     excluded = matcher(wanted.exclude)
     sync = ArtifactSync(
-        store,
-        settings.store,
+        context.store,
+        context.address,
         settings.attempt,
         settings.directory,
         matcher(wanted.include),
         skipped=lambda path: _is_own(path) or excluded(path),
     )
-    return ArtifactKeeper(wanted, sync, log, backoff=backoff, timeout=settings.sync.timeout)
+    return ArtifactUpload(context, wanted, sync, make_backoff(rng))
 
 
 def _is_own(path: str) -> bool:

@@ -1,0 +1,85 @@
+"""Checkpoints that are not kept any more leave the bucket."""
+
+import io
+
+import pytest
+
+from podtune.agent.checkpoints import garbage_collection
+from podtune.agent.checkpoints.garbage_collection import GarbageCollection
+from podtune.agent.checkpoints.upload_task import TaskContext
+from podtune.protocol.checkpoint import CheckpointRef
+from podtune.protocol.messages import CheckpointCommit
+from podtune.storage.cleanup.garbage import GarbageCollector
+from podtune.storage.errors import Unreachable
+from podtune.storage.memory_store import MemoryStore
+from tests.unit.agent.running_agent import ROOT, TRIAL, take_checkpoint
+from tests.unit.agent.stub_operator import dumps, wait_until
+
+
+def test_only_kept_checkpoints_stay(operator, agent, report, store):
+    for step in range(1, 5):
+        report(f"w{step}", accuracy=step)
+        operator.wait_for(lambda step=step: len(operator.commits) == step)
+    operator.kept = (f"s3://models/{ROOT}/3", f"s3://models/{ROOT}/4")
+    agent.write(dumps(accuracy=5))
+    gone = [f"{ROOT}/{step}/{name}" for step in (1, 2) for name in ("manifest.json", "data/weights")]
+    wait_until(lambda: not any(key in store.objects for key in gone))
+    assert store.objects[f"{ROOT}/1/data/sub/state"], "the kept ones refer to it"
+    assert {f"{ROOT}/3/manifest.json", f"{ROOT}/4/manifest.json"} <= set(store.objects)
+
+
+def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(operator, agent, report, store):
+    report("w1", accuracy=1)
+    operator.wait_for(lambda: len(operator.commits) == 1)
+    operator.kept = (f"s3://models/{ROOT}/2",)
+    report("w2", accuracy=2)
+    agent.end()
+    assert f"{ROOT}/1/manifest.json" not in store.objects
+    assert f"{ROOT}/2/manifest.json" in store.objects
+
+
+def test_uploads_that_an_earlier_attempt_left_are_aborted(start, store, operator, tmp_path):
+    store.start_upload(f"{TRIAL}/pod-0/1/data/a")
+    other = store.start_upload(f"{TRIAL}0/pod-0/1/data/a")
+    agent = start({})
+    operator.kept = (f"s3://models/{ROOT}/1",)
+    take_checkpoint(agent, {"a": b"1"}, tmp_path, accuracy=1)
+    wait_until(lambda: list(store.uploads) == [other])
+
+
+OLD, NEW = f"s3://models/{ROOT}/1", f"s3://models/{ROOT}/2"
+
+
+@pytest.fixture
+def task(context: TaskContext, store: MemoryStore) -> GarbageCollection:
+    for step in (1, 2):
+        store.put_bytes(f"{ROOT}/{step}/manifest.json", b"{}")
+    return GarbageCollection(context, GarbageCollector(store, context.address, context.settings.attempt))
+
+
+def test_it_is_due_once_whenever_others_are_kept(
+    task: GarbageCollection, context: TaskContext, store: MemoryStore, log: io.StringIO
+) -> None:
+    assert task.due_in is None
+    context.attempt.kept = (NEW,)
+    assert task.due_in == 0
+    store.failure = Unreachable("bucket 'models' does not answer")
+    task.run()
+    assert (task.due_in, context.attempt.store_problem) == (None, None)
+    assert "can't delete old checkpoints" in log.getvalue()
+    store.failure, context.attempt.kept = None, (NEW, "s3://elsewhere/3")
+    task.run()
+    assert set(store.objects) == {f"{ROOT}/2/manifest.json"}
+
+
+def test_at_the_end_nothing_is_deleted_before_the_newest_is_recorded(
+    task: GarbageCollection, context: TaskContext, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(garbage_collection, "LAST_WORD", 0.01)
+    context.attempt.kept = (NEW,)
+    context.attempt.checkpoints.succeed(CheckpointCommit(CheckpointRef(NEW, "sha256:2", 2), 2))
+    task.finish()
+    assert len(store.objects) == 2
+    context.attempt.checkpoints.acknowledge([NEW])
+    task.finish()
+    assert set(store.objects) == {f"{ROOT}/2/manifest.json"}

@@ -1,0 +1,28 @@
+"""How checkpoints and artifacts are stored: the options of `checkpoints`."""
+
+import json
+
+import pytest
+
+from podtune.agent.settings import AgentSettingsError, Settings
+from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
+
+
+def test_all_options_are_read():
+    text = json.dumps({
+        "layout": "Packed", "reuseUnchanged": False, "exclude": ["*.tmp"], "timeout": 60, "retries": 3,
+        "artifacts": {"include": ["logs/*"], "exclude": ["x"], "period": 10, "onCheckpoint": False},
+    })  # fmt: skip
+    found = SyncSettings.from_json(text)
+    assert (found.options.packs, found.options.reuses, found.options.exclude) == (True, False, ("*.tmp",))
+    assert (found.timeout, found.retries) == (60, 3)
+    assert found.artifacts == ArtifactSettings(("logs/*",), ("x",), 10, False)
+    assert SyncSettings.from_json("") == SyncSettings()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"timeout": "x"}', '{"exclude": 1}', '{"artifacts": 1}', '{"retries": -1}']
+)
+def test_wrong_settings_are_named(environ, text):
+    with pytest.raises(AgentSettingsError, match="PODTUNE_SYNC is"):
+        Settings.from_environ(environ | {"PODTUNE_SYNC": text})
