@@ -46,7 +46,7 @@ class Nearest:
     def __init__(self, gains: Sequence[Gain], interval: float) -> None:
         self._gains = gains
 
-    def bound(
+    def upper_confidence_bound(
         self, pending: Sequence[Sequence[float]], time: float
     ) -> Callable[[Sequence[Sequence[float]]], list[float]]:
         return lambda points: [self._nearest(point).rate + len(pending) * time * point[0] for point in points]
