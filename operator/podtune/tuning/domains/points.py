@@ -6,6 +6,7 @@ therefore computed in decimal arithmetic, from the shortest decimal number of ea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -92,8 +93,14 @@ def grid_points(domain: Domain, points: int) -> Points:
 
 
 def fixed_value(parameter: Parameter) -> Scalar | None:
-    """The one value of a domain that has only one; else None."""
-    finite = finite_points(parameter.domain)
+    """The one value of a domain that has only one; else None.
+
+    An interval on a log scale counts as one value where its ends have the same logarithm.
+    """
+    domain = parameter.domain
+    if isinstance(domain, FloatDomain) and domain.scale == "log" and math.log(domain.min) == math.log(domain.max):
+        return domain.min
+    finite = finite_points(domain)
     return finite.value(0) if finite is not None and finite.count == 1 else None
 
 

@@ -125,6 +125,14 @@ def test_another_seed_proposes_something_else(name: str) -> None:
     assert first != second
 
 
+@pytest.mark.parametrize("name", SEARCHES)
+def test_an_interval_too_narrow_for_its_log_scale_is_one_value(name: str) -> None:
+    only = {"name": "only", "float": {"min": 1e-09, "max": 1.0000000000000003e-09, "scale": "log"}}
+    some = {"name": "some", "float": {"min": 0, "max": 1}}
+    proposed = run(searcher(Space(parameters(only, some), []), SEARCHES[name], 1), 10)
+    assert all(1e-09 <= float(configuration["only"]) <= 1.0000000000000003e-09 for configuration in proposed)
+
+
 @pytest.mark.parametrize("scale", ["linear", "log"])
 @pytest.mark.parametrize("name", ["random", "tpe", "brute force"])
 def test_an_interval_of_one_value_leaves_a_space_finite(name: str, scale: str) -> None:
