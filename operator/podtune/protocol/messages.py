@@ -399,7 +399,7 @@ def parse_result(item: object) -> Result:
     )
 
 
-def number_in(metrics: Mapping[str, MetricValue], name: str) -> float | None:
+def read_number(metrics: Mapping[str, MetricValue], name: str) -> float | None:
     """A metric's value as a number; None where it is missing, or no number."""
     value = metrics.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):

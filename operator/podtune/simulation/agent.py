@@ -14,7 +14,7 @@ from podtune.protocol.messages import (
     Restored,
     Result,
     StoreProblem,
-    number_in,
+    read_number,
 )
 from podtune.simulation.environment import AgentEnvironment
 from podtune.simulation.training_state import TrainingState
@@ -82,7 +82,7 @@ class Agent:
             self.wants_checkpoint = False
             uri = f"{self._environment.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
             self._held[uri] = training
-            metric = number_in(metrics, self._environment.metric)
+            metric = read_number(metrics, self._environment.metric)
             self._uploads.add(PendingCheckpoint(self._written, training.iteration, uri, metric))
         self.post()
 

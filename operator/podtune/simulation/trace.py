@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import LedgerEntry, TrialStatus
 from podtune.api.tuning.objective import Objective
+from podtune.protocol.messages import read_number
 from podtune.runner.records import Trial
-from podtune.runner.trial.results import number
 from podtune.simulation.clock import Clock
 from podtune.simulation.cluster import GpuPool
 from podtune.tuning.schedulers.base import Metrics
@@ -77,7 +77,7 @@ class Trace:
     def record_result(self, trial: str, iteration: int, metrics: Metrics) -> None:
         """Records a result."""
         self.results += 1
-        value = number(metrics, self._objective.metric)
+        value = read_number(metrics, self._objective.metric)
         if value is not None and self._objective.is_better(value, self._best):
             self._best = value
             self.improvements.append(Improvement(self.seconds, value, trial, iteration, self._gpus.hours))

@@ -27,7 +27,7 @@ from podtune.protocol.messages import (
     Result,
     StoreProblem,
     Unstored,
-    number_in,
+    read_number,
 )
 from podtune.trial.layout import ITERATION
 
@@ -137,7 +137,7 @@ class Attempt:
         self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
         if line.checkpoint is None:
             return None
-        metric = number_in(metrics, self._objective)
+        metric = read_number(metrics, self._objective)
         pending = PendingCheckpoint(seq, step, line.checkpoint, metric, total_of(metrics))
         return self.checkpoints.add(pending) if stores else pending
 

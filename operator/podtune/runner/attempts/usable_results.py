@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.tuning.objective import Objective
-from podtune.protocol.messages import MetricValue
-from podtune.runner.trial.results import best_value, metrics_of, number
+from podtune.protocol.messages import MetricValue, read_number
+from podtune.runner.trial.results import best_value, metrics_of
 from podtune.trial.layout import TIMES
 
 
@@ -19,7 +19,7 @@ def describe_lack(status: TrialStatus, objective: Objective) -> str:
 
 def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, MetricValue]) -> bool:
     """Whether a trial still lacks something of what is optimised once its last result is known."""
-    return any(not _is_finite(number(last, metric)) for metric in _missing(status, objective))
+    return any(not _is_finite(read_number(last, metric)) for metric in _missing(status, objective))
 
 
 def describe_remedy(objective: Objective) -> str:
@@ -37,7 +37,7 @@ def _missing(status: TrialStatus, objective: Objective) -> list[str]:
 
 
 def _is_shown(status: TrialStatus, metric: str) -> bool:
-    values = (number(metrics_of(result), metric) for result in (status.last_result, status.best))
+    values = (read_number(metrics_of(result), metric) for result in (status.last_result, status.best))
     return any(_is_finite(value) for value in values)
 
 
@@ -50,7 +50,7 @@ def _words(status: TrialStatus, metric: str) -> str:
         seen = ", ".join(sorted(status.last_result.keys() - TIMES)) or "none"
         return f"{metric} was never reported; metrics seen: {seen}"
     last = status.last_result[metric]
-    value = number(metrics_of(status.last_result), metric)
+    value = read_number(metrics_of(status.last_result), metric)
     if value is None or math.isfinite(value):  # a text that reads as a number is a text
         return f"{metric} was never a number (last: {last!r})"
     return f"{metric} was never a finite number (last: {last})"

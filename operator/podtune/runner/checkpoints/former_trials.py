@@ -19,10 +19,11 @@ import math
 from collections.abc import Collection
 
 from podtune.api.resources.trial import FormerTrial, TrialSpec
+from podtune.protocol.messages import read_number
 from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.results import metrics_of, number, show
+from podtune.runner.trial.results import metrics_of, show
 
 
 class FormerTrials:
@@ -102,7 +103,7 @@ def take_over(trial: TrialMachine, now: float) -> str:
 
 def _take_over_results(trial: TrialMachine, former: FormerTrial) -> None:
     """What was reported up to the checkpoint is not reported again; if that is the last one, nothing is."""
-    value = number(metrics_of(former.best), trial.context.spec.objective.metric)
+    value = read_number(metrics_of(former.best), trial.context.spec.objective.metric)
     trial.set(last_result=former.last_result)
     if value is not None and math.isfinite(value):
         trial.set(best=former.best, best_value=show(value))

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
-from podtune.protocol.messages import Result
+from podtune.protocol.messages import Result, read_number
 from podtune.runner import resources
 from podtune.runner.action_queue import SOON
 from podtune.runner.experiment.ending import ExperimentEnd
@@ -19,7 +19,7 @@ from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
-from podtune.runner.trial.results import make_comparable, metrics_of, number, show
+from podtune.runner.trial.results import make_comparable, metrics_of, show
 from podtune.runner.trial.usage import measure_training
 from podtune.tuning.schedulers.base import (
     MetricMissing,
@@ -91,7 +91,7 @@ class ResultProcessor:
 
     def process(self, trial: TrialMachine, result: Result, now: float) -> None:
         """Shows a new result of a running trial to stopper and scheduler."""
-        value = number(result.metrics, trial.context.spec.objective.metric)
+        value = read_number(result.metrics, trial.context.spec.objective.metric)
         if value is not None and self._end.is_decided_by(value):
             trial.touch(now)
         elapsed = measure_training(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
@@ -243,7 +243,7 @@ class ResultProcessor:
         self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float
     ) -> None:
         """Reserves a sequence number for the value at a rung, where the searcher learns from these."""
-        value = number(result.metrics, trial.context.spec.objective.metric)
+        value = read_number(result.metrics, trial.context.spec.objective.metric)
         if decision.milestone is None or value is None or len(trial.status.rung_observations) >= MAX_RUNG_OBSERVATIONS:
             return
         if self._search.learns_from_rungs:

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
+from podtune.protocol.messages import read_number
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
 from podtune.runner.checkpoints.former_trials import FormerTrials
@@ -27,7 +28,7 @@ from podtune.runner.search.observation_log import ObservationLog, averaged
 from podtune.runner.search.proposals import PendingTrials, Proposals
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.results import metrics_of, number
+from podtune.runner.trial.results import metrics_of
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 from podtune.tuning.searchers.factory import learns_from_rungs, make_searcher
 
@@ -406,7 +407,7 @@ class Search:
 
     def _observe_end(self, trial: TrialMachine) -> Observation:
         metrics = metrics_of(trial.saved.last_result)
-        values = [(criterion, number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
+        values = [(criterion, read_number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
         known = [criterion.comparable(value) for criterion, value in values if value is not None]
         has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR
         return Observation(

@@ -16,9 +16,10 @@ from podtune.api.names import TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.search_space import format_value, parse_value
+from podtune.protocol.messages import read_number
 from podtune.runner.records import Trial
 from podtune.runner.search.observation_log import averaged
-from podtune.runner.trial.results import metrics_of, number
+from podtune.runner.trial.results import metrics_of
 from podtune.tuning.searchers.base import Configuration, Observation
 
 MAX_WARM_START_BYTES = 768 * 1024
@@ -102,7 +103,7 @@ def _result(spec: ExperimentSpec, rules: ConfigurationRules, repeats: Sequence[T
 def _observation(spec: ExperimentSpec, trial: Trial) -> Observation | None:
     """The trial's result, without its configuration; None where it came to no good end, or has no value."""
     metrics = metrics_of(trial.status.last_result)
-    values = [number(metrics, criterion.metric) for criterion in spec.objective.criteria]
+    values = [read_number(metrics, criterion.metric) for criterion in spec.objective.criteria]
     known = [value for value in values if value is not None and math.isfinite(value)]
     if trial.status.state is not TrialState.TERMINATED or len(known) < len(values):
         return None

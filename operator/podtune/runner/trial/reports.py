@@ -72,8 +72,8 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
     if trial.context.spec.failures.silence_deadline is not None:
         trial.set(last_result_time=rfc3339(now))
     objective = trial.context.spec.objective
-    if trial.status.decision is not None and trial.phase in RESULTS_COUNT_NOT:
-        if trial.phase is not TrialPhase.STOPPING:
+    if trial.status.decision is not None and (phase := trial.phase) in RESULTS_COUNT_NOT:
+        if phase is not TrialPhase.STOPPING:
             trial.current.held.append(result)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.tuning.objective import Objective
-from podtune.protocol.messages import MetricValue, Result
+from podtune.protocol.messages import MetricValue, Result, read_number
 from podtune.trial.layout import TIME_THIS_ITER
 
 _MAX_SHOWN = 64
@@ -26,14 +26,6 @@ def show_all(metrics: Mapping[str, MetricValue]) -> dict[str, str]:
     return {name: show(value) for name, value in metrics.items()}
 
 
-def number(metrics: Mapping[str, MetricValue], name: str) -> float | None:
-    """A metric's value as a number, None where there is none."""
-    value = metrics.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value)
-
-
 def best_value(status: TrialStatus, metric: str) -> float | None:
     """The best value of a trial so far, a finite number; None where it has none."""
     written = status.best.get(metric)
@@ -43,7 +35,7 @@ def best_value(status: TrialStatus, metric: str) -> float | None:
 
 def make_comparable(metrics: Mapping[str, MetricValue], objective: Objective) -> Mapping[str, MetricValue]:
     """A result as schedulers are shown it: an infinity that nothing could beat is NaN (see `Criterion.comparable`)."""
-    value = number(metrics, objective.metric)
+    value = read_number(metrics, objective.metric)
     if value is None or not math.isinf(value):
         return metrics
     return {**metrics, objective.metric: objective.comparable(value)}
@@ -51,7 +43,7 @@ def make_comparable(metrics: Mapping[str, MetricValue], objective: Objective) ->
 
 def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
     """Whether a result goes beyond what was recorded: a stretch that is run again after a restore does not."""
-    time = number(result.metrics, time_attribute)
+    time = read_number(result.metrics, time_attribute)
     if time is None or math.isnan(time):
         return True
     return status.progress == "" or time > float(status.progress)
@@ -64,10 +56,10 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
     if is_new(status, result, time_attribute):
         if not _is_passed_over(status, result, objective):
             changes["last_result"] = written
-        time = number(result.metrics, time_attribute)
+        time = read_number(result.metrics, time_attribute)
         if time is not None and not math.isnan(time):
             changes["progress"] = repr(time)
-    value = number(result.metrics, objective.metric)
+    value = read_number(result.metrics, objective.metric)
     if value is not None and objective.is_better(value, best_value(status, objective.metric)):
         changes["best"] = written
         changes["best_value"] = show(value)
@@ -87,7 +79,7 @@ def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -
     if objective.missing == "strict":
         return False
     wanted = [criterion.metric for criterion in objective.criteria]
-    lacks = any(number(result.metrics, metric) is None for metric in wanted)
+    lacks = any(read_number(result.metrics, metric) is None for metric in wanted)
     return lacks and all(metric in status.last_result for metric in wanted)
 
 
