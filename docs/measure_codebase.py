@@ -3,7 +3,7 @@
 `python docs/measure_codebase.py` prints the figures; `--check` fails where one breaks its bound. `--root DIR` measures
 another tree, such as an older commit's beside this one:
 
-    git worktree add /tmp/before v0.1.0 && python docs/measure_codebase.py --root /tmp/before
+    git worktree add /tmp/before v0.2.0 && python docs/measure_codebase.py --root /tmp/before
 """
 
 from __future__ import annotations
