@@ -84,10 +84,6 @@ class InvalidSpec(ValueError):
 def parse_experiment(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POLICY) -> ExperimentSpec:
     """Reads the spec of an Experiment.
 
-    Args:
-        resource: The whole resource, as the API server gives it.
-        policy: What the operator's administrator decides about trial templates.
-
     Raises:
         InvalidSpec: The spec can't be worked with.
     """

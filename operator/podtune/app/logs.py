@@ -10,11 +10,7 @@ import structlog
 
 
 def configure_logging(level: str) -> None:
-    """Sets up all logging.
-
-    Args:
-        level: debug, info, warning or error.
-    """
+    """Sets up all logging."""
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Any] = [
         structlog.stdlib.add_log_level,

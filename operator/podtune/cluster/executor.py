@@ -177,13 +177,6 @@ class Executor:
         The whole status is ours, so it is replaced and not applied: there is nothing to merge, and merging is a third
         of what such a write costs the API server. Only metadata is asked back: the rest is as it was.
 
-        Args:
-            path: The object.
-            kind: Its kind.
-            name: Its name.
-            version: The version that the status was made from.
-            status: The status.
-
         Returns:
             The object's metadata.
 

@@ -17,11 +17,6 @@ LONGEST_CIRCLE = 8
 async def find_checkpoint(client: ClusterClient, namespace: str, action: FindCheckpoint) -> ActionResult:
     """Looks a checkpoint up.
 
-    Args:
-        client: The API server.
-        namespace: The namespace of both experiments.
-        action: Whose checkpoint, which one, and for whom.
-
     Returns:
         The checkpoint; refused where there is none and will be none, failed where it may still come.
 

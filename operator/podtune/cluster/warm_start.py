@@ -34,11 +34,6 @@ _RESULTS = "results.jsonl"
 async def load_warm_start(client: ClusterClient, experiment: Experiment, source: str) -> ActionResult:
     """Looks up what is known from an earlier experiment; the first time, picks it out and keeps it.
 
-    Args:
-        client: The API server.
-        experiment: The experiment that learns.
-        source: Name of the earlier one, in the same namespace.
-
     Returns:
         Its results; a message only where they were picked out now.
 

@@ -26,15 +26,6 @@ class MachineReportHandler:
         pod_waiters: PodWaiters,
         now: Callable[[], float],
     ) -> None:
-        """Makes a handler.
-
-        Args:
-            store: Knows the machines.
-            queue: Gets the key of each experiment that has new results.
-            decisions: Decides on them.
-            pod_waiters: Warm pods that wait for their next trial.
-            now: The present time, in seconds since the epoch.
-        """
         self._store = store
         self._queue = queue
         self._decisions = decisions

@@ -20,11 +20,6 @@ class WorkQueue:
     """Dirty keys, first in, first out; a key can be added for later."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """Makes an empty queue.
-
-        Args:
-            now: The present time, in seconds since the epoch.
-        """
         self._now = now
         self._dirty: dict[str, None] = {}
         self._filled = asyncio.Event()

@@ -69,14 +69,7 @@ def find_owner_uid(body: Mapping[str, Any], kind: str) -> str:
 
 
 def make_trial(name: str, experiment: str, owner: Manifest, spec: Mapping[str, Any]) -> Manifest:
-    """A Trial.
-
-    Args:
-        name: Its name.
-        experiment: Name of its Experiment.
-        owner: The reference to that.
-        spec: Its spec.
-    """
+    """A Trial."""
     metadata = {"name": name, "labels": make_labels(experiment), "ownerReferences": [owner]}
     return {"apiVersion": API_VERSION, "kind": TRIAL_KIND, "metadata": metadata, "spec": spec}
 

@@ -22,7 +22,6 @@ TRIALS_A_CHUNK = 1000
 CHUNK_KEY = "trials.jsonl.gz"
 MAX_REPORT = 3072
 """Bytes of a report; the kubelet cuts at 4096."""
-MAX_PROBLEM = 1024
 
 
 class StoragePurpose(StrEnum):

@@ -14,11 +14,6 @@ class LoopRateLimiter:
     """
 
     def __init__(self, limit: int) -> None:
-        """Makes a limiter.
-
-        Args:
-            limit: How many are let through in a turn.
-        """
         self._limit = limit
         self._left = limit
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -14,11 +14,6 @@ class Trials(dict[str, TrialMachine]):
     """
 
     def __init__(self, experiment: str) -> None:
-        """Starts with none.
-
-        Args:
-            experiment: Name of the experiment, which those of its trials begin with.
-        """
         super().__init__()
         self._experiment = experiment
 

@@ -45,15 +45,6 @@ class SimulatedPod:
     def __init__(
         self, environment: SimEnvironment, action: CreatePod, record: Pod, configuration: Configuration, gpus: float
     ) -> None:
-        """Makes a pod; `enter` has it wait for its GPUs.
-
-        Args:
-            environment: What it shares with other pods.
-            action: What the operator asked for.
-            record: The pod as the API server has it.
-            configuration: What it trains with.
-            gpus: How many GPUs of the cluster it waits for and takes.
-        """
         self._environment = environment
         self.record = record
         self._followers = [

@@ -47,11 +47,6 @@ def advance(training: TrainingState, curve: LearningCurve, metric: str) -> tuple
     curve, an iteration covers the same share that it covers of the curve itself. So it gains from what it has learnt,
     and ends up where its configuration leads.
 
-    Args:
-        training: Its state.
-        curve: The curve of its configuration.
-        metric: The objective's metric.
-
     Returns:
         The state after the iteration, and what is reported.
     """

@@ -7,8 +7,6 @@ use it: read `parameters.json`, append lines of JSON to `results.jsonl`. All tha
 
 from __future__ import annotations
 
-from pathlib import Path
-
 DIRECTORY = "/podtune"
 PARAMETERS = "parameters.json"
 """A JSON object, values by parameter name, in their own types. Written before the program starts."""
@@ -60,8 +58,3 @@ ENV_SEED = "PODTUNE_SEED"
 ENV_REUSE = "PODTUNE_REUSE"
 """`true` in a pod that is given one trial after the other."""
 ENV_PARAMETER_PREFIX = "PODTUNE_PARAM_"
-
-
-def in_directory(directory: str | Path, name: str) -> Path:
-    """Path of one of the names above below the shared directory."""
-    return Path(directory) / name

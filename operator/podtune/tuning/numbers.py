@@ -16,12 +16,7 @@ def as_number(value: object) -> float | None:
 
 
 def readable(value: float, apart_from: float = math.nan) -> str:
-    """Writes a number briefly, yet with as many digits as tell it from another one.
-
-    Args:
-        value: The number.
-        apart_from: A number that stands in the same sentence.
-    """
+    """Writes a number briefly, yet with as many digits as tell it from another one."""
     for digits in range(6, 17):
         written = f"{value:.{digits}g}"
         if value == apart_from or written != f"{apart_from:.{digits}g}":

@@ -30,11 +30,6 @@ class ParetoFront:
     """
 
     def __init__(self, criteria: Sequence[Criterion]) -> None:
-        """Makes an empty front.
-
-        Args:
-            criteria: The objectives.
-        """
         self._signs = [1.0 if criterion.mode == "min" else -1.0 for criterion in criteria]
         self._points: list[ParetoPoint] = []
 

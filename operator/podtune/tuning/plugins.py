@@ -27,12 +27,6 @@ class PluginError(ValueError):
 def make_plugin(group: str, plugin: Plugin, expected: type[PluginT], **arguments: Any) -> PluginT:
     """Makes what another package offers.
 
-    Args:
-        group: The group of entry points, such as podtune.searchers.
-        plugin: Which of them, with its settings.
-        expected: What it has to be.
-        arguments: What it is made with besides.
-
     Raises:
         PluginError: It is not installed, can't be made, or is something else.
     """

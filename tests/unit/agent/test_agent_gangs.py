@@ -10,9 +10,9 @@ from podtune.agent.checkpoints.restore import NotNow, restore
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.storage.errors import Unreachable
-from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
 from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
 GANG = STORE | {"PODTUNE_REPLICAS": "2", "PODTUNE_DRAIN_SECONDS": "1"}

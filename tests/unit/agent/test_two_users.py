@@ -19,8 +19,8 @@ from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.checkpoint.local_tree import delete_tree, open_tree
 from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
 from podtune.storage.directory import Directory
-from podtune.storage.memory_store import MemoryStore
 from podtune.trial.sessions import PodSession
+from tests.unit.storage.memory_store import MemoryStore
 
 PROGRAM, AGENT = 10001, 60532
 

@@ -14,9 +14,9 @@ from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.cleanup.prune import prune_checkpoints, purge
 from podtune.storage.errors import StoreError
-from podtune.storage.memory_store import MemoryStore
 from podtune.storage.s3.store import S3Store
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed
+from tests.unit.storage.memory_store import MemoryStore
 from tests.unit.storage.web_server import WebServer
 
 PREFIX = "p/uid/"

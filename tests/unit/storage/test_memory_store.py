@@ -1,7 +1,7 @@
 import pytest
 
 from podtune.storage.errors import BucketNotFound
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 
 

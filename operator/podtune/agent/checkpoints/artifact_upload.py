@@ -43,14 +43,6 @@ class ArtifactUpload(UploadTask):
     def __init__(
         self, context: TaskContext, settings: ArtifactSettings, sync: ArtifactSync, backoff: ExponentialBackoff
     ) -> None:
-        """Waits for the first period.
-
-        Args:
-            context: What it works with.
-            settings: How often.
-            sync: Stores what has changed.
-            backoff: Waits after a failure.
-        """
         self._attempt = context.attempt
         self._shutdown = context.shutdown
         self._timeout = context.settings.sync.timeout

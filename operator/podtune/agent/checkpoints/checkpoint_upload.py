@@ -52,16 +52,6 @@ class CheckpointUpload(UploadTask):
         commit: Commit,
         artifacts: ArtifactUpload | None,
     ) -> None:
-        """Stores nothing yet.
-
-        Args:
-            context: What it works with.
-            retry: What happens when the store fails.
-            content_index: What the trial has in the bucket.
-            collector: Is told of what is stored.
-            commit: Makes a checkpoint count once its files are stored.
-            artifacts: Is told of what is stored, too.
-        """
         settings = context.settings
         self._attempt = context.attempt
         self._settings = settings

@@ -42,18 +42,6 @@ class Uploader(threading.Thread):
         commit: Commit = commit_alone,
         is_checked: bool = False,
     ) -> None:
-        """Prepares the thread.
-
-        Args:
-            attempt: What there is to store.
-            settings: The attempt, and how things are stored.
-            address: Where the trial is in the bucket.
-            store: The bucket.
-            log: Where to tell of what was stored, and of trouble.
-            rng: Source of jitter.
-            commit: Makes a checkpoint count once its files are stored.
-            is_checked: Whether the store was looked at already.
-        """
         super().__init__(name="uploader", daemon=True)
         self._attempt = attempt
         self._shutdown = Shutdown(attempt)

@@ -40,16 +40,6 @@ class LogStream(threading.Thread):
         log: EventLog,
         rng: Random,
     ) -> None:
-        """Prepares the thread.
-
-        Args:
-            attempt: Where the results end up.
-            parser: Finds the results in the lines.
-            result_reader: Takes the results.
-            client: The operator; used by this thread alone.
-            log: Where to tell of trouble.
-            rng: Source of jitter.
-        """
         super().__init__(name="log-stream", daemon=True)
         self._attempt = attempt
         self._parser = parser

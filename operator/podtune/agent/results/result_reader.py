@@ -34,14 +34,6 @@ class ResultReader:
         log: EventLog,
         clock: Callable[[], float],
     ) -> None:
-        """Prepares reading.
-
-        Args:
-            attempt: Takes the results.
-            settings: Where the files are.
-            log: Where to tell of bad lines.
-            clock: Seconds since the epoch.
-        """
         self._attempt = attempt
         self._objective = settings.objective
         self._log = log

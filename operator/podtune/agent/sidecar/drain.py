@@ -45,17 +45,6 @@ class Drain:
         log: EventLog,
         output: TextIO,
     ) -> None:
-        """Prepares the end.
-
-        Args:
-            attempt: What there is to deliver.
-            settings: How long it may take, and where the final commit goes.
-            result_reader: Has the rest of the results.
-            log_stream: The rest of the program's output, where results are read from it.
-            uploader: The last checkpoint, where there is a store.
-            log: The agent's own log.
-            output: Where results go that the operator may still miss.
-        """
         self._attempt = attempt
         self._seconds = settings.drain_seconds
         self._termination_log = TerminationLog(settings.termination_log)

@@ -58,12 +58,6 @@ class UnknownName(ExpressionError):
     """
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        """Says what is missing.
-
-        Args:
-            name: The name that was looked for.
-            known: The names that there are.
-        """
         super().__init__(f"there is no {name!r} here; there is {', '.join(known) or 'nothing'}")
         self.name = name
 

@@ -47,10 +47,6 @@ def trial_container(spec: Mapping[str, Any]) -> str:
 def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POLICY) -> None:
     """Checks a trial template's pod spec against the allow-list.
 
-    Args:
-        spec: The pod's spec, as in the manifest.
-        policy: What the operator's administrator allows beyond it, and denies.
-
     Raises:
         FieldError: A field is missing or not allowed; the error names it, its value and the remedy.
     """

@@ -66,10 +66,6 @@ def check_pod_values(spec: Mapping[str, Any]) -> None:
 def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> None:
     """Checks the `$(PODTUNE_…)` variables that a template refers to: of one that is not there, the text itself is left.
 
-    Args:
-        spec: The pod's spec.
-        parameters: Names of the experiment's parameters.
-
     Raises:
         FieldError: There is no such variable.
     """

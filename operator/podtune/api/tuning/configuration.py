@@ -94,11 +94,7 @@ class ConfigurationRules:
         return self.configuration(values)
 
     def recognise(self, written: Mapping[str, str]) -> Mapping[str, Scalar] | None:
-        """The configuration of this space with values of another one's, matched by name; None where there is none.
-
-        Args:
-            written: Values as they stand in a Trial.
-        """
+        """The configuration of this space with values of another one's, matched by name; None where there is none."""
         values = {name: plain_value(text) for name, text in written.items()}
         own = {
             name: value

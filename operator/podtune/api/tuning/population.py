@@ -137,13 +137,6 @@ def check_population(
 ) -> None:
     """Refuses what can't work: a population of no fixed size, mutations of what is no parameter.
 
-    Args:
-        name: The scheduler, as a manifest spells it.
-        settings: Its settings.
-        search: How the population is made.
-        parameters: The search space.
-        path: The field that holds the scheduler.
-
     Raises:
         FieldError: The path starts at the Experiment's spec.
     """

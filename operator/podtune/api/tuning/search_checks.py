@@ -21,13 +21,6 @@ def check_search(
 ) -> None:
     """Refuses what can't work.
 
-    Args:
-        search: What to check.
-        rules: What a configuration has to hold.
-        objective: What is optimised.
-        scheduler: Name of the scheduler.
-        stop: When the experiment ends.
-
     Raises:
         FieldError: With the field, the value and the remedy; the path starts at the Experiment's spec.
     """

@@ -297,14 +297,7 @@ def problem_of_scalar(value: Any) -> str:
 def _check_truncation(
     domain: NormalDomain | LogNormalDomain, mean: float, low: float | None, high: float | None
 ) -> None:
-    """Refuses bounds between which there is nothing.
-
-    Args:
-        domain: The domain.
-        mean: Mean of the normal distribution.
-        low: Lower bound of the normally distributed number.
-        high: Upper bound of it.
-    """
+    """Refuses bounds between which there is nothing."""
     if domain.min is not None and domain.max is not None and domain.min >= domain.max:
         raise FieldError("min", f"min {domain.min:g} is not below max {domain.max:g}; change one, or use fixed")
     beyond = {"min": -math.inf if low is None else low - mean, "max": -math.inf if high is None else mean - high}

@@ -111,11 +111,6 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
 def request_pause(api: Api, namespace: str, target: Target) -> str:
     """Asks for a pause.
 
-    Args:
-        api: The API server.
-        namespace: The namespace of both.
-        target: What is to pause.
-
     Returns:
         What will happen, in a sentence.
 

@@ -71,14 +71,7 @@ def collect_outcome(outcome: SimulationResult) -> dict[str, Any]:
 
 
 def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, gpus: float | None) -> RenderableType:
-    """The outcome for people.
-
-    Args:
-        name: Name of the Experiment.
-        spec: What it asked for.
-        outcome: How it went.
-        gpus: How many GPUs the cluster had; None for as many as were asked for.
-    """
+    """The outcome for people."""
     status = outcome.status
     asked = f"{spec.search.algorithm}, {scheduler_kind(spec)}, {spec.max_concurrent_trials} at once"
     lines = Table.grid(padding=(0, 3))

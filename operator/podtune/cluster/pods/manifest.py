@@ -100,13 +100,7 @@ class AgentSettings:
 
 
 def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
-    """The pod of an attempt.
-
-    Args:
-        experiment: The Experiment, with a spec.
-        action: Which trial and attempt, and what to start from.
-        agent: The agent's container.
-    """
+    """The pod of an attempt."""
     template = _spec(experiment).trial_template
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"

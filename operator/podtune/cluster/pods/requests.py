@@ -194,12 +194,7 @@ class FirstAnswers:
         self._awaited: dict[Hashable, asyncio.Future[ActionResult | None]] = {}
 
     async def ask(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
-        """Asks for a pod, or takes over the refusal of another one that is asked for at present.
-
-        Args:
-            template: Tells what the pod is made from.
-            request: Asks the API server.
-        """
+        """Asks for a pod, or takes over the refusal of another one that is asked for at present."""
         first = self._awaited.get(template)
         if first is None:
             return await self._ask_first(template, request)

@@ -73,12 +73,6 @@ async def ensure_claim(client: ClusterClient, experiment: Experiment, action: Cr
 async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str, uid: str) -> None:
     """Deletes a trial's claim; nothing happens where it has none, or another owner's has its name.
 
-    Args:
-        client: The API server.
-        experiment: The Experiment.
-        trial: The Trial's name.
-        uid: Its UID, which the claim's owner has to have.
-
     Raises:
         ApiError: It can't be deleted now.
     """

@@ -28,14 +28,7 @@ _FROM_TEMPLATE = ("imagePullSecrets", "serviceAccountName", "nodeSelector", "tol
 
 
 def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
-    """The pod.
-
-    Args:
-        experiment: The Experiment, with a spec that names a store.
-        action: The job.
-        agent: The agent's container.
-        chunks: How many ConfigMaps it is to read.
-    """
+    """The pod."""
     assert experiment.spec is not None  # its machine asks
     assert experiment.spec.checkpoints.store is not None  # without one there is nothing to be done
     store = experiment.spec.checkpoints.store
@@ -89,13 +82,7 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
 
 
 def make_trial_chunks(experiment: Experiment, pod: Manifest, chunks: Sequence[bytes]) -> Iterator[Manifest]:
-    """The ConfigMaps with what a pod has to know of the trials, which it waits for.
-
-    Args:
-        experiment: The Experiment.
-        pod: The pod as it was made: they belong to it.
-        chunks: What it has to know, a ConfigMap's worth each.
-    """
+    """The ConfigMaps with what a pod has to know of the trials, which it waits for."""
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
     for number, data in enumerate(chunks):
         yield {

@@ -66,12 +66,6 @@ class OverduePods:
     """Knows the pods whose grace period is not their program's alone, and what their agents have left to store."""
 
     def __init__(self, client: ClusterClient, now: Callable[[], float]) -> None:
-        """Knows of no pod yet.
-
-        Args:
-            client: The API server.
-            now: The present time, in seconds since the epoch.
-        """
         self._client = client
         self._now = now
         self._pods: dict[str, GracePeriod] = {}

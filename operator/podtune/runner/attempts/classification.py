@@ -204,14 +204,7 @@ def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None 
 def _first_match(
     rules: Sequence[FailureRule], *, reason: str, exit_code: int | None, log_tail: str | None
 ) -> tuple[int, FailureRule] | None:
-    """The first rule all of whose conditions hold, and its position; None where there is none.
-
-    Args:
-        rules: The rules, in the user's order.
-        reason: The end in one word.
-        exit_code: The exit code, where the program ended by itself.
-        log_tail: The last lines of its log; None where they say nothing of the end.
-    """
+    """The first rule all of whose conditions hold, and its position; None where there is none."""
     for position, rule in enumerate(rules):
         if rule.reason is not None and rule.reason != reason:
             continue

@@ -120,12 +120,7 @@ class _NextState:
 
 
 def end_attempt(ended: EndedAttempt, now: float) -> AttemptEnding:
-    """Classifies the end of an attempt and moves the trial on.
-
-    Args:
-        ended: What is known of the attempt; it has a pod of rank 0, and all its pods have ended.
-        now: The present time.
-    """
+    """Classifies the end of an attempt and moves the trial on."""
     outcome = _classify(ended)
     known, pod = ended.status.pod, ended.pods.members[0]
     since = known.since if known is not None and known.uid == pod.uid else ""

@@ -46,13 +46,6 @@ class Refusals:
     """Whether the API server refuses an experiment's pods at present; it outlives what is made anew."""
 
     def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
-        """Takes in what is recorded.
-
-        Args:
-            experiment: The Experiment.
-            actions: Where actions are asked for.
-            settings: Times.
-        """
         self._experiment = experiment
         self._actions = actions
         self._settings = settings
@@ -102,11 +95,6 @@ class Refusals:
         It is asked about the pod of the same trial, else of one that waits. Where none waits, no trial is proposed for
         the question: one that has ended will do, and rather one that had a pod. If that is taken, only the other was
         refused.
-
-        Args:
-            trials: All trials.
-            slots: Where trials wait.
-            now: The present time.
         """
         if self._refusal is None:
             return

@@ -194,14 +194,7 @@ class WarmPool:
     # Trials that need a pod
 
     def assign_pod(self, trial: TrialMachine, wanted: CreatePod, *, limit: int, now: float) -> PodAssignment:
-        """Assigns a free pod to a trial, or says where it gets one.
-
-        Args:
-            trial: A trial that is to run.
-            wanted: How its pod would be made.
-            limit: How many pods there may be.
-            now: The present time.
-        """
+        """Assigns a free pod to a trial, or says where it gets one."""
         if trial.is_claiming:
             return PodAssignment.ASSIGNED
         if trial.name in self._making:

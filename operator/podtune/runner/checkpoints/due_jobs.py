@@ -54,14 +54,7 @@ class _Prune(StorageJobSpec):
 def find_due(
     experiment: Experiment, spec: ExperimentSpec, trials: Trials, tracker: ExperimentTracker
 ) -> list[StorageJobSpec]:
-    """Finds the jobs that are due, in the order in which they are to be done; those included that are done already.
-
-    Args:
-        experiment: The Experiment.
-        spec: The spec that it is served by.
-        trials: Its trials.
-        tracker: Knows whether it has come to its end, and the best trial.
-    """
+    """Finds the jobs that are due, in the order in which they are to be done; those included that are done already."""
     if spec.checkpoints.store is None or not trials or not tracker.is_over:
         return []
     due: list[StorageJobSpec] = []

@@ -42,14 +42,7 @@ def settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:
 def wanted(
     experiment: Experiment, spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMachine | None
 ) -> list[StoredTrial]:
-    """The checkpoints that are to be exported.
-
-    Args:
-        experiment: The Experiment.
-        spec: The spec that it is served by.
-        trials: All trials.
-        best: The best one.
-    """
+    """The checkpoints that are to be exported."""
     assert spec.checkpoints.export is not None  # the caller has looked
     only_best = spec.checkpoints.export.trials == "Best"
     found: list[StoredTrial] = []

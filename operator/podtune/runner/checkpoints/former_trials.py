@@ -48,11 +48,6 @@ class FormerTrials:
 
         A number without a Trial is no proof: an operator may have died before it made that one. But where there are
         fewer Trials than the Experiment's status has counted, some are gone.
-
-        Args:
-            experiment: Name of the experiment.
-            recorded: How many Trials its status has counted.
-            present: Names of those that there are.
         """
         if len(present) >= recorded:
             return

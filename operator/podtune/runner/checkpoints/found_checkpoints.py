@@ -20,14 +20,7 @@ from podtune.trial.layout import ITERATION
 
 
 def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -> None:
-    """Takes in what a trial's agent has found.
-
-    Args:
-        trial: The trial; its agent was to look.
-        restored: What the attempt has begun with.
-        is_own: Whether that lies below the trial's own prefix in the bucket.
-        now: The present time.
-    """
+    """Takes in what a trial's agent has found."""
     if is_own and restored.checkpoint is not None:
         message = _go_on(trial, restored.checkpoint, restored.metric)
         inputs = {"checkpoint": restored.step}

@@ -38,15 +38,6 @@ class RestoreSources:
         pins: CheckpointPins,
         search: Search,
     ) -> None:
-        """Makes it.
-
-        Args:
-            experiment: Name of the experiment.
-            trials: All its trials.
-            actions: Where the checkpoints of other experiments' trials are asked for.
-            pins: Pins every checkpoint that is found, before any agent can hear of what is not kept.
-            search: Knows whether there will be more trials.
-        """
         self._experiment = experiment
         self._trials = trials
         self._actions = actions

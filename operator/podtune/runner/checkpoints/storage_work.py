@@ -58,13 +58,6 @@ class StorageWork:
     """The storage pods of one experiment."""
 
     def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
-        """Knows of no pods yet.
-
-        Args:
-            experiment: The Experiment.
-            actions: Where actions are asked for.
-            settings: How often a job is tried, and how long is waited in between.
-        """
         self._experiment = experiment
         self._actions = actions
         self._settings = settings
@@ -125,10 +118,6 @@ class StorageWork:
 
     def decide(self, due: Sequence[StorageJobSpec], now: float) -> StorageStatus | None:
         """Brings the work forward and asks for the actions that are due.
-
-        Args:
-            due: What is to be done, in this order.
-            now: The present time.
 
         Returns:
             What the Experiment's status should say of it.

@@ -39,12 +39,6 @@ class BestIndex:
     """
 
     def __init__(self, objective: Objective, repeats: int) -> None:
-        """Knows of nothing.
-
-        Args:
-            objective: Says which values are better.
-            repeats: How many trials each configuration becomes.
-        """
         self._objective = objective
         self._repeats = repeats
         self._ended: defaultdict[int, dict[int, TrialMachine]] = defaultdict(dict)

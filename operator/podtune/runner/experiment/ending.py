@@ -21,13 +21,6 @@ class ExperimentEnd:
     """
 
     def __init__(self, spec: ExperimentSpec, tracker: ExperimentTracker, search: Search) -> None:
-        """Makes it.
-
-        Args:
-            spec: Says which rules there are.
-            tracker: What the trials have come to.
-            search: Knows in which order they have ended, and whether there will be more.
-        """
         self._tracker = tracker
         self._search = search
         self.take_spec(spec)

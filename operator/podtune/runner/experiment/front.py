@@ -13,12 +13,6 @@ class Front:
     """Takes in what the searcher is told, in the same order and once, and so it is the same after a restart."""
 
     def __init__(self, spec: ExperimentSpec, experiment: str) -> None:
-        """Makes an empty front.
-
-        Args:
-            spec: The experiment's spec.
-            experiment: Its name.
-        """
         self._metrics = [criterion.metric for criterion in spec.objective.criteria]
         self._front = ParetoFront(spec.objective.criteria)
         self._repeats = spec.search.repeats

@@ -131,12 +131,6 @@ def compute_status(
     )
 
 
-def without_times(status: ExperimentStatus) -> ExperimentStatus:
-    """The status without what a mere passing of time changes, for telling whether a write is due."""
-    conditions: list[Condition] = [c.model_copy(update={"last_transition_time": ""}) for c in status.conditions]
-    return status.model_copy(update={"conditions": conditions, "completion_time": None})
-
-
 def _progress(trials: TrialCounts, limit: int | None) -> str:
     """How far it is, counted as `watch` does: out of all trials that there will be, not of those made so far."""
     done = trials.terminated + trials.error

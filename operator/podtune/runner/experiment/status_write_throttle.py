@@ -13,7 +13,6 @@ class StatusWriteThrottle:
     """
 
     def __init__(self) -> None:
-        """Nothing goes on yet."""
         self._pods: dict[str, int] = {}
         self._trials = 0
 

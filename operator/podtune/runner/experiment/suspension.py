@@ -15,11 +15,6 @@ class Suspension:
     """Keeps the time that budgets count, and says how a suspension goes."""
 
     def __init__(self, status: ExperimentStatus) -> None:
-        """Takes in what is recorded.
-
-        Args:
-            status: The Experiment's status.
-        """
         self._since = parse_rfc3339(status.suspended_since)
         self._seconds = status.suspended_seconds
         self._taken = 0

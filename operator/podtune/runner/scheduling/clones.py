@@ -41,12 +41,7 @@ def restores_from_source(status: TrialStatus) -> bool:
 
 
 def drop_restore_source(status: TrialStatus, clone: Clone) -> TrialStatus:
-    """The status of a trial that could not restore what a user has it start from: another one is to be found.
-
-    Args:
-        status: The status so far.
-        clone: What it holds of that checkpoint.
-    """
+    """The status of a trial that could not restore what a user has it start from: another one is to be found."""
     lost = [*status.failed_restore_sources, clone.checkpoint.uri][-MAX_FAILED_RESTORE_SOURCES:]
     return undo(status, clone).model_copy(update={"restore_source": None, "failed_restore_sources": lost})
 

@@ -63,11 +63,7 @@ class PausedTrials:
             yield PausedEnd(trial, reason, stop.message, stop.inputs)
 
     def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
-        """Yields all paused trials, where nothing else is left and the scheduler starts none of them.
-
-        Args:
-            unfinished: How many trials have not come to their end.
-        """
+        """Yields all paused trials, where nothing else is left and the scheduler starts none of them."""
         if not self._search.is_over or not self._slots.is_deadlocked(unfinished):
             return
         if not self._processor.barrier.is_flushed(self._processor.barrier.latest):

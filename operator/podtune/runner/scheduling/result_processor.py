@@ -57,17 +57,6 @@ class ResultProcessor:
         end: ExperimentEnd,
         throttle: StatusWriteThrottle,
     ) -> None:
-        """Makes the processor of an experiment.
-
-        Args:
-            scheduler: Compares trials.
-            stopper: Ends single trials.
-            exploits: Carries out exploits.
-            search: Knows how many trials are to come; its searcher may learn from rungs.
-            queue: The trials that could run if there were a slot for them.
-            end: Knows which values of the objective may end the experiment.
-            throttle: Slows down writes when the operator serves many trials.
-        """
         self.scheduler = scheduler
         self.stopper = stopper
         self.barrier = WriteBarrier(scheduler)

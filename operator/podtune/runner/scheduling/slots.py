@@ -122,11 +122,7 @@ class Slots(TrialIndex):
         return self.free(limit) - (len(self.queue) - self.queue.paused) - len(self._resumed)
 
     def is_deadlocked(self, unfinished: int) -> bool:
-        """Whether all unfinished trials are paused by the scheduler, and it starts none of them.
-
-        Args:
-            unfinished: How many there are.
-        """
+        """Whether all unfinished trials are paused by the scheduler, and it starts none of them."""
         return self._none_chosen and 0 < unfinished == self.queue.paused and not self._holders
 
     def fill(self, limit: int, now: float, *, max_pending: int | None = None) -> list[TrialMachine]:

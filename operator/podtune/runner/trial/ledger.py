@@ -71,17 +71,7 @@ def enter(
     attempt: int,
     step: int,
 ) -> TrialStatus:
-    """The status with one more decision; where there is no room, older ones go.
-
-    Args:
-        status: The status so far.
-        action: What was decided.
-        message: Why, in a sentence.
-        inputs: The numbers behind it.
-        now: The present time.
-        attempt: The attempt that it was decided on.
-        step: The iteration that it was decided on.
-    """
+    """The status with one more decision; where there is no room, older ones go."""
     numbers = list(inputs.items())[:MAX_NUMBERS]
     entry = LedgerEntry(
         number=status.ledger[-1].number + 1 if status.ledger else 1,

@@ -25,12 +25,6 @@ class Overrides:
     """Takes in what users change, and tells scheduler and searcher of it."""
 
     def __init__(self, processor: ResultProcessor, search: Search) -> None:
-        """Makes it.
-
-        Args:
-            processor: Tells the scheduler.
-            search: Tells the searcher.
-        """
         self._processor = processor
         self._search = search
 

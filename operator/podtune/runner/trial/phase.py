@@ -47,12 +47,7 @@ RESULTS_COUNT_NOT = frozenset({TrialPhase.STOPPING, TrialPhase.PAUSING, TrialPha
 
 
 def find_phase(status: TrialStatus, pods: AttemptPods) -> TrialPhase:
-    """Finds the phase of a trial.
-
-    Args:
-        status: Its status as it should be.
-        pods: The pods of its current attempt.
-    """
+    """Finds the phase of a trial."""
     if status.state is not None and status.state.is_finished:
         return TrialPhase.FINISHED
     if status.state is TrialState.PAUSED and status.reason == TrialReason.PAUSED_BY_SCHEDULER:

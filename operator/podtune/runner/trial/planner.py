@@ -57,13 +57,7 @@ class TrialPlanner:
         self._restore_sources = restore_sources
 
     def plan(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
-        """Brings a trial's status up to date and asks for the actions that are due.
-
-        Args:
-            trial: The trial.
-            outcome: Why the experiment has come to its end, if it has.
-            now: The present time.
-        """
+        """Brings a trial's status up to date and asks for the actions that are due."""
         if trial.lacks_recorded_pod:
             if self._slots.creating(trial, now):
                 return  # another leader has made it, and the watch of pods has yet to tell

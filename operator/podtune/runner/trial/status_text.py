@@ -20,13 +20,7 @@ HELD = "; its user has paused it, too (spec.desiredState)"
 
 
 def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
-    """Says in the status what the current attempt's pods are doing.
-
-    Args:
-        trial: The trial.
-        limits: The resource limits that it gets from the rungs that it has passed.
-        now: The present time.
-    """
+    """Says in the status what the current attempt's pods are doing."""
     waiting = trial.current.pods.not_started
     if trial.status.decision is not None:
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
@@ -69,13 +63,7 @@ def note_generation(trial: TrialMachine, now: float) -> None:
 
 
 def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
-    """Brings what is derived from the rest up to date: done right before a write, never a reason for one.
-
-    Args:
-        trial: The trial.
-        limits: The resource limits that it gets from the rungs that it has passed.
-        now: The present time.
-    """
+    """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
         trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial, limits))
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:

@@ -67,7 +67,6 @@ class Download:
         self.manifest = manifest
         self._files = manifest.files
         self._missing: list[_Piece] | None = None
-        self.local_files = 0
         self.local_bytes = 0
 
     def run(self) -> None:
@@ -115,7 +114,6 @@ class Download:
                     local_paths.add(file.path)
 
         run_all(lambda file=file: take(file) for file in self._files)  # type: ignore[misc]
-        self.local_files = len(local_paths)
         self.local_bytes = sum(file.size for file in self._files if file.path in local_paths)
         return [file for file in self._files if file.path not in local_paths]
 

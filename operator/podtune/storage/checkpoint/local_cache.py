@@ -23,11 +23,6 @@ class LocalCache:
     """A directory of files that are named by their content."""
 
     def __init__(self, directory: Path) -> None:
-        """Looks at nothing yet.
-
-        Args:
-            directory: The volume.
-        """
         self._directory = Directory(directory, (FOLDER,))
 
     def fetch(self, file: ManifestFile, target: int) -> bool:
@@ -43,10 +38,6 @@ class LocalCache:
 
     def keep(self, tree: LocalTree, manifest: CheckpointManifest) -> int:
         """Takes a checkpoint's files in, and lets go of all that belongs to other checkpoints; returns bytes copied.
-
-        Args:
-            tree: The checkpoint's directory.
-            manifest: The same, as it was stored.
 
         Raises:
             UnusableTree: The directory is not what it was.

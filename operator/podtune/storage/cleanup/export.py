@@ -55,13 +55,6 @@ class Exporter:
     """Copies checkpoints from a bucket to the same or another one."""
 
     def __init__(self, source: ObjectStore, target: ObjectStore, *, same_bucket: bool) -> None:
-        """Makes an exporter.
-
-        Args:
-            source: Where the checkpoints are.
-            target: Where they go.
-            same_bucket: Whether these are one bucket, so that it can copy by itself.
-        """
         self._source = source
         self._target = target
         self._can_copy = same_bucket

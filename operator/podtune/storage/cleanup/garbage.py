@@ -29,14 +29,6 @@ class GarbageCollector:
     def __init__(
         self, store: ObjectStore, trial: TrialAddress, attempt: str, content_index: ContentIndex | None = None
     ) -> None:
-        """Starts without knowledge.
-
-        Args:
-            store: The bucket.
-            trial: Where the trial is in it.
-            attempt: Id of the current attempt.
-            content_index: What the trial has in the bucket; it learns what was deleted.
-        """
         self._content_index = ContentIndex(trial.prefix) if content_index is None else content_index
         self._store = store
         self._trial = trial

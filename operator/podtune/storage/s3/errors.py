@@ -49,12 +49,7 @@ _RETRIED = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 @contextmanager
 def translated(address: StoreAddress, doing: str) -> Iterator[None]:
-    """Turns errors of the AWS SDK into `StoreError`s.
-
-    Args:
-        address: The store, named in the message.
-        doing: What was tried, for the message.
-    """
+    """Turns errors of the AWS SDK into `StoreError`s."""
     try:
         yield
     except aws.ClientError as error:

@@ -33,11 +33,6 @@ class S3Store:
     """
 
     def __init__(self, address: StoreAddress) -> None:
-        """Connects to nothing yet.
-
-        Args:
-            address: The bucket and its server.
-        """
         self._address = address
         self._bucket = address.bucket
         self._client: S3Client | None = None

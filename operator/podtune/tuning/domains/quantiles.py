@@ -45,12 +45,7 @@ def value_at(domain: Domain, share: float) -> Scalar:
 
 
 def share_of(domain: Domain, value: Scalar) -> float:
-    """The share that `value_at` makes a value of: where it lies in its domain; 0 or 1 for what lies outside.
-
-    Args:
-        domain: A domain of numbers.
-        value: A number.
-    """
+    """The share that `value_at` makes a value of: where it lies in its domain; 0 or 1 for what lies outside."""
     if isinstance(domain, ChoiceDomain):
         raise TypeError("choices have no order")
     number = float(value)

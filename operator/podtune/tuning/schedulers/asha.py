@@ -71,13 +71,6 @@ class Asha(Scheduler):
     """
 
     def __init__(self, settings: AshaSettings, objective: Objective, seed: int) -> None:
-        """Makes a scheduler that has seen nothing.
-
-        Args:
-            settings: Rungs, brackets and the time attribute.
-            objective: The metric to compare by.
-            seed: The experiment's seed; with a trial's index it draws the trial's bracket.
-        """
         self._settings = settings
         self._metric = objective.metric
         self._mode: Literal["max", "min"] = objective.mode
@@ -222,10 +215,5 @@ def bracket_generator(seed: int, trial: int) -> random.Random:
 
 
 def draw_bracket(rungs: Sequence[int], random_: random.Random) -> int:
-    """Draws a bracket with a probability proportional to e^(number of rungs), with one number of the generator.
-
-    Args:
-        rungs: Number of rungs of each bracket.
-        random_: Where the one number is drawn from.
-    """
+    """Draws a bracket with a probability proportional to e^(number of rungs), with one number of the generator."""
     return draw_index([math.e ** (count - max(rungs)) for count in rungs], random_)

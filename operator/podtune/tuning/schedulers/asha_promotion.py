@@ -94,13 +94,6 @@ class AshaPromotion(Scheduler):
     """
 
     def __init__(self, settings: AshaPromotionSettings, objective: Objective, seed: int) -> None:
-        """Makes a scheduler that has seen nothing.
-
-        Args:
-            settings: Rungs, brackets and the time attribute.
-            objective: The metric to compare by.
-            seed: The experiment's seed; with a trial's index it draws the trial's bracket.
-        """
         self._settings = settings
         self._metric = objective.metric
         self._mode: Literal["max", "min"] = objective.mode

@@ -28,7 +28,6 @@ class Curve:
     __slots__ = ("_known", "_means", "_merged", "_stride", "_times", "_values")
 
     def __init__(self) -> None:
-        """Makes an empty curve."""
         self._times = array("d")
         self._values = array("d")
         self._means = array("d")
@@ -143,7 +142,6 @@ class RunningMeans:
     """
 
     def __init__(self) -> None:
-        """Makes the means of no curves."""
         self._curves: dict[int, Curve] = {}
         self._means: OrderedDict[float, array[float]] = OrderedDict()
         self._times: list[float] = []

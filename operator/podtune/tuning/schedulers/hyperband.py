@@ -95,12 +95,6 @@ class Hyperband(Scheduler):
     """The scheduler's name in a manifest."""
 
     def __init__(self, settings: HyperbandSettings, objective: Objective) -> None:
-        """Makes a scheduler that has seen nothing.
-
-        Args:
-            settings: Rounds and the time attribute.
-            objective: The metric to compare by.
-        """
         self._settings = settings
         self._metric = objective.metric
         self._sign = 1.0 if objective.mode == "max" else -1.0

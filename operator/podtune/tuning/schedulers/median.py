@@ -88,12 +88,6 @@ class Median(Scheduler):
     """
 
     def __init__(self, settings: MedianSettings, objective: Objective) -> None:
-        """Makes a scheduler that has seen nothing.
-
-        Args:
-            settings: When trials are compared, and what becomes of those that are worse.
-            objective: The metric to compare by.
-        """
         self._settings = settings
         self._metric = objective.metric
         self._mode: Literal["max", "min"] = objective.mode

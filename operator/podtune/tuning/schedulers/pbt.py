@@ -83,15 +83,6 @@ class Pbt(Scheduler):
     def __init__(
         self, name: str, settings: PopulationSettings, objective: Objective, explorer: Explorer, seed: int
     ) -> None:
-        """Makes a scheduler that has seen nothing.
-
-        Args:
-            name: The scheduler, as a manifest spells it.
-            settings: When trials are looked at, and how many are the worst.
-            objective: The metric to rank by.
-            explorer: Says what a trial goes on with that clones another one.
-            seed: The experiment's seed; all draws follow from it.
-        """
         self._name = name
         self._settings = settings
         self._metric = objective.metric

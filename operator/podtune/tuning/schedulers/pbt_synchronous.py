@@ -70,16 +70,6 @@ class SynchronousPbt(Pbt):
         *,
         writer: BarrierReleaseWriter,
     ) -> None:
-        """Makes a scheduler that has seen nothing.
-
-        Args:
-            name: The scheduler, as a manifest spells it.
-            settings: When trials are looked at, and how many are the worst.
-            objective: The metric to rank by.
-            explorer: Says what a trial goes on with that clones another one.
-            seed: The experiment's seed; all draws follow from it.
-            writer: Writes releases of the barrier into records.
-        """
         super().__init__(name, settings, objective, explorer, seed)
         self._writer = writer
         self._held: set[int] = set()

@@ -44,12 +44,6 @@ class RecordReader:
     """The record of one trial; whoever wrote the status may have written anything."""
 
     def __init__(self, trial: int, record: Record) -> None:
-        """Begins to read.
-
-        Args:
-            trial: The trial, for messages.
-            record: Its record.
-        """
         self._trial = trial
         self._record = record
 
@@ -83,11 +77,6 @@ class RecordReader:
     def integer(self, section: str, key: str, most: int | None = None) -> int:
         """Reads a whole number from 0.
 
-        Args:
-            section: The section.
-            key: The key in it.
-            most: The largest that makes sense with the experiment's settings.
-
         Raises:
             RecordError: It is missing, no such number, or too large.
         """
@@ -100,11 +89,6 @@ class RecordReader:
 
     def refuse(self, section: str, key: str, why: str) -> NoReturn:
         """Refuses an entry.
-
-        Args:
-            section: The section.
-            key: The key in it.
-            why: What is wrong with its value, and the remedy.
 
         Raises:
             RecordError: Always.

@@ -63,15 +63,6 @@ class BohbSearcher(Searcher):
         brackets: BohbSettings,
         seed: int,
     ) -> None:
-        """Makes a searcher that has been told nothing.
-
-        Args:
-            parameters: The search space.
-            objective: Says whether more or less is better.
-            settings: When it models, and how often it does not.
-            brackets: The scheduler's: they say where the rungs are.
-            seed: The experiment's seed.
-        """
         space = OptunaSpace(parameters)
         self._levels: defaultdict[int, History] = defaultdict(lambda: History(space, objective.criteria))
         self._random = RandomSearcher(parameters, seed)

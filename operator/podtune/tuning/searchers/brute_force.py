@@ -35,11 +35,6 @@ class BruteForceSearcher(SequenceSearcher):
     def __init__(self, space: ActiveSpace, settings: BruteForceSettings, seed: int) -> None:
         """Makes a searcher.
 
-        Args:
-            space: What may be tried.
-            settings: In which order.
-            seed: The experiment's seed.
-
         Raises:
             NoConfiguration: The space is infinite.
             TooManyCombinations: The conditions can meet in too many ways.
@@ -59,12 +54,6 @@ class InRandomOrder(PointSequence):
     """
 
     def __init__(self, tree: PointTree, seed: int) -> None:
-        """Takes the points.
-
-        Args:
-            tree: The points.
-            seed: The experiment's seed.
-        """
         self._tree = tree
         self._seed = seed
         self._half = max((tree.count - 1).bit_length() + 1, 2) // 2

@@ -58,14 +58,6 @@ class CmaEsSearcher(Searcher):
     def __init__(
         self, parameters: Sequence[Parameter], objective: Objective, settings: CmaEsSettings, seed: int
     ) -> None:
-        """Makes a searcher that has been told nothing.
-
-        Args:
-            parameters: The search space.
-            objective: Says whether more or less is better.
-            settings: Of the strategy.
-            seed: The experiment's seed.
-        """
         self._space = OptunaSpace(parameters)
         self._cube = UnitCube(self._space.distributions)
         self._settings = settings

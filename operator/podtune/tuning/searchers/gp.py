@@ -52,14 +52,6 @@ class GpSearcher(Searcher):
     """
 
     def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: GpSettings, seed: int) -> None:
-        """Makes a searcher that has been told nothing.
-
-        Args:
-            parameters: The search space.
-            objective: Says whether more or less is better.
-            settings: Of the model.
-            seed: The experiment's seed.
-        """
         self._space = OptunaSpace(parameters)
         self._model_space = ModelSpace(self._space.distributions)
         self._random = RandomSearcher(parameters, seed)

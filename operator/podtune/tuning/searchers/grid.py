@@ -31,10 +31,6 @@ class GridSearcher(SequenceSearcher):
     def __init__(self, space: ActiveSpace, settings: GridSettings) -> None:
         """Makes a searcher.
 
-        Args:
-            space: What may be tried.
-            settings: How dense the grid is.
-
         Raises:
             TooManyCombinations: The conditions can meet in too many ways.
         """
@@ -48,7 +44,6 @@ class InOrder(PointSequence):
     """All points of a finite space, in their order."""
 
     def __init__(self, tree: PointTree) -> None:
-        """Takes the points."""
         self._tree = tree
         self.length = tree.count
 

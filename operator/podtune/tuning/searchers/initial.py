@@ -24,14 +24,6 @@ class InitialFirst(Searcher):
     def __init__(
         self, inner: Searcher, space: ActiveSpace, initial: Sequence[InitialConfiguration], objective: Objective
     ) -> None:
-        """Makes a searcher.
-
-        Args:
-            inner: What proposes the rest; it has been told nothing.
-            space: What may be tried.
-            initial: The configurations, complete and valid.
-            objective: Says which results count.
-        """
         self._inner = inner
         self.learns_from_rungs = inner.learns_from_rungs
         self._first = [space.complete(entry.parameters) for entry in initial if not entry.is_known]

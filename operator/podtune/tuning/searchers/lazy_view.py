@@ -15,12 +15,6 @@ class LazyView(Sequence[PendingTrial]):
     """A view of each trial, computed only where somebody looks: thousands may be paused, and most searchers don't."""
 
     def __init__(self, trials: Sequence[PendingTrial], view: Callable[[PendingTrial], PendingTrial]) -> None:
-        """Looks at nothing yet.
-
-        Args:
-            trials: The trials as they are.
-            view: Makes of one what is to be seen of it.
-        """
         self._trials = trials
         self._view = view
 

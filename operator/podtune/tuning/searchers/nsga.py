@@ -55,14 +55,6 @@ class NsgaSearcher(Searcher):
     def __init__(
         self, parameters: Sequence[Parameter], objective: Objective, settings: Nsga2Settings | Nsga3Settings, seed: int
     ) -> None:
-        """Makes a searcher that has been told nothing.
-
-        Args:
-            parameters: The search space.
-            objective: What is optimised.
-            settings: Of NSGA-II or NSGA-III.
-            seed: The experiment's seed.
-        """
         self._space = OptunaSpace(parameters)
         criteria = objective.criteria
         if isinstance(settings, Nsga3Settings):

@@ -30,13 +30,6 @@ class QmcSearcher(SequenceSearcher):
     """
 
     def __init__(self, space: ActiveSpace, settings: QmcSettings, seed: int) -> None:
-        """Makes a searcher.
-
-        Args:
-            space: What may be tried.
-            settings: Which sequence.
-            seed: The experiment's seed; it scrambles the sequence, the same for all proposals.
-        """
         scramble = generator(seed, "scramble") if settings.scramble else None
         kind = Sobol if settings.sequence == "sobol" else Halton
         points = QmcPoints(space, kind(len(space.sampled), scramble))

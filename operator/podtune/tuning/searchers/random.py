@@ -31,12 +31,6 @@ class RandomSearcher(Searcher):
     sees_inactive = False
 
     def __init__(self, parameters: Sequence[Parameter], seed: int) -> None:
-        """Makes a searcher.
-
-        Args:
-            parameters: The search space.
-            seed: The experiment's seed.
-        """
         self._domains = {parameter.name: parameter.domain for parameter in parameters}
         self._seed = seed
 
@@ -61,7 +55,6 @@ class RandomDraws(PointSequence):
     is_distinct = False
 
     def __init__(self, searcher: RandomSearcher) -> None:
-        """Takes the searcher that draws."""
         self._searcher = searcher
 
     @override
@@ -71,12 +64,7 @@ class RandomDraws(PointSequence):
 
 
 def make_without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
-    """A random search of a finite space that proposes each configuration once; None where the space is infinite.
-
-    Args:
-        space: What may be tried.
-        seed: The experiment's seed.
-    """
+    """A random search of a finite space that proposes each configuration once; None where the space is infinite."""
     every = space.countable_points()
     if every is None:
         return None

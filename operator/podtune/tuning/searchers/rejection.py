@@ -42,13 +42,6 @@ class RejectionSearcher(Searcher):
     """
 
     def __init__(self, space: ActiveSpace, inner: Searcher, seed: int) -> None:
-        """Makes a searcher.
-
-        Args:
-            space: What may be tried.
-            inner: What draws values for the sampled parameters of the space; it has been told nothing.
-            seed: The experiment's seed.
-        """
         self._space = space
         self.inner = inner
         self.learns_from_rungs = inner.learns_from_rungs

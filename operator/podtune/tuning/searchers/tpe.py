@@ -43,14 +43,6 @@ class TpeSearcher(Searcher):
     sees_inactive = False
 
     def __init__(self, parameters: Sequence[Parameter], objective: Objective, settings: TpeSettings, seed: int) -> None:
-        """Makes a searcher that has been told nothing.
-
-        Args:
-            parameters: The search space.
-            objective: Says whether more or less is better.
-            settings: Of the estimator.
-            seed: The experiment's seed.
-        """
         self._settings = settings
         by_default = not objective.others or settings.group is True
         self._jointly = by_default if settings.multivariate is None else settings.multivariate

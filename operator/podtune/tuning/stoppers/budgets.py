@@ -23,12 +23,6 @@ class TargetReached(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, target: float, objective: Objective) -> None:
-        """Makes a criterion.
-
-        Args:
-            target: The value.
-            objective: Whether it is to be at least that, or at most.
-        """
         self._target = target
         self._objective = objective
 
@@ -57,7 +51,6 @@ class FailuresReached(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, budget: FailureBudget) -> None:
-        """Makes a criterion."""
         self._budget = budget
 
     @override
@@ -86,11 +79,6 @@ class GpuHoursUsed(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, budget: float) -> None:
-        """Makes a criterion.
-
-        Args:
-            budget: GPU-hours.
-        """
         self._budget = budget
 
     @override
@@ -116,7 +104,6 @@ class CostReached(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, budget: CostBudget) -> None:
-        """Makes a criterion."""
         self._budget = budget
 
     @override

@@ -20,7 +20,6 @@ class AllOf(StopCriterion[ProgressT]):
     """
 
     def __init__(self, parts: Sequence[StopCriterion[ProgressT]]) -> None:
-        """Makes a criterion of others."""
         self._parts: tuple[StopCriterion[ProgressT], ...] = tuple(parts)
 
     @override

@@ -18,7 +18,6 @@ class LastResultHolds(StopCriterion[TrialProgress]):
     """
 
     def __init__(self, expression: Expression) -> None:
-        """Makes a criterion."""
         self._expression = expression
 
     @override
@@ -35,7 +34,6 @@ class BestResultHolds(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, expression: Expression) -> None:
-        """Makes a criterion."""
         self._expression = expression
 
     @override

@@ -55,11 +55,6 @@ class IterationsReached(StopCriterion[TrialProgress]):
     """
 
     def __init__(self, limit: int) -> None:
-        """Makes a criterion.
-
-        Args:
-            limit: Iterations over all attempts.
-        """
         self._limit = limit
 
     @override

@@ -27,12 +27,6 @@ class TrialPlateauReached(StopCriterion[TrialProgress]):
     """
 
     def __init__(self, settings: TrialPlateau, objective: Objective) -> None:
-        """Makes a criterion.
-
-        Args:
-            settings: Window, tolerance and the like.
-            objective: The metric to look at, unless the settings name one; and which is better when it is less.
-        """
         self._settings = settings
         self._objective = objective
         self.metric = settings.metric or objective.metric
@@ -71,12 +65,6 @@ class Leaders:
     """
 
     def __init__(self, settings: ExperimentPlateau, objective: Objective) -> None:
-        """Starts without a value.
-
-        Args:
-            settings: How many values, and how close together.
-            objective: Which values are better.
-        """
         self.settings = settings
         self._sign = 1.0 if objective.mode == "min" else -1.0
         self._best: list[float] = []
@@ -111,11 +99,6 @@ class ExperimentPlateauReached(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, leaders: Leaders) -> None:
-        """Makes a criterion.
-
-        Args:
-            leaders: The best trials so far; someone tells it of the next ones.
-        """
         self._leaders = leaders
 
     @override

@@ -38,12 +38,6 @@ class TrialStopper:
     """
 
     def __init__(self, rules: Sequence[TrialStopRule], memory: TrialMemory) -> None:
-        """Makes a stopper.
-
-        Args:
-            rules: Of those that hold the first one is the reason.
-            memory: Remembers what they look at.
-        """
         self._rules = tuple(rules)
         self._memory = memory
         self.is_timed = any(rule.is_timed for rule in rules)
@@ -51,11 +45,6 @@ class TrialStopper:
 
     def on_result(self, trial: int, metrics: Metrics, elapsed: float) -> SchedulerDecision:
         """A running trial reported a result that goes beyond its earlier ones.
-
-        Args:
-            trial: The trial.
-            metrics: The result.
-            elapsed: The trial's time.
 
         Returns:
             STOP with the reason, or CONTINUE. A result that lacks what a rule looks at goes on.
@@ -66,21 +55,11 @@ class TrialStopper:
         return self._decide(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
 
     def on_time(self, trial: int, elapsed: float) -> SchedulerDecision:
-        """A trial goes on running without a result.
-
-        Args:
-            trial: The trial.
-            elapsed: The trial's time.
-        """
+        """A trial goes on running without a result."""
         return self._decide(self._between_results(trial, elapsed)) if self._rules else CONTINUE
 
     def deadline(self, trial: int, elapsed: float) -> float | None:
-        """The trial's time at which it will be stopped if it reports nothing until then; None for never.
-
-        Args:
-            trial: The trial.
-            elapsed: The trial's time.
-        """
+        """The trial's time at which it will be stopped if it reports nothing until then; None for never."""
         progress = self._between_results(trial, elapsed)
         deadlines = [at for rule in self._rules if (at := rule.criterion.deadline(progress)) is not None]
         return min(deadlines, default=None)

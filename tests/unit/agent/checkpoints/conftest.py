@@ -11,10 +11,10 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.result_line import ResultLine
-from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
 from tests.unit.agent.running_agent import STORE, TAKEN_WITH
 from tests.unit.agent.stub_operator import dumps
+from tests.unit.storage.memory_store import MemoryStore
 
 
 @pytest.fixture

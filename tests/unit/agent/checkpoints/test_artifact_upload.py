@@ -11,9 +11,9 @@ from podtune.agent.checkpoints.artifact_upload import ArtifactUpload, make_artif
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.storage.errors import Unreachable
-from podtune.storage.memory_store import MemoryStore
 from tests.unit.agent.running_agent import ROOT, take_checkpoint
 from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 
 class TestArtifacts:

@@ -22,10 +22,10 @@ from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.shards import commit_alone
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.errors import Unreachable
-from podtune.storage.memory_store import MemoryStore
 from podtune.trial.snapshot import take_snapshot
 from tests.unit.agent.running_agent import ROOT, STORE, take_checkpoint
 from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 
 def test_a_checkpoint_is_stored_with_its_manifest_last_and_reported(operator, agent, report, store):

@@ -11,9 +11,9 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.errors import Unreachable
-from podtune.storage.memory_store import MemoryStore
 from tests.unit.agent.running_agent import ROOT, TRIAL, take_checkpoint
 from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 
 def test_only_kept_checkpoints_stay(operator, agent, report, store):

@@ -9,9 +9,9 @@ from podtune.agent.checkpoints.ledger_upload import LedgerUpload
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.protocol.messages import LedgerLine, parse_ledger
 from podtune.storage.errors import Unreachable
-from podtune.storage.memory_store import MemoryStore
 from tests.unit.agent.running_agent import ROOT
 from tests.unit.agent.stub_operator import wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 
 def decision(number, action="CONTINUE"):

@@ -11,8 +11,8 @@ from podtune.agent.checkpoints.store_check import StoreCheck
 from podtune.agent.checkpoints.store_retry import StoreRetry
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.storage.errors import InvalidCredentials, Unreachable
-from podtune.storage.memory_store import MemoryStore
 from tests.unit.agent.running_agent import STORE
+from tests.unit.storage.memory_store import MemoryStore
 
 
 def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(operator, agent, report, store):

@@ -12,9 +12,9 @@ from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.sidecar import drain
 from podtune.protocol.messages import LedgerLine, Unstored, parse_final_commit
 from podtune.storage.errors import BucketNotFound, Unreachable
-from podtune.storage.memory_store import MemoryStore
 from tests.unit.agent.running_agent import ROOT, STORE
 from tests.unit.agent.stub_operator import FENCED, dumps, wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.directory import Directory
-from podtune.storage.memory_store import MemoryStore
 from tests.unit.agent.stub_operator import FENCED, StubOperator, wait_until
+from tests.unit.storage.memory_store import MemoryStore
 
 PROGRAM = """
     from podtune import trial

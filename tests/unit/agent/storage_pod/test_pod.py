@@ -11,7 +11,7 @@ from podtune.agent.storage_pod.pod import STORE_PATIENCE, StoragePodSettings, ru
 from podtune.protocol import agent_environment as env
 from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_storage_report
 from podtune.storage.errors import BucketNotFound, Unreachable
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 STORE = json.dumps({"bucket": "b", "prefix": "demo"})
 

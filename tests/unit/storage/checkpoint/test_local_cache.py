@@ -14,7 +14,7 @@ from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
 from podtune.storage.directory import Directory
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")
 

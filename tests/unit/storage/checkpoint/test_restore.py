@@ -8,7 +8,7 @@ from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.checkpoint.restore import MAX_LOOKED_AT, find_checkpoints
 from podtune.storage.errors import AccessDenied
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "e-1")
 OURS, OTHERS = "a" * 64, "b" * 64

@@ -17,7 +17,7 @@ from podtune.storage.checkpoint.shards import Commit, GatherShards, ShardsConfli
 from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
 from podtune.storage.directory import Directory
 from podtune.storage.errors import Unreachable
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 TRIAL = TrialAddress(StoreAddress("bucket"), "uid", "t")
 

@@ -24,7 +24,7 @@ from podtune.storage.cleanup.prune import delete_objects
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "digits-7")
 INFO = CheckpointInfo("pod-1", step=9, iteration=9, metric="0.5")

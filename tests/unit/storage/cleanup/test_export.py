@@ -16,7 +16,7 @@ from podtune.storage.checkpoint.syncer import DEFAULTS, CheckpointInfo, Options,
 from podtune.storage.cleanup.export import Exporter, NotOurs
 from podtune.storage.directory import Directory
 from podtune.storage.errors import RequestRejected
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 ROOT = "demo/uid/e-3"
 PLACE = CheckpointAddress("models", "demo/exports/e/best")

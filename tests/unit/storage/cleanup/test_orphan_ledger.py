@@ -3,7 +3,7 @@
 import json
 
 from podtune.storage.cleanup.orphan_ledger import store_orphan_decisions
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 KEY = "demo/uid/e-0/ledger.jsonl"
 

@@ -3,7 +3,7 @@
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.cleanup.prune import prune_checkpoints
 from podtune.storage.errors import RequestRejected
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 PREFIX = "demo/uid/"
 

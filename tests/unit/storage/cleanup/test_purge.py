@@ -4,7 +4,7 @@ import pytest
 
 from podtune.storage.cleanup.prune import purge
 from podtune.storage.errors import RequestRejected
-from podtune.storage.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 
 def test_nothing_of_the_experiment_is_left_and_all_of_others():

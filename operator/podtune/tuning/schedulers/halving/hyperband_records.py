@@ -47,11 +47,6 @@ def write_entry(entry: BracketEntry, band: int, rounds: Sequence[Round], sign: f
 def read_bracket(trial: int, record: Record, most_rungs: int) -> tuple[int, int]:
     """The band of a trial's bracket, and how many halvings that has.
 
-    Args:
-        trial: The trial.
-        record: Its record.
-        most_rungs: The most halvings that a bracket has.
-
     Raises:
         RecordError: There can be no such bracket.
     """

@@ -52,7 +52,6 @@ class Rung:
     """
 
     def __init__(self, milestone: int) -> None:
-        """Makes an empty rung at a value of the time attribute."""
         self.milestone = milestone
         self._rewards: dict[int, float] = {}
         self._ordered: list[float] = []

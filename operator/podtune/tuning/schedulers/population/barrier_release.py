@@ -47,7 +47,6 @@ class BarrierReleaseWriter:
     """
 
     def __init__(self, parameters: Sequence[Parameter], constraints: Sequence[str]) -> None:
-        """Makes it for a search space."""
         self._rules = ConfigurationRules(parameters, constraints)
         self._sampled = [parameter for parameter in parameters if parameter.is_sampled]
 

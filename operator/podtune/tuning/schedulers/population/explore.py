@@ -104,12 +104,6 @@ class Space:
     """What a configuration may become: conditions, computed values and constraints hold after a change, too."""
 
     def __init__(self, parameters: Sequence[Parameter], constraints: Sequence[str]) -> None:
-        """Makes the space.
-
-        Args:
-            parameters: All parameters of the manifest, in its order.
-            constraints: What each configuration has to hold.
-        """
         self._rules = ConfigurationRules(parameters, constraints)
         self._domains = {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
 

@@ -48,18 +48,11 @@ class GainLog:
     """The gains of one trial, oldest first, and its present interval."""
 
     def __init__(self, gains: Sequence[Gain] = (), segment: Segment | None = None) -> None:
-        """Takes in what is known."""
         self.gains = tuple(gains)
         self.segment = segment
 
     def reach(self, time: float, score: float, point: Sequence[float]) -> None:
-        """The present interval ends, and the next one begins; one that began nowhere or at NaN has no gain.
-
-        Args:
-            time: The time attribute.
-            score: The score.
-            point: The configuration that it was run with.
-        """
+        """The present interval ends, and the next one begins; one that began nowhere or at NaN has no gain."""
         begun = self.segment
         self.segment = Segment(time, score) if math.isfinite(score) else None
         if begun is None or self.segment is None or time <= begun.time:
@@ -82,10 +75,6 @@ class GainLog:
     @classmethod
     def parse(cls, record: Mapping[str, Mapping[str, str]], dimensions: int) -> GainLog:
         """Reads what `record` has written.
-
-        Args:
-            record: The trial's record.
-            dimensions: How many numbers a point has.
 
         Raises:
             ValueError: It can't have been written so.

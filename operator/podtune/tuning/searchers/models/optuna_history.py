@@ -33,12 +33,6 @@ class History:
     """Finished trials, and how a sampler proposes the next one from them."""
 
     def __init__(self, space: OptunaSpace, criteria: Sequence[Criterion]) -> None:
-        """Makes an empty history.
-
-        Args:
-            space: The search space.
-            criteria: What is optimised: one metric, or several.
-        """
         self._space = space
         self._criteria = len(criteria)
         self._storage = _OverlaidStorage()
@@ -113,12 +107,7 @@ def new_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None = N
 
 
 def read_values(observation: Observation, criteria: int) -> list[float] | None:
-    """The values that a trial came to; None where one is missing or NaN.
-
-    Args:
-        observation: What was told of it.
-        criteria: How many values there should be.
-    """
+    """The values that a trial came to; None where one is missing or NaN."""
     if observation.value is None or len(observation.others) + 1 != criteria:
         return None
     values = [observation.value, *observation.others]

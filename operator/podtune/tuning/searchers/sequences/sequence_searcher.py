@@ -47,12 +47,6 @@ class SequenceSearcher(Searcher):
     sees_inactive = False
 
     def __init__(self, space: ActiveSpace, points: PointSequence) -> None:
-        """Makes a searcher.
-
-        Args:
-            space: What may be tried.
-            points: Values for the sampled parameters of the space.
-        """
         self._space = space
         self._points = points
         self._skipped: set[PointKey] = set()
@@ -142,12 +136,6 @@ class ThenEveryOther(PointSequence):
     is_distinct = False
 
     def __init__(self, first: PointSequence, every: PointTree) -> None:
-        """Puts the two together.
-
-        Args:
-            first: A sequence without an end; four times as many of it as there are points are looked at.
-            every: All points.
-        """
         self._first = first
         self._every = every
         self._of_first = 4 * every.count + 64

@@ -89,7 +89,6 @@ class RejectionCounter:
     """Counts what was against the values that were drawn."""
 
     def __init__(self) -> None:
-        """Starts at none."""
         self._counts: Counter[str] = Counter()
         self._last: dict[str, InvalidConfiguration] = {}
 
@@ -104,11 +103,7 @@ class RejectionCounter:
         return self._counts.total()
 
     def error(self, tries: int) -> NoConfiguration:
-        """What to say when nothing was found: what came up most often.
-
-        Args:
-            tries: How many values were drawn in all.
-        """
+        """What to say when nothing was found: what came up most often."""
         by, count = self._counts.most_common(1)[0]
         return NoConfiguration(
             f"no configuration was found in {tries:,} tries: in {count:,} of them {self._last[by]}; relax it, or "

@@ -138,7 +138,6 @@ class OptunaSpace:
     """Translates configurations between Podtune's values and Optuna's."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
-        """Makes the space of an experiment's parameters."""
         self._names = [parameter.name for parameter in parameters]
         self._fixed: dict[str, Scalar] = {}
         self._coordinates: dict[str, Coordinate] = {}

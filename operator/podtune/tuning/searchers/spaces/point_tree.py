@@ -43,11 +43,6 @@ class PointTree:
     def __init__(self, axes: Mapping[str, Points], dependencies: Dependencies, fixed: Mapping[str, Scalar]) -> None:
         """Makes the tree.
 
-        Args:
-            axes: The values of each sampled parameter.
-            dependencies: How the parameters hang together.
-            fixed: The fixed ones; conditions may be about them.
-
         Raises:
             TooManyCombinations: The conditions can meet in too many ways.
         """

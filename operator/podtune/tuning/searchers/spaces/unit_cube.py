@@ -55,11 +55,6 @@ class UnitCube:
     """The numbers of a search space as a unit cube; choices are left out, they have no order."""
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
-        """Makes the cube.
-
-        Args:
-            distributions: Optuna's distributions by name, none with a single value.
-        """
         self.ranges = {
             name: _numeric_range(distribution)
             for name, distribution in distributions.items()
