@@ -119,9 +119,7 @@ class Settings:
     def from_environ(cls, environ: Mapping[str, str], argument: str = "{}") -> Settings:
         """Reads the variables of `podtune.protocol.agent_environment` and `podtune.trial.layout`.
 
-        Args:
-            environ: The environment.
-            argument: JSON object of variables that the environment does not have.
+        Those that the environment does not have are looked up in `argument`, a JSON object.
 
         Raises:
             AgentSettingsError: One is missing or wrong.

@@ -40,9 +40,7 @@ class SyncSettings:
     """How things are stored.
 
     Attributes:
-        options: How a checkpoint becomes objects.
         timeout: Seconds after which a checkpoint's upload, or a restore, is broken off.
-        retries: How often a checkpoint is tried again.
         artifacts: What else is stored; None for nothing.
     """
 

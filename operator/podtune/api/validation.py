@@ -105,10 +105,6 @@ def find_problems(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_
 
     A rule about several fields is looked at when each of them is right by itself, so correcting mistakes may bring
     others to light.
-
-    Args:
-        resource: The whole resource.
-        policy: As for `parse_experiment`.
     """
     named = _name_problem(resource)
     problems = [named] if named else []

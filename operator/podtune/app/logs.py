@@ -10,7 +10,11 @@ import structlog
 
 
 def configure_logging(level: str) -> None:
-    """Sets up all logging."""
+    """Sets up all logging.
+
+    Args:
+        level: debug, info, warning or error.
+    """
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Any] = [
         structlog.stdlib.add_log_level,

@@ -114,10 +114,7 @@ def decode_experiment(
 ) -> Experiment:
     """Reads an Experiment; a spec that can't be used becomes its `problem`.
 
-    Args:
-        body: The Experiment.
-        policy: What the operator's administrator decides about trial templates.
-        known: The same Experiment as it was before: a spec of the same generation is not read again.
+    A spec of the generation that is `known` is not read again.
 
     Raises:
         MalformedObject: It is no Experiment at all.
@@ -166,11 +163,7 @@ def decode_trial(body: Object) -> Trial:
 
 @_guard
 def decode_pod(body: Object, *, gone: bool = False) -> Pod:
-    """Reads a trial's pod.
-
-    Args:
-        body: The pod.
-        gone: Whether it was deleted; the body is what was last seen of it.
+    """Reads a trial's pod; of one that is gone, the body is what was last seen of it.
 
     Raises:
         MalformedObject: It is no pod of a trial.
@@ -223,11 +216,7 @@ def experiment_of_storage_pod(body: Object) -> str:
 
 @_guard
 def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
-    """Reads a pod that does a job in the bucket.
-
-    Args:
-        body: The pod.
-        gone: Whether it was deleted; the body is what was last seen of it.
+    """Reads a pod that does a job in the bucket; of one that is gone, the body is what was last seen of it.
 
     Raises:
         MalformedObject: It is no such pod.

@@ -65,13 +65,7 @@ class FairQueue(Generic[T]):
         """The keys that an item may be handed out of, each once, in the order of their turns."""
 
     def add(self, key: str, item: T, *, routine: bool = False) -> None:
-        """Puts an item in its key's queue.
-
-        Args:
-            key: The key.
-            item: The item.
-            routine: Whether nothing waits for it.
-        """
+        """Puts an item in its key's queue; it is `routine` where nothing waits for it."""
         is_new = key not in self._waiting
         self._waiting.setdefault(key, _Items()).add(item, routine=routine)
         if is_new and self._processing[key] < self._most_of_one:
@@ -129,13 +123,7 @@ class FairTasks:
         self._is_closed = False
 
     def add(self, key: str, work: Work, *, routine: bool = False) -> None:
-        """Has work done when it is its turn.
-
-        Args:
-            key: Whose work it is.
-            work: Makes the task's coroutine.
-            routine: Whether nothing waits for it.
-        """
+        """Has the coroutine that `work` makes run when it is its turn; it is `routine` where nothing waits for it."""
         self._queue.add(key, work, routine=routine)
         self._start_next()
 

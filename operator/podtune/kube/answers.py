@@ -27,10 +27,7 @@ _SECONDS = re.compile("[0-9]{1,6}")
 def parse_refusal(code: int, body: bytes, retry_after: str = "") -> ApiRefusal:
     """Reads an answer with a status of 400 or more, which need not be the API server's own.
 
-    Args:
-        code: The HTTP status.
-        body: The answer.
-        retry_after: Its header Retry-After; a date is passed over.
+    A Retry-After that is a date is passed over.
     """
     status = _parse_status(body)
     wait = float(retry_after) if _SECONDS.fullmatch(retry_after) else None

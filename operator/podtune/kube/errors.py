@@ -52,9 +52,7 @@ class ApiRefusal(ApiError):
     """The API server answered with an error; `make_refusal` makes it of the right kind.
 
     Attributes:
-        status: The HTTP status.
         reason: Kubernetes' own word, such as Conflict or AlreadyExists.
-        message: Kubernetes' own sentence.
         retry_after: Seconds that it asks us to wait, None where it does not.
     """
 

@@ -33,12 +33,7 @@ def select_experiment(name: str) -> dict[str, str]:
 def refer_to_owner(version: str, kind: str, name: str, uid: str, *, blocks_deletion: bool = True) -> Manifest:
     """The reference to the one owner that an object has; it is deleted with it.
 
-    Args:
-        version: API version of the owner.
-        kind: Its kind.
-        name: Its name.
-        uid: Its UID.
-        blocks_deletion: Whether a foreground deletion of the owner waits for the object.
+    If it blocks deletion, a foreground deletion of the owner waits for the object.
     """
     reference: Manifest = {"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": True}
     return {**reference, "blockOwnerDeletion": True} if blocks_deletion else reference

@@ -16,13 +16,7 @@ MAX_CONFIGURATION = 64
 
 
 def attempt_in(pod_uid: str, trial: str, number: int) -> str:
-    """Id of an attempt that shares its pod with others.
-
-    Args:
-        pod_uid: UID of the pod.
-        trial: Name of the trial, which ends with its index.
-        number: Number of the attempt.
-    """
+    """Id of an attempt that shares its pod with others, made of the index that ends the trial's name."""
     return f"{pod_uid}/{trial.rpartition('-')[2]}.{number}"
 
 

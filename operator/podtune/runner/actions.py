@@ -173,7 +173,6 @@ class CreateStoragePod:
     """Create a pod that does one job in the bucket, with all that it has to know.
 
     Attributes:
-        number: Its number among the experiment's storage pods.
         trials: What it has to know of the trials.
     """
 
@@ -382,12 +381,8 @@ class ActionResult:
     """How an action went.
 
     Attributes:
-        message: Why it was refused or failed.
         reason: The same in a word, where the status says too little.
         proposals: Of a Propose: the answers; fewer than asked for where the space is exhausted.
-        logs: Of a FetchLogs.
-        prior_observations: Of a LoadWarmStart: what was found.
-        checkpoint: Of a FindCheckpoint: what was found.
     """
 
     status: ActionStatus

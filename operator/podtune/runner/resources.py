@@ -8,12 +8,7 @@ from podtune.api.tuning.scheduler import SchedulerSpec
 
 
 def limits(settings: SchedulerSpec, rungs_passed: int) -> dict[str, str]:
-    """The limits that take the place of the training container's own, by resource name; "0" takes one away.
-
-    Args:
-        settings: The experiment's `spec.scheduler`.
-        rungs_passed: How many rungs the trial has passed.
-    """
+    """The limits that take the place of the training container's own, by resource name; "0" takes one away."""
     found: dict[str, str] = {}
     for entry in settings.resources:
         if entry.at_rung <= rungs_passed:

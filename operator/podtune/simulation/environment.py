@@ -59,11 +59,6 @@ class SimEnvironment(AgentEnvironment):
 
     Attributes:
         operator: Who is told of what happens in it.
-        model: What it is like.
-        gpus: Its GPUs.
-        curves: What trials report.
-        trace: Records that they did.
-        time_attribute: The metric that counts a trial's progress.
         drain: Seconds that an agent may go on storing checkpoints once the program has ended.
         grace_period: Seconds that a pod is given to end, program and agent together.
         seed: Seeds failures and the variation of start times.

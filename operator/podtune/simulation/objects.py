@@ -20,7 +20,6 @@ class Objects:
     """Holds the objects as they were written last.
 
     Attributes:
-        trials: By name.
         pods: By name; those that are gone are taken out.
     """
 

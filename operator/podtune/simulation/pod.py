@@ -120,8 +120,7 @@ class SimulatedPod:
     def delete(self, grace: int | None = None) -> None:
         """Somebody asks for its deletion: it is gone when program and agent have ended, at once where nothing runs.
 
-        Args:
-            grace: Seconds that it is given; None for its own grace period.
+        Without `grace` it is given its own grace period.
         """
         if self.record.deleting or self.record.gone:
             return

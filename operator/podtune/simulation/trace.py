@@ -23,9 +23,6 @@ class Improvement:
 
     Attributes:
         seconds: Virtual time since the experiment began.
-        value: Value of the objective.
-        trial: Name of the trial.
-        iteration: The trial's iteration.
         gpu_hours: GPU time that the experiment had used until then.
     """
 

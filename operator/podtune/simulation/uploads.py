@@ -20,7 +20,6 @@ class Uploads:
 
     Attributes:
         queue: Those checkpoints, and what is not recorded yet.
-        problem: Why one can't be stored at present.
     """
 
     def __init__(

@@ -84,11 +84,7 @@ class Directory:
 
     @contextmanager
     def open_file(self, name: str, flags: int = os.O_RDONLY) -> Iterator[int]:
-        """A file's descriptor.
-
-        Args:
-            name: The file's.
-            flags: Such as `os.O_RDWR`.
+        """A file's descriptor; `flags` are such as `os.O_RDWR`.
 
         Raises:
             OSError: It does not exist, can't be opened, or is no regular file.

@@ -26,12 +26,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartialUpload:
-    """An object that is stored in parts; until it is completed, nobody sees it.
-
-    Attributes:
-        key: The object's key.
-        upload_id: The store's name for the upload.
-    """
+    """An object that is stored in parts; until it is completed, nobody sees it."""
 
     key: str
     upload_id: str
@@ -43,8 +38,6 @@ class StoredPart:
 
     Attributes:
         number: Its number, from 1.
-        etag: The store's name for it.
-        sha256: Of its content, in hexadecimal.
     """
 
     number: int

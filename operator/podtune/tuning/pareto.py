@@ -14,7 +14,6 @@ class ParetoPoint:
     """A trial and its values.
 
     Attributes:
-        trial: The trial.
         values: One for each objective, in the manifest's order.
     """
 

@@ -27,14 +27,7 @@ def generator(*path: int | str) -> random.Random:
 
 
 def proposal_seed(seed: int, number: int, attempt: int = 0, bits: int = 64) -> int:
-    """The seed of a searcher's draws for one proposal.
-
-    Args:
-        seed: The experiment's seed.
-        number: The proposal's number.
-        attempt: How many answers with this number could not be used.
-        bits: How many bits the seed has.
-    """
+    """The seed of a searcher's draws for one proposal, after `attempt` answers that could not be used."""
     again = ("attempt", attempt) if attempt else ()
     return derived_seed(seed, "proposal", number, *again, bits=bits)
 

@@ -26,13 +26,7 @@ from podtune.trial import layout
 
 @dataclass(slots=True)
 class _Progress:
-    """How far the upload of a checkpoint has come.
-
-    Attributes:
-        pending: The checkpoint.
-        failures: How often that has failed.
-        done: The files of it that are stored.
-    """
+    """How far the upload of a checkpoint has come."""
 
     pending: PendingCheckpoint
     failures: int = 0

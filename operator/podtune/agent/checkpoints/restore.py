@@ -28,11 +28,7 @@ _LONGEST_WAIT = 15.0
 
 
 class NothingRestored(Exception):
-    """The attempt must go on from a checkpoint, and none of those it was given can be restored.
-
-    Attributes:
-        exit_code: What tells the operator so.
-    """
+    """The attempt must go on from a checkpoint, and none of those it was given can be restored."""
 
     exit_code = NOT_RESTORABLE
 
@@ -56,13 +52,6 @@ def restore(
 
     A checkpoint that is damaged never fails the trial: it starts afresh then, and says why. Only one that is to go on
     from another trial's checkpoint, with the parameters that belong to it, fails instead.
-
-    Args:
-        settings: The attempt, and what to restore from.
-        log: The agent's own log.
-        rng: Source of jitter.
-        make_store: Makes the store of checkpoints.
-        sleep: Waits.
 
     Raises:
         NothingRestored: It can't be restored, and the attempt must not start afresh.

@@ -14,6 +14,12 @@ class StoreCheck(UploadTask):
     """Looks at the bucket until it works. A checkpoint that is to be stored tells what a check would."""
 
     def __init__(self, context: TaskContext, retry: StoreRetry) -> None:
+        """Has not looked yet.
+
+        Args:
+            context: What it works with.
+            retry: Knows whether the store has worked; waits when it has not.
+        """
         self._attempt = context.attempt
         self._store = context.store
         self._shutdown = context.shutdown

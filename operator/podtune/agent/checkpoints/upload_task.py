@@ -70,12 +70,7 @@ class TaskContext:
     """What all tasks work with.
 
     Attributes:
-        attempt: What there is to store.
-        settings: The attempt, and how things are stored.
-        address: Where the trial is in the bucket.
-        store: The bucket.
         log: Where to tell of what was stored, and of trouble.
-        shutdown: The end of all tasks.
     """
 
     attempt: Attempt

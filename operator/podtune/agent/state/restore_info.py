@@ -19,8 +19,6 @@ class RestoreInfo:
     """What an attempt starts from.
 
     Attributes:
-        restored: What the operator is told of it.
-        iteration: Iterations of the trial up to it.
         time_total: Seconds of training up to it, over all attempts.
     """
 

@@ -18,11 +18,7 @@ from podtune.storage.object_store import ObjectStore
 
 
 class Stores:
-    """The experiment's bucket, and others that the same credentials open.
-
-    Attributes:
-        address: The experiment's bucket.
-    """
+    """The experiment's bucket, and others that the same credentials open."""
 
     def __init__(self, address: StoreAddress, make_store: Callable[[StoreAddress], ObjectStore]) -> None:
         self.address = address

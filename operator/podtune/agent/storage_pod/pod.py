@@ -31,14 +31,7 @@ STORE_PATIENCE = 300.0
 
 @dataclass(frozen=True, slots=True)
 class StoragePodSettings:
-    """What a storage pod is told.
-
-    Attributes:
-        task: The job.
-        address: The bucket.
-        directory: Where the trials are.
-        termination_log: Where the report goes.
-    """
+    """What a storage pod is told."""
 
     task: StorageTask
     address: StoreAddress
@@ -83,16 +76,7 @@ def run_storage(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
-    """Does the job and reports; returns the exit code.
-
-    Args:
-        pod: What is to be done.
-        log: Tells people.
-        rng: Source of jitter.
-        make_store: Makes the store.
-        clock: Monotonic time in seconds.
-        sleep: Waits.
-    """
+    """Does the job and reports; returns the exit code."""
     stores = Stores(pod.address, make_store)
     backoff = ExponentialBackoff(1.0, 30.0, rng)
     give_up_at = clock() + STORE_PATIENCE

@@ -51,11 +51,7 @@ _KINDS: Mapping[type[ast.expr], str] = {
 
 
 class UnknownName(ExpressionError):
-    """An expression needs a name that it is given no value for.
-
-    Attributes:
-        name: The name.
-    """
+    """An expression needs a name that it is given no value for."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
         super().__init__(f"there is no {name!r} here; there is {', '.join(known) or 'nothing'}")
@@ -66,7 +62,6 @@ class Expression:
     """An expression that was found to be one.
 
     Attributes:
-        text: What was written.
         names: The names that it uses, in the order in which they stand there.
     """
 

@@ -29,13 +29,7 @@ MAX_REFERENCE_POINTS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Searchers that don't go with schedulers.
-
-    Attributes:
-        searchers: The search algorithms.
-        schedulers: The schedulers.
-        why: The reason and the remedy.
-    """
+    """Searchers that don't go with schedulers."""
 
     searchers: Set[str]
     schedulers: Set[str]

@@ -28,7 +28,6 @@ class ConfigurationRules:
     """Completes sampled values to configurations, and refuses those that break a constraint.
 
     Attributes:
-        dependencies: How all parameters hang together.
         refuses: Whether some values make no configuration.
     """
 

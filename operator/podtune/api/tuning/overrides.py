@@ -25,13 +25,7 @@ def with_overrides(
     present: Mapping[str, str],
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """The configuration that a trial goes on with; what is computed of the changed values is computed anew.
-
-    Args:
-        parameters: The search space.
-        constraints: What every configuration has to hold.
-        present: What the trial runs with now, by name as a Trial holds it.
-        overrides: The values to change.
+    """The configuration that a trial that runs with `present` goes on with; what is computed is computed anew.
 
     Raises:
         FieldError: They make no configuration of the search space; the path starts at a Trial's spec.

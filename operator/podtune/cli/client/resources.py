@@ -89,7 +89,6 @@ class TrialView:
     """One Trial.
 
     Attributes:
-        proposed: The parameters of its spec.
         state: As the status has it, which may be a newer operator's word.
     """
 

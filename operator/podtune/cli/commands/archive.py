@@ -35,9 +35,6 @@ class Archive:
 
     Attributes:
         source: Namespace, name and uid of the Experiment that it was made of.
-        metadata: Labels and annotations of the Experiment.
-        spec: Its spec.
-        status: Its status.
         trials: Its Trials: name, spec and status each, by their index.
         known: What it had learnt from an earlier experiment (search.warmStart): data of a ConfigMap.
     """

@@ -38,13 +38,7 @@ def logs(
 def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool, rank: int = 0) -> Iterator[str]:
     """Reads the log of a trial's current or last attempt, line by line; of a pod that is gone, what was kept of it.
 
-    Args:
-        api: The API server.
-        namespace: The trial's namespace.
-        trial: The trial.
-        follow: Whether to go on as lines come, until the program ends.
-        agent: The agent's log, not the training program's.
-        rank: Which pod's, where an attempt has several.
+    With `follow`, it goes on as lines come, until the program ends.
 
     Raises:
         CliError: There is no pod, or none of this rank, or no log yet.

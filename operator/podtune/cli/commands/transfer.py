@@ -76,13 +76,7 @@ def import_experiment(
 
 
 def collect_archive(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:
-    """Reads a whole experiment.
-
-    Args:
-        api: The API server.
-        namespace: The Experiment's.
-        name: Its name.
-        anyway: Whether one that still runs is read, too.
+    """Reads a whole experiment, one that still runs only with `anyway`.
 
     Raises:
         CliError: There is none, or it still runs.

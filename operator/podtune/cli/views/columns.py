@@ -21,10 +21,7 @@ def align_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[
 def align_with_message(header: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
     """A table whose last column is a sentence, which is broken, or goes below its row, where there is no room for it.
 
-    Args:
-        header: Names of all columns.
-        rows: The cells; those of the last column may be long, or empty.
-        width: Columns of the terminal; None where there is no end to a line.
+    Without a `width`, lines have no end.
     """
     given = [tuple(row) for row in rows]
     table = align_columns(header[:-1], (row[:-1] for row in given))

@@ -40,14 +40,7 @@ def render_list(views: Sequence[ExperimentView], now: datetime, *, with_namespac
 def render_description(
     view: ExperimentView, trials: Sequence[TrialView], now: datetime, width: int | None = None
 ) -> list[str]:
-    """The lines of `describe`.
-
-    Args:
-        view: The Experiment.
-        trials: Its Trials.
-        now: The present time.
-        width: Columns of the terminal; None where there is no end to a line.
-    """
+    """The lines of `describe`; without a `width` they have no end."""
     lines = align_labels(_facts(view, trials, now), width)
     lines += ["", "Parameters:", *(f"  {line}" for line in describe_parameters(view.spec.get("parameters", ())))]
     if view.status.conditions:

@@ -179,8 +179,6 @@ class _Column:
     """A column of the table.
 
     Attributes:
-        name: Its header.
-        cells: One for each trial.
         rank: Where a terminal is narrow, the columns with the lowest go first; 0 for one that stays.
     """
 

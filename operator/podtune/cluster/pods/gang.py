@@ -49,15 +49,7 @@ def make_gang_service(experiment: Experiment, action: CreatePod) -> Manifest:
 
 
 def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: int, leader_uid: str) -> Manifest:
-    """The pod of a rank.
-
-    Args:
-        pod: The manifest of a pod that is alone.
-        experiment: The Experiment, with a spec.
-        action: Which trial and attempt.
-        rank: The rank.
-        leader_uid: UID of rank 0, which is the attempt's id; not looked at for rank 0 itself.
-    """
+    """The pod of a rank, made from that of an attempt that is alone; rank 0 needs no `leader_uid`."""
     assert experiment.spec is not None  # there are no trials without
     pod = copy.deepcopy(pod)
     metadata, spec = pod["metadata"], pod["spec"]

@@ -87,9 +87,6 @@ class AgentSettings:
     """The agent's container, the same for all pods, and what holds for the containers beside it.
 
     Attributes:
-        image: Image with the program `podtune-agent`.
-        pull_policy: Its pull policy.
-        results_url: Where it posts results.
         non_root: Whether a trial whose template does not say otherwise must not run as root.
     """
 

@@ -17,12 +17,7 @@ BECOMING_ANOTHER = ("SETGID", "SETUID")
 
 
 def confine(spec: Manifest, *, non_root: bool) -> None:
-    """Gives a template's pod and containers the security context that they do not have.
-
-    Args:
-        spec: The pod's spec as in the template, which is changed.
-        non_root: Whether a pod that does not say otherwise must not run as root.
-    """
+    """Gives a template's pod and containers, in place, the security context that they do not have."""
     pod = _said(spec.get("securityContext"))
     pod.setdefault("seccompProfile", dict(RUNTIME_DEFAULT))
     if non_root:

@@ -20,12 +20,7 @@ StateEvent = Callable[[ExperimentMachine], None]
 
 @dataclass(slots=True)
 class OffloadedDecision:
-    """A decision that takes long, and so is made in a thread: until then nobody else has the machine.
-
-    Attributes:
-        spec: The spec that the machine works by.
-        missed: What was seen meanwhile.
-    """
+    """A decision that takes long, and so is made in a thread: until then nobody else has the machine."""
 
     spec: ExperimentSpec
     missed: list[StateEvent] = field(default_factory=list)

@@ -22,9 +22,7 @@ class _Progress:
     """How far a watch has come, and how far it is to come.
 
     Attributes:
-        seen: The highest version that it has brought.
         awaited: The version that it is to bring next; none where that is not above `seen`.
-        since: When that was written.
         last: The version that was written last, and when.
     """
 

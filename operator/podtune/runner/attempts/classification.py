@@ -61,9 +61,6 @@ class AttemptOutcome:
     """How an attempt ended, and the words for it.
 
     Attributes:
-        failure_class: What it means for the trial.
-        reason: The end in one word.
-        message: The same in a sentence.
         exit_code: Exit code of the container that failed first, where one did.
         node: The node that the pod was on which tells the end; empty where it was on none.
         excludes_node: Whether a rule says that the trial is to be tried on another node.

@@ -86,10 +86,7 @@ class AttemptEnding:
     """What follows from the end of an attempt.
 
     Attributes:
-        status: The trial's next status.
-        outcome: How the attempt was classified.
         scheduler_events: What the scheduler is told, in this order.
-        events: What Kubernetes Events tell people.
     """
 
     status: TrialStatus
@@ -103,12 +100,7 @@ class _NextState:
     """What a trial is after an attempt.
 
     Attributes:
-        state: Its state.
-        reason: Why, in one word.
-        message: Why, in a sentence.
-        retry_at: No new attempt begins before this.
         keeps_decision: Whether the decision that ended the attempt stays on record.
-        entry: What the ledger says of it.
     """
 
     state: TrialState

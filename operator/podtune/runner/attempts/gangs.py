@@ -42,12 +42,7 @@ class PlacementTurn:
         self._placing: set[str] = set()
 
     def update(self, trial: TrialMachine, *, creating: bool) -> None:
-        """Takes in what became of a trial.
-
-        Args:
-            trial: The trial.
-            creating: Whether pods of it may come to be that were not seen yet.
-        """
+        """Takes in what became of a trial, and whether pods of it may come to be that were not seen yet."""
         if trial.context.replicas == 1 or QUEUE_NAME in trial.context.spec.trial_template.metadata.labels:
             return
         waits = bool(trial.current.pods) and not (trial.current.pods.is_placed or trial.current.pods.is_over)

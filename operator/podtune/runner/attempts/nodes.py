@@ -28,9 +28,7 @@ class Avoided:
     """A node that no trial of the experiment is to run on.
 
     Attributes:
-        name: Name of the node.
         trials: How many trials have failed there.
-        until: When it is forgotten.
     """
 
     name: str
@@ -64,7 +62,6 @@ class Nodes(TrialIndex):
 
     @override
     def update(self, trial: TrialMachine, now: float = 0.0) -> None:
-        """Takes in what a trial has durably recorded."""
         self._update_node(trial)
         recorded = tuple(trial.saved.failed_nodes)
         before = self._recorded.get(trial.name, ())

@@ -129,12 +129,7 @@ class WarmPool:
             known.is_draining = True
 
     def update(self, trial: TrialMachine, *, making: bool) -> None:
-        """Takes in what became of a trial.
-
-        Args:
-            trial: The trial.
-            making: Whether a pod of it may come to be that was not seen yet.
-        """
+        """Takes in what became of a trial, and whether a pod of it may come to be that was not seen yet."""
         if not trial.context.reuses:
             return
         (self._making.add if making else self._making.discard)(trial.name)
@@ -344,12 +339,7 @@ class WarmPool:
 
 
 def template_hash_of(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
-    """What the manifests of two trials' pods may differ in besides the trial, as a digest.
-
-    Args:
-        spec: The experiment's spec; its trialTemplate never changes.
-        limits: The resource limits that take the place of the template's own.
-    """
+    """What the manifests of two trials' pods may differ in besides the trial, as a digest."""
     store = spec.checkpoints.store
     made_from = {"limits": dict(limits), "store": store.model_dump(mode="json") if store is not None else None}
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:12]

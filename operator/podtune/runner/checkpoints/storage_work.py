@@ -42,7 +42,6 @@ class StorageJobSpec:
     """A job that is to be done.
 
     Attributes:
-        purpose: What for.
         trigger: What it is due for; done for this, it is not due again.
     """
 

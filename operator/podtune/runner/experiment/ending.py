@@ -53,12 +53,7 @@ class ExperimentEnd:
         return None, deadline
 
     def still_holds(self, now: float, *, reopens: bool) -> bool:
-        """Whether an experiment that has ended would end by its present spec, too.
-
-        Args:
-            now: When it had ended.
-            reopens: Whether some of its trials would go on.
-        """
+        """Whether an experiment that ended at `now` would end by its present spec too; `reopens`: some trials go on."""
         self._hear()
         if self._is_stopped or self._stopper.check(self._progress(now)) is not None:
             return True

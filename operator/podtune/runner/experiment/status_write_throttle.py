@@ -17,12 +17,7 @@ class StatusWriteThrottle:
         self._trials = 0
 
     def update(self, experiment: str, trials: int | None) -> None:
-        """Takes in how an experiment is.
-
-        Args:
-            experiment: Its UID.
-            trials: How many of its trials have a pod; None where it does not go on.
-        """
+        """Takes in how many trials of an experiment have a pod; None where it does not go on."""
         self._trials += (trials or 0) - self._pods.pop(experiment, 0)
         if trials is not None:
             self._pods[experiment] = trials

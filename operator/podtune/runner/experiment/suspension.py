@@ -20,14 +20,7 @@ class Suspension:
         self._taken = 0
 
     def follow(self, *, asked: bool, taken: int, started: bool, now: float) -> None:
-        """Takes in what the spec says now.
-
-        Args:
-            asked: Whether the experiment is to be suspended.
-            taken: How many trials have a pod.
-            started: Whether its time has begun to run at all.
-            now: The present time.
-        """
+        """Takes in what the spec asks, how many trials have a pod, and whether the time has begun to run."""
         self._taken = taken
         if asked and self._since is None:
             self._since = now

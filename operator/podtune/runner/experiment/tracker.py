@@ -114,12 +114,7 @@ class ExperimentTracker(TrialIndex):
         self.outcome = self._end_to_act_on
 
     def observe_experiment(self, experiment: Experiment, *, changed: bool) -> None:
-        """Takes in a version of the Experiment.
-
-        Args:
-            experiment: The Experiment.
-            changed: Whether its spec is another one: an end that it has not come to yet has to be found again.
-        """
+        """Takes in a version of the Experiment; with another spec, an end that it has not come to is found anew."""
         self._experiment = experiment
         self._recorded_end = _recorded_end(experiment.status)
         self._end_to_act_on = _decided_end(experiment)
@@ -156,7 +151,6 @@ class ExperimentTracker(TrialIndex):
 
     @override
     def update(self, trial: TrialMachine, now: float) -> None:
-        """Takes in what became of a trial."""
         self._count(trial)
         self._count_missing(trial)
         self.has_result = self.has_result or results.best_value(trial.status, self._objective.metric) is not None
@@ -218,12 +212,9 @@ class ExperimentTracker(TrialIndex):
         return self._recorded_end is not None
 
     def write(self, inputs: StatusInputs, debounce: float, now: float) -> None:
-        """Asks for the status to be written, if it changed; the end, and what is to be asked, are written at once.
+        """Asks for the status to be written, if it changed; it is looked at each `debounce` seconds.
 
-        Args:
-            inputs: What it says besides what the trials have come to.
-            debounce: Seconds between two looks at it.
-            now: The present time.
+        The end, and what is to be asked, are written at once.
         """
         decided = self.outcome is not None and self.end_to_act_on is None
         before = self._experiment.status

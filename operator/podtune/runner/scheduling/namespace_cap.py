@@ -105,13 +105,7 @@ class NamespaceCap:
         return held == 0 or held + wanted < self._held(experiment)
 
     def update(self, experiment: str, *, promised: int, waits: bool) -> None:
-        """Takes in what an experiment makes of its claims.
-
-        Args:
-            experiment: Its name.
-            promised: How many pods it may make that were not seen yet.
-            waits: Whether it still wants what it did not get.
-        """
+        """Takes in how many pods an experiment may make that were not seen yet, and whether it wants more."""
         self._promised[experiment] = promised
         if not promised:
             del self._promised[experiment]

@@ -67,7 +67,6 @@ class Slots(TrialIndex):
 
     @override
     def update(self, trial: TrialMachine, now: float) -> None:
-        """Takes in what became of a trial."""
         if trial.name in self._begun and not trial.is_to_run:
             self._begun.discard(trial.name)
         creating = self.creating(trial, now)

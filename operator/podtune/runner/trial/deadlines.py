@@ -26,9 +26,6 @@ class Deadline:
     Attributes:
         due: The point in time.
         action: FAIL ends the trial, RETRY spends a failure.
-        reason: Reason of the end.
-        message: What was waited for.
-        why: Which field says so, and what.
     """
 
     due: float

@@ -350,13 +350,7 @@ class TrialMachine:
         self.touch(now)
 
     def resume(self, message: str, *, lsn: int, now: float) -> None:
-        """The scheduler has picked it: it is made to run as soon as that is durable.
-
-        Args:
-            message: Why it was picked.
-            lsn: It must not run before all records up to this one are durable.
-            now: The present time.
-        """
+        """The scheduler has picked it: it is made to run as soon as that and all records up to `lsn` are durable."""
         self.set(decision=None)
         self.explain(TrialState.PENDING, TrialReason.QUEUED, clip(message))
         self.decision_lsn = lsn

@@ -17,13 +17,7 @@ _NOTHING = Consumption(training_seconds=0, pod_seconds=0, gpu_seconds=0)
 
 
 def measure_attempt(status: TrialStatus, pods: Sequence[Pod], now: float) -> Consumption:
-    """What the current attempt has used so far.
-
-    Args:
-        status: The trial's status.
-        pods: The attempt's pods, by rank.
-        now: The present time, for what goes on, and for a pod that has vanished just now.
-    """
+    """What the current attempt has used so far; its pods are given by rank."""
     used = _seen(pods, now)
     recorded = status.usage.attempt if status.usage is not None else None
     if recorded is None or not any(pod.gone and pod.started == 0.0 for pod in pods):

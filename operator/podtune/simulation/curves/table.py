@@ -35,7 +35,6 @@ class MeasuredCurve(LearningCurve):
     """A curve of the table.
 
     Attributes:
-        results: The metrics after each iteration.
         durations: How long each iteration takes.
     """
 

@@ -97,9 +97,7 @@ class TrialAddress:
     """The address of one trial in a bucket.
 
     Attributes:
-        store: The bucket.
         experiment_uid: UID of the Experiment.
-        trial: Name of the Trial.
     """
 
     store: StoreAddress
@@ -142,7 +140,6 @@ class CheckpointAddress:
     """The address of one checkpoint: data below `data/`, and beside it the manifest.
 
     Attributes:
-        bucket: Name of the bucket.
         root: What all its keys start with, before a slash.
     """
 

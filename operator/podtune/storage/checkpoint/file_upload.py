@@ -38,10 +38,6 @@ class UploadContext:
     """What all uploads of one checkpoint's files share.
 
     Attributes:
-        store: The bucket.
-        address: Where the checkpoint goes.
-        content_index: What the trial has in the bucket.
-        cancel_token: Says when to give up.
         packs: Whether small files are put together, and large ones split.
         done: The files that are stored, by an earlier try as well.
         writer: Tells those apart that each store a shard of one checkpoint.

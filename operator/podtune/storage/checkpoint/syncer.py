@@ -43,9 +43,6 @@ class CheckpointInfo:
     """What is known of a checkpoint besides its files.
 
     Attributes:
-        attempt: Id of the attempt that took it.
-        step: `step` of its result.
-        iteration: Iterations of the trial up to it.
         metric: Value of the objective's metric with it, written.
         time_total: Seconds of training of the trial up to it.
         configuration: Digest of what it was trained with; empty where that is not known.

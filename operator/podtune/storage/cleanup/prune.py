@@ -31,8 +31,6 @@ class PruneResult:
     """What was deleted.
 
     Attributes:
-        checkpoints: Checkpoints that were whole.
-        objects: Objects, those of these checkpoints included.
         uploads: Uploads that were never finished; None where the store does not let us look for them.
     """
 

@@ -20,12 +20,7 @@ _LARGEST_EXPONENT = 709.0
 
 
 def quantile(domain: NormallyDistributed, share: float) -> float:
-    """The value of a domain below which a share of its values lies.
-
-    Args:
-        domain: The domain.
-        share: From 0 to 1.
-    """
+    """The value of a domain below which a share, 0 to 1, of its values lies."""
     low, high = _bounds(domain)
     # Near 1, floats are too far apart: the mirror image is taken there.
     deviation = -_deviation(-high, -low, 1 - share) if low > 0 else _deviation(low, high, share)

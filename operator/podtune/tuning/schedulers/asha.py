@@ -85,7 +85,6 @@ class Asha(Scheduler):
     @property
     @override
     def time_attribute(self) -> str:
-        """The manifest's `timeAttribute`."""
         return self._settings.time_attribute
 
     @override
@@ -96,11 +95,7 @@ class Asha(Scheduler):
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """Compares the trial at the highest rung that it has reached and is not recorded at.
-
-        Raises:
-            MetricMissing: The result lacks the time attribute or the objective's metric.
-        """
+        """Compares the trial at the highest rung that it has reached and is not recorded at."""
         time = required_number(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         if time >= self._settings.max_time:
@@ -132,7 +127,6 @@ class Asha(Scheduler):
 
     @override
     def choose(self, waiting: Sequence[int]) -> StartDecision | None:
-        """Picks the first in the queue."""
         return StartDecision(waiting[0])
 
     @override
@@ -158,11 +152,6 @@ class Asha(Scheduler):
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
-        """Takes in a trial's record after a restart.
-
-        Raises:
-            RecordError: A bracket or a rung isn't one of this experiment's, or a value is not a number.
-        """
         self.on_trial_add(trial, configuration)
         reader = RecordReader(trial, record)
         if "bracket" in record:

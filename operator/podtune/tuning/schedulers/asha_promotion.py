@@ -111,7 +111,6 @@ class AshaPromotion(Scheduler):
     @property
     @override
     def time_attribute(self) -> str:
-        """The manifest's `timeAttribute`."""
         return self._settings.time_attribute
 
     @override
@@ -123,11 +122,7 @@ class AshaPromotion(Scheduler):
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """Pauses the trial when it has come to the rung that it runs for.
-
-        Raises:
-            MetricMissing: The result lacks the time attribute or the objective's metric.
-        """
+        """Pauses the trial when it has come to the rung that it runs for."""
         time = required_number(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         position = self._positions[trial]
@@ -202,12 +197,6 @@ class AshaPromotion(Scheduler):
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
-        """Takes in a trial's record after a restart.
-
-        Raises:
-            RecordError: A bracket or a rung isn't one of this experiment's, a rung is left out, or a value is not a
-                number.
-        """
         self.on_trial_add(trial, configuration)
         reader = RecordReader(trial, record)
         position = self._positions[trial]
@@ -299,10 +288,5 @@ class AshaPromotion(Scheduler):
 
 
 def bracket_weights(levels: Sequence[int], brackets: int) -> tuple[float, ...]:
-    """How often each bracket is drawn, relative to the others.
-
-    Args:
-        levels: The rungs and the maximum time, lowest first.
-        brackets: How many brackets are wanted; there are no more than levels.
-    """
+    """How often each bracket is drawn, relative to the others; the last of the levels is the maximum time."""
     return tuple(len(levels) / ((len(levels) - s) * levels[s]) for s in range(min(brackets, len(levels))))

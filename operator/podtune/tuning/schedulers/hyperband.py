@@ -114,7 +114,6 @@ class Hyperband(Scheduler):
     @property
     @override
     def time_attribute(self) -> str:
-        """The manifest's `timeAttribute`."""
         return self._settings.time_attribute
 
     @override
@@ -124,11 +123,7 @@ class Hyperband(Scheduler):
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """Pauses the trial when it has reached its milestone; if it is the last one, halves its bracket.
-
-        Raises:
-            MetricMissing: The result lacks the time attribute or the objective's metric.
-        """
+        """Pauses the trial when it has reached its milestone; if it is the last one, halves its bracket."""
         time = required_number(metrics, self.time_attribute, f"scheduler.{self.key}.timeAttribute")
         value = required_number(metrics, self._metric)
         self._catch_up()
@@ -251,11 +246,6 @@ class Hyperband(Scheduler):
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
-        """Takes in a trial's record after a restart.
-
-        Raises:
-            RecordError: A bracket or a milestone isn't one of this experiment's, or a value is not a number.
-        """
         if not record:
             self.on_trial_add(trial, configuration)
             return

@@ -98,28 +98,21 @@ class Median(Scheduler):
     @property
     @override
     def time_attribute(self) -> str:
-        """The manifest's `timeAttribute`."""
         return self._settings.time_attribute
 
     @property
     @override
     def records_every_result(self) -> bool:
-        """The record is a curve."""
         return True
 
     @override
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
-        """Begins an empty curve."""
         self._trials[trial] = _Trial()
         self._means.enter(trial, Curve())
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """Compares the trial's best value with the median of the others' means.
-
-        Raises:
-            MetricMissing: The result lacks the time attribute or the objective's metric.
-        """
+        """Compares the trial's best value with the median of the others' means."""
         time = required_time(metrics, self.time_attribute, _TIME_FIELD)
         value = required_number(metrics, self._metric)
         state = self._trials[trial]
@@ -163,7 +156,6 @@ class Median(Scheduler):
 
     @override
     def record(self, trial: int) -> Record:
-        """The trial's curve, best value and pauses."""
         state = self._trials[trial]
         if state.best is None:
             return self._means.curve(trial).record()
@@ -176,11 +168,6 @@ class Median(Scheduler):
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
-        """Takes in a trial's record after a restart.
-
-        Raises:
-            RecordError: It is not one that `record` writes.
-        """
         known: Mapping[str, str] = record.get("median", {})
         try:
             curve = Curve.parse(record)

@@ -123,16 +123,10 @@ class Bandit(Explorer):
 
     @override
     def record(self, trial: int) -> Record:
-        """What the trial has gained."""
         return self._logs[trial].record() if trial in self._logs else {}
 
     @override
     def restore(self, trial: int, record: Record) -> None:
-        """Takes in what the trial has gained.
-
-        Raises:
-            ValueError: It can't have been written so.
-        """
         self._logs[trial] = GainLog.parse(record, len(self._numbers))
         self._model = None
 

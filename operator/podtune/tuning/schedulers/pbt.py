@@ -95,21 +95,15 @@ class Pbt(Scheduler):
     @property
     @override
     def time_attribute(self) -> str:
-        """The manifest's `timeAttribute`."""
         return self._settings.time_attribute
 
     @override
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
-        """A member joins."""
         self._members[trial] = Member(configuration)
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """Looks at a trial once in an interval.
-
-        Raises:
-            MetricMissing: The result lacks the time attribute or the objective's metric.
-        """
+        """Looks at a trial once in an interval."""
         time = required_time(metrics, self.time_attribute, f"scheduler.{self._name}.timeAttribute")
         score = self._sign * required_number(metrics, self._metric)
         member = self._members[trial]
@@ -226,11 +220,6 @@ class Pbt(Scheduler):
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:
-        """Takes in a trial's record after a restart.
-
-        Raises:
-            RecordError: It is not one that `record` writes.
-        """
         try:
             self._members[trial] = Member.parse(record, configuration)
             self._explorer.restore(trial, record)
@@ -289,13 +278,7 @@ class Pbt(Scheduler):
 
 
 def perturbation_generator(seed: int, trial: int, number: int) -> Random:
-    """Where all draws come from when a trial is perturbed.
-
-    Args:
-        seed: The experiment's seed.
-        trial: The trial.
-        number: How often it has been perturbed or left as it was, this time included.
-    """
+    """Where all draws come from when a trial is perturbed, or left as it was, for the `number`-th time."""
     return generator(seed, "perturbation", trial, number)
 
 

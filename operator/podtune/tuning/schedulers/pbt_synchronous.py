@@ -88,18 +88,13 @@ class SynchronousPbt(Pbt):
 
     @override
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
-        """A member joins."""
         self._catch_up()
         self._members[trial] = Member(configuration, number=self._released_count)
         self._records[trial] = {}
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        """Looks at a trial when its interval is over, and pauses it.
-
-        Raises:
-            MetricMissing: The result lacks the time attribute or the objective's metric.
-        """
+        """Looks at a trial when its interval is over, and pauses it."""
         self._catch_up()
         return super().on_result(trial, metrics, waiting=waiting)
 
@@ -144,7 +139,6 @@ class SynchronousPbt(Pbt):
 
     @override
     def on_trial_release(self, trial: int) -> None:
-        """The barrier waits for the trial again."""
         self._held.discard(trial)
 
     @override

@@ -61,7 +61,6 @@ class InRandomOrder(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        """The values at a position."""
         position = self._permuted(index)
         while position >= self._tree.count:
             position = self._permuted(position)

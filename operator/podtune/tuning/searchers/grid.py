@@ -49,5 +49,4 @@ class InOrder(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        """The values at a position."""
         return self._tree.point(index)

@@ -38,12 +38,10 @@ class InitialFirst(Searcher):
 
     @override
     def tell(self, observation: Observation) -> None:
-        """Passes it on."""
         self._inner.tell(replace(observation, number=self._inner_number(observation.number)))
 
     @override
     def skip(self, configuration: Configuration) -> None:
-        """Passes it on."""
         self._inner.skip(configuration)
 
     @override

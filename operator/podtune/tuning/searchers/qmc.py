@@ -47,7 +47,6 @@ class QmcPoints(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        """The values at a position."""
         shares = self._sequence.at(index)
         return {
             name: value_at(domain, share) for (name, domain), share in zip(self._domains.items(), shares, strict=True)

@@ -36,9 +36,6 @@ class RejectionSearcher(Searcher):
     A draw that a constraint refuses is drawn again, and so is, in a finite space, one that was tried already or is
     under way. When all draws are such, the points of a finite space are gone through for what is left; where nothing
     is, the space is exhausted.
-
-    Attributes:
-        inner: What draws.
     """
 
     def __init__(self, space: ActiveSpace, inner: Searcher, seed: int) -> None:
@@ -53,7 +50,6 @@ class RejectionSearcher(Searcher):
 
     @override
     def tell(self, observation: Observation) -> None:
-        """Takes in what came of a configuration."""
         if self._tree is not None:
             self._tried.add(self._space.key(observation.configuration))
         self.inner.tell(self._as_drawn(observation))

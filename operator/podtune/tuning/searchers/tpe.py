@@ -53,7 +53,6 @@ class TpeSearcher(Searcher):
 
     @override
     def tell(self, observation: Observation) -> None:
-        """Takes in a finished trial."""
         self._history.add(observation)
 
     @override

@@ -32,7 +32,6 @@ class TargetReached(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        """Compares the best value with the target."""
         best, metric = progress.best, self._objective.metric
         if best is None or not self.is_reached_by(best):
             return None
@@ -55,7 +54,6 @@ class FailuresReached(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        """Compares the trials in ERROR with the budget."""
         errors, ended, count = progress.errors, progress.ended, self._budget.count
         if count is not None:
             if errors < count:
@@ -83,7 +81,6 @@ class GpuHoursUsed(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        """Compares what is used with the budget."""
         used = progress.gpu_seconds / HOUR
         if used < self._budget:
             return None
@@ -108,7 +105,6 @@ class CostReached(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        """Compares what is spent with the budget."""
         limit = self._budget.budget
         spent = self._price(progress.pod_seconds, progress.gpu_seconds) / HOUR
         if spent < limit:

@@ -33,9 +33,7 @@ class ExperimentStopDecision:
     """Why an experiment is to end.
 
     Attributes:
-        reason: The reason in a word.
         message: The reason in a sentence, with its numbers.
-        inputs: The numbers.
         good: Whether it is a good end; else the experiment has failed.
     """
 

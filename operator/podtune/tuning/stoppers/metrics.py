@@ -34,7 +34,6 @@ class MetricThresholds(StopCriterion[TrialProgress]):
 
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
-        """Compares the metrics with their thresholds."""
         for metric, threshold in self._thresholds.items():
             value = as_number(progress.metrics.get(metric))
             if value is not None and reaches(self._objective, metric, value, threshold):
@@ -59,7 +58,6 @@ class IterationsReached(StopCriterion[TrialProgress]):
 
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
-        """Compares the last result's iteration with the limit."""
         iteration = as_number(progress.metrics.get(ITERATION))
         if iteration is None or not iteration >= self._limit:
             return None

@@ -33,7 +33,6 @@ class TrialPlateauReached(StopCriterion[TrialProgress]):
 
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
-        """Looks at the last values of the metric."""
         settings, window = self._settings, progress.windows.get(self.metric)
         if window is None or window.count < settings.grace or len(window.values) < settings.window:
             return None
@@ -103,7 +102,6 @@ class ExperimentPlateauReached(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        """Looks at the best trials."""
         leaders, settings = self._leaders, self._leaders.settings
         if leaders.lasted < max(1, settings.patience):
             return None

@@ -28,12 +28,10 @@ class TrainingTimeLimit(StopCriterion[TrialProgress]):
 
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
-        """Compares the time with the limit."""
         return _compared(progress.elapsed, self._limit, "of training")
 
     @override
     def deadline(self, progress: TrialProgress) -> float | None:
-        """The limit."""
         return self._limit
 
 
@@ -57,12 +55,10 @@ class TotalTimeLimit(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        """Compares the time with the limit."""
         return _compared(progress.elapsed, self._limit, "since the first trial was made")
 
     @override
     def deadline(self, progress: ExperimentProgress) -> float | None:
-        """The limit."""
         return self._limit
 
 

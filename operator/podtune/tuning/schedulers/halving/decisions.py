@@ -7,13 +7,7 @@ from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 
 
 def stop_at_max_time(time_attribute: str, time: float, limit: int) -> SchedulerDecision:
-    """Stops a trial that has had all the time that there is.
-
-    Args:
-        time_attribute: The metric that counts its progress.
-        time: How far it has come.
-        limit: The manifest's `maxTime`.
-    """
+    """Stops a trial that has had all the time that there is, the manifest's `maxTime`."""
     message = f"stopped at {time_attribute} {readable(time)}: maxTime {limit} is reached"
     return SchedulerDecision(SchedulerAction.STOP, message, {"time": time, "maxTime": limit}, full=True)
 

@@ -32,8 +32,6 @@ class Cutoff:
     """The last trial that was promoted to the next round.
 
     Attributes:
-        reward: Its reward.
-        trial: The trial.
         ranked: How many trials it was compared with, itself included.
     """
 

@@ -21,10 +21,6 @@ class DonorState:
     """What a member is to go on from.
 
     Attributes:
-        donor: The member whose checkpoint is cloned.
-        trained: How far that one had trained.
-        perturbed: When that one was last looked at.
-        score: What that one had reached.
         step: Iteration of the result that it was ranked with: no later checkpoint of it is cloned.
     """
 
@@ -163,7 +159,6 @@ class Ranking:
     """The members that can be ranked, the worst first; of equal ones the older is the worse.
 
     Attributes:
-        members: Their indexes.
         quantile: How many of them are the worst, and as many the best: never more than half.
     """
 

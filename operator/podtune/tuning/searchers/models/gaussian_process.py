@@ -100,7 +100,6 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
 
     @override
     def is_stationary(self) -> bool:
-        """Whether only distances count."""
         return True
 
     def _matern(self, squares: Matrix) -> tuple[Matrix, Matrix]:

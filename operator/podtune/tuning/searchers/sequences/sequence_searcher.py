@@ -143,7 +143,6 @@ class ThenEveryOther(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        """The values at a position."""
         if index < self._of_first:
             return self._first.point(index)
         return self._every.point(index - self._of_first)
