@@ -191,16 +191,10 @@ async def read_if_there(client: ClusterClient, path: str) -> Manifest | None:
 async def create_owned(
     client: ClusterClient, path: str, body: Manifest, check: Callable[[Manifest], object] | None = None
 ) -> Manifest | None:
-    """Creates an object; one that is there already is as good if it has the same owner, else None.
+    """Creates an object with one owner; one that is there already is as good if it has the same owner, else None.
 
     Of a new object only the metadata is asked back: the rest is as it was sent, but for defaults that nobody here
-    looks at, and a pod is a long text.
-
-    Args:
-        client: The API server.
-        path: Where objects of its kind are.
-        body: The object, with one owner.
-        check: Is shown one that is there already, and raises what it has against it.
+    looks at, and a pod is a long text. Of one that is there, `check` raises what it has against it.
 
     Raises:
         ApiError: It could not be created.

@@ -68,11 +68,7 @@ class Executor:
         self._pods = PodRequests(client, observer, agent)
 
     async def execute(self, experiment: Experiment, action: ClusterAction) -> ActionResult:
-        """Carries out an action.
-
-        Returns:
-            How it went; never raises what the API server or the network does.
-        """
+        """Carries out an action and says how it went; never raises what the API server or the network does."""
         try:
             return await self._dispatch(experiment, action)
         except ApiRefusal as refusal:
@@ -176,12 +172,6 @@ class Executor:
 
         The whole status is ours, so it is replaced and not applied: there is nothing to merge, and merging is a third
         of what such a write costs the API server. Only metadata is asked back: the rest is as it was.
-
-        Returns:
-            The object's metadata.
-
-        Raises:
-            ApiError: It was not written: the object has another version by now, say, or is gone.
         """
         metadata = {"name": name, "resourceVersion": str(version)}
         body = {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "status": status}

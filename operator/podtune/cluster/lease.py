@@ -164,11 +164,7 @@ class Lease:
             self._renewed = begun
 
     async def _look_again(self) -> None:
-        """Somebody changed the Lease: it may have been ourselves, by a request whose answer was lost.
-
-        Raises:
-            LeaseLost: It is not ours any more.
-        """
+        """Somebody changed the Lease: it may have been ourselves, by a request whose answer was lost."""
         lease = await read_if_there(self._client, self._path) or {}
         holder = (lease.get("spec") or {}).get("holderIdentity") or ""
         if holder != self._settings.identity:

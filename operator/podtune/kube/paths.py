@@ -156,10 +156,7 @@ def log_of(pod_path: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """Looks at a path right before it is sent, whoever has made it.
-
-    Returns:
-        The path.
+    """Returns a path as it is, looked at right before it is sent, whoever has made it.
 
     Raises:
         PathError: It has empty, `.` or `..` segments, a query, a fragment, or characters that no path of ours has.

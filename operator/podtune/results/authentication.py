@@ -113,11 +113,7 @@ def _remember(cache: OrderedDict[bytes, T], key: bytes, value: T, size: int) -> 
 
 
 def _caller(status: Mapping[str, Any]) -> Caller:
-    """The pod that a reviewed token was given to.
-
-    Raises:
-        Unauthenticated: It was given to none, or is not valid.
-    """
+    """The pod that a reviewed token was given to."""
     if not status.get("authenticated") or TOKEN_AUDIENCE not in (status.get("audiences") or ()):
         raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
     user = status.get("user") or {}

@@ -24,12 +24,7 @@ def time_per_iteration(spec: ExperimentSpec, seconds: float) -> float:
 
 
 def iteration_limit(spec: ExperimentSpec, seconds: float) -> int | None:
-    """After how many iterations every trial is stopped, by scheduler or stopper; None where some may go on for ever.
-
-    Args:
-        spec: The experiment.
-        seconds: How long an iteration takes.
-    """
+    """After how many iterations of so many seconds scheduler or stopper ends every trial; None where some may go on."""
     settings = getattr(spec.scheduler, SCHEDULERS[scheduler_kind(spec)])
     thresholds = [spec.stop.metrics, *(rule.metrics or {} for rule in spec.stop.trial)]
     time = make_scheduler(spec).time_attribute

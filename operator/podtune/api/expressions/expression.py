@@ -145,11 +145,7 @@ def _check(node: ast.expr, depth: int = 1) -> None:
 
 
 def _operands(node: ast.expr) -> Sequence[ast.expr]:
-    """The parts of a node that are expressions again.
-
-    Raises:
-        ExpressionError: The node isn't allowed.
-    """
+    """The parts of a node that are expressions again; refuses a node that isn't allowed."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
             bounded(value)

@@ -16,10 +16,7 @@ def requested_gpus(pod_spec: Mapping[str, Any]) -> float:
     """How many GPUs a pod holds while it is on a node: those of its containers and sidecars together.
 
     A MIG device such as nvidia.com/mig-2g.10gb counts as 2/7 of a GPU. Resources that merely go with one (GPU memory
-    of a vGPU, say) and devices of dynamic resource allocation count nothing.
-
-    Args:
-        pod_spec: The pod's spec; its form is the API server's business, what is no number counts nothing.
+    of a vGPU, say), devices of dynamic resource allocation and what is no number count nothing.
     """
     return sum(gpus_among(limits) for limits in _limits(pod_spec))
 

@@ -73,11 +73,7 @@ def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
 
 
 def _read_text(path: Path) -> str:
-    """Reads a file; `-` is standard input.
-
-    Raises:
-        CliError: It can't be read.
-    """
+    """Reads a file; `-` is standard input."""
     try:
         return sys.stdin.read() if path == STANDARD_INPUT else path.read_text(encoding="utf-8")
     except OSError as error:

@@ -109,10 +109,7 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
 
 
 def request_pause(api: Api, namespace: str, target: Target) -> str:
-    """Asks for a pause.
-
-    Returns:
-        What will happen, in a sentence.
+    """Asks for a pause; says in a sentence what will happen.
 
     Raises:
         CliError: It can't be paused.
@@ -134,17 +131,9 @@ def request_pause(api: Api, namespace: str, target: Target) -> str:
 def request_resume(
     api: Api, namespace: str, target: Target, values: Sequence[str] = (), policies: Mapping[str, str] | None = None
 ) -> str:
-    """Has something go on, a Trial with other values of its parameters if some are given.
+    """Has something go on, a Trial with other values (name=value) if some are given; says what will happen.
 
-    Args:
-        api: The API server.
-        namespace: The namespace of both.
-        target: What is to go on.
-        values: New values, written name=value.
-        policies: Of an Experiment that has ended: what becomes of its trials, by the field of `spec.resume`.
-
-    Returns:
-        What will happen, in a sentence.
+    The policies, by the field of `spec.resume`, say what becomes of the trials of an Experiment that has ended.
 
     Raises:
         CliError: It can't go on, or not with these values.
@@ -166,11 +155,7 @@ def request_resume(
 
 
 def request_stop(api: Api, target: Target) -> str:
-    """Ends something for good; what has ended already stays as it is.
-
-    Returns:
-        What will happen, in a sentence.
-    """
+    """Ends something for good, and says in a sentence what will happen; what has ended already stays as it is."""
     if target.has_ended:
         return f"{target.name} has already ended ({target.view.state})"
     if isinstance(target.view, ExperimentView):

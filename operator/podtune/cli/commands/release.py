@@ -21,10 +21,7 @@ def release_experiment(
 
 
 def take_finalizer(api: Api, namespace: str, name: str) -> str:
-    """Lets an Experiment go without its checkpoints being deleted.
-
-    Returns:
-        What was done, and what is left to do, in a sentence.
+    """Lets an Experiment go without its checkpoints being deleted; says what was done, and what is left to do.
 
     Raises:
         CliError: There is no such Experiment.

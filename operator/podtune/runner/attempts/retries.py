@@ -97,13 +97,7 @@ def find_budget(status: TrialStatus, failures: Failures, failure_class: FailureC
 
 
 def draw_wait(failures: Failures, spent: int, key: str) -> float:
-    """Draws how many seconds a trial waits for its next attempt.
-
-    Args:
-        failures: What the user says of failures.
-        spent: How many attempts of the class have failed.
-        key: Names trial and class, and so the jitter.
-    """
+    """Draws how many seconds a trial waits for its next attempt; the key names trial and class, and so the jitter."""
     return Backoff(parse_duration(failures.backoff.initial), parse_duration(failures.backoff.max)).delay(spent, key)
 
 

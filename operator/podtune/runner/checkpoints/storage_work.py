@@ -116,11 +116,7 @@ class StorageWork:
         return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
 
     def decide(self, due: Sequence[StorageJobSpec], now: float) -> StorageStatus | None:
-        """Brings the work forward and asks for the actions that are due.
-
-        Returns:
-            What the Experiment's status should say of it.
-        """
+        """Brings the work forward, asks for the actions that are due, and returns what the status should say of it."""
         self._tell(now)
         self._delete_pods(now)
         storage = self._status

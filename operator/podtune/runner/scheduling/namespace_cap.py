@@ -18,11 +18,7 @@ class PodQuota(Protocol):
     """What an experiment asks before it makes pods."""
 
     def claim(self, pods: int) -> str:
-        """Asks for the pods of one attempt, all or none.
-
-        Returns:
-            Empty where they may be made; else why not now, in words for people.
-        """
+        """Asks for the pods of one attempt, all or none; returns why they may not be made now, empty where they may."""
 
     def wants_back(self) -> bool:
         """Whether a pod that would go on with another trial is to go, so that another experiment gets its share."""

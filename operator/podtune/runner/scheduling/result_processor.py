@@ -120,11 +120,7 @@ class ResultProcessor:
         return self._throttle.stretch_trial_wait(settings.result_debounce, settings.throttle_above_trials)
 
     def check_time(self, trial: TrialMachine, now: float) -> float:
-        """Stops a running trial that has had its time, whether it reports or not.
-
-        Returns:
-            When it has to be looked at again; infinity for never.
-        """
+        """Stops a running trial that has had its time, whether it reports or not; returns when to look again."""
         if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None:
             return NEVER
         if not trial.pod.training_since or trial.pod.training_until:
@@ -184,11 +180,7 @@ class ResultProcessor:
         return Begin.ONCE_WRITTEN
 
     def continue_exploit(self, trial: TrialMachine, now: float) -> float:
-        """Goes on with an exploit that waits for its donor's checkpoint.
-
-        Returns:
-            When it has to be looked at again; infinity for never.
-        """
+        """Goes on with an exploit that waits for its donor's checkpoint; returns when to look again."""
         outcome = self._exploits.continue_waiting(trial, now)
         if outcome is ExploitOutcome.WAITS:
             return self._exploits.deadline(trial) or NEVER

@@ -45,10 +45,7 @@ class Commit(Protocol):
     def __call__(
         self, store: ObjectStore, address: CheckpointAddress, manifest: CheckpointManifest
     ) -> CheckpointManifest:
-        """Stores a manifest.
-
-        Returns:
-            The manifest that was stored.
+        """Stores a manifest, and returns the one that was stored.
 
         Raises:
             StoreError: It can't be stored now, or at all.

@@ -49,14 +49,9 @@ class GarbageCollector:
             self._content_index.load(self._store, address)
 
     def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
-        """Deletes all that is neither kept nor protected, and older than the newest that is kept.
+        """Deletes all that is neither kept nor protected, and older than the newest that is kept; returns the URIs.
 
-        Args:
-            kept: URIs of all the trial's recorded checkpoints.
-            protected: URIs that are on their way to being recorded.
-
-        Returns:
-            The URIs that were deleted.
+        Protected is what is on its way to being recorded.
 
         Raises:
             StoreError: The store can't delete now, or at all; the next call goes on.

@@ -16,15 +16,9 @@ _MAX_BYTES = 16 << 20
 
 
 def store_orphan_decisions(store: ObjectStore, key: str, entries: Sequence[str]) -> int:
-    """Adds entries to a trial's file. It may be repeated: an entry that is there is not added again.
+    """Adds entries, JSON with a `number` each, oldest first, to a trial's file; returns how many were new.
 
-    Args:
-        store: The bucket.
-        key: The file's key.
-        entries: As JSON, each with its `number`, oldest first.
-
-    Returns:
-        How many were new.
+    It may be repeated: an entry that is there is not added again.
 
     Raises:
         StoreError: The store can't be worked with now, or at all.

@@ -64,14 +64,9 @@ def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozen
 
 
 def purge(store: ObjectStore, prefix: str) -> int:
-    """Deletes every object below a prefix, manifests first; it may be repeated.
+    """Deletes every object below a prefix that ends with a slash, manifests first; returns how many there were.
 
-    Args:
-        store: The bucket.
-        prefix: What the keys start with, with a slash at the end.
-
-    Returns:
-        How many objects there were.
+    It may be repeated.
 
     Raises:
         StoreError: The store can't be worked with now, or at all, or objects keep coming.
@@ -106,12 +101,7 @@ def delete_objects(store: ObjectStore, keys: Iterable[str]) -> int:
 
 
 def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> int | None:
-    """Aborts unfinished uploads, where the store lets us; how many there were.
-
-    Args:
-        store: The bucket.
-        prefix: What the keys start with.
-        spare: Uploads of keys that start with this go on.
+    """Aborts unfinished uploads, where the store lets us, of keys that don't start with `spare`; how many there were.
 
     Raises:
         StoreError: The store can't be worked with now, or at all.

@@ -183,9 +183,7 @@ class Ranking:
 def rank(members: Iterable[tuple[int, Member]], quantile: float) -> Ranking:
     """Ranks a population; of one alone nobody is the best or the worst.
 
-    Args:
-        members: All members by index.
-        quantile: Which share of them is the worst: rounded up, but at most half of them.
+    The worst are the quantile's share, rounded up, but at most half of all.
     """
     scores = [(member.score or 0.0, trial) for trial, member in members if member.is_ranked]
     ranked = [trial for _, trial in sorted(scores)]
