@@ -94,13 +94,7 @@ class KubernetesClient:
     def __init__(
         self, connection: Connection, rng: random.Random, may_write: Callable[[], bool] = lambda: True
     ) -> None:
-        """Makes a client.
-
-        Args:
-            connection: The API server.
-            rng: Draws the jitter.
-            may_write: Asked right before each request that writes.
-        """
+        """Makes a client that asks `may_write` right before each request that writes."""
         self._connection = connection
         self._rng = rng
         self._may_write = may_write

@@ -37,11 +37,7 @@ class Connection:
     """Connections to one API server, and the credentials for it, which the official client finds and keeps fresh."""
 
     def __init__(self, configuration: Any) -> None:
-        """Makes a connection; use `find` to find the server.
-
-        Args:
-            configuration: The official client's configuration: server and credentials.
-        """
+        """Takes the official client's configuration, server and credentials; use `find` to find the server."""
         self._configuration = configuration
         self._requests: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None

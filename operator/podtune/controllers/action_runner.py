@@ -49,15 +49,7 @@ class ActionRunner:
         proposal_deadline: float,
         now: Callable[[], float],
     ) -> None:
-        """Makes a runner.
-
-        Args:
-            queue: Gets the key of each experiment one of whose actions has ended.
-            executor: Carries out actions on the API server.
-            threads: Where searchers think.
-            proposal_deadline: Seconds that a searcher may think before it is called slow.
-            now: The present time, in seconds since the epoch.
-        """
+        """Makes a runner; a searcher that thinks for more than `proposal_deadline` seconds is called slow."""
         self._queue = queue
         self._executor = executor
         self._threads = threads

@@ -51,12 +51,7 @@ class FairQueue(Generic[T]):
     """
 
     def __init__(self, most: int, most_of_one: int) -> None:
-        """Makes an empty queue.
-
-        Args:
-            most: How many items may be processed at a time.
-            most_of_one: How many of one key.
-        """
+        """Makes an empty queue; `most` items are processed at a time, `most_of_one` of one key."""
         self._most = most
         self._most_of_one = most_of_one
         self._waiting: dict[str, _Items[T]] = {}

@@ -46,13 +46,7 @@ class Proposer:
     """Holds an experiment's searcher; its caller has one request under way at a time."""
 
     def __init__(self, spec: ExperimentSpec, deadline: float, threads: Threads) -> None:
-        """Makes a proposer.
-
-        Args:
-            spec: The experiment's spec.
-            deadline: Seconds that the searcher may think about a request before it is called slow.
-            threads: Where it thinks.
-        """
+        """Makes a proposer; a searcher that thinks about a request for more than `deadline` seconds is called slow."""
         self._spec = spec
         self._deadline = deadline
         self._threads = threads

@@ -12,13 +12,7 @@ class ExponentialBackoff:
     """
 
     def __init__(self, first: float, longest: float, rng: Random) -> None:
-        """Starts at the first step.
-
-        Args:
-            first: The first step, in seconds.
-            longest: No step is longer than this, in seconds.
-            rng: Source of the jitter.
-        """
+        """Starts at the first step; no step is longer than `longest`. Both are in seconds."""
         self._first = first
         self._longest = longest
         self._rng = rng

@@ -12,11 +12,7 @@ class CancelToken:
     """Tells work that takes long whether it is to go on; it asks again and again. May be used by several threads."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Lets everything go on.
-
-        Args:
-            clock: Monotonic time in seconds.
-        """
+        """Lets everything go on; the clock is monotonic, in seconds."""
         self._clock = clock
         self._deadline: float | None = None
         self._limit = ""

@@ -58,16 +58,7 @@ class Sender(threading.Thread):
         rng: Random,
         first_wait: float = 0.0,
     ) -> None:
-        """Prepares the thread.
-
-        Args:
-            attempt: What to say.
-            client: The operator; used by this thread alone while it runs.
-            control: Where the operator's instructions go.
-            log: Where to tell of trouble.
-            rng: Source of jitter.
-            first_wait: Seconds to wait with the first report, in case the attempt is over by then.
-        """
+        """Prepares the thread; the first report waits `first_wait` seconds, in case the attempt is over by then."""
         super().__init__(name="sender", daemon=True)
         self._attempt = attempt
         self._client = client

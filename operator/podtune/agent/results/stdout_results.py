@@ -30,11 +30,7 @@ class LineParser:
     """Results of one line each: the pattern's named groups are their metrics."""
 
     def __init__(self, pattern: re.Pattern[str]) -> None:
-        """Reads what a pattern finds.
-
-        Args:
-            pattern: Has at least one named group.
-        """
+        """Reads what a pattern with at least one named group finds."""
         self._pattern = pattern
 
     def take(self, text: str) -> Iterator[ResultLine]:
@@ -58,12 +54,7 @@ class NamedValueParser:
     """
 
     def __init__(self, pattern: re.Pattern[str], last: str = "") -> None:
-        """Reads what a pattern finds.
-
-        Args:
-            pattern: Has the groups `name` and `value`.
-            last: Name of the metric that is the last of each result; empty where that is not known.
-        """
+        """Reads the groups `name` and `value` of a pattern; `last` is the last metric of each result, where known."""
         self._pattern = pattern
         self._last = last
         self._metrics: dict[str, MetricValue] = {}

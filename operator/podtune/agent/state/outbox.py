@@ -35,11 +35,7 @@ class Outbox:
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        """Starts empty.
-
-        Args:
-            capacity: How many results are held before `is_full`.
-        """
+        """Starts empty; `is_full` from so many results on."""
         self._capacity = capacity
         self._held: deque[_Held] = deque()
         self.last: Result | None = None

@@ -84,13 +84,6 @@ class HttpApi:
     def __init__(
         self, connection: ServerAccess, sleep: Callable[[float], None] = time.sleep, rng: random.Random | None = None
     ) -> None:
-        """Makes a client.
-
-        Args:
-            connection: The way to the server.
-            sleep: Waits, between tries.
-            rng: Draws the jitter.
-        """
         self._connection = connection
         self._sleep = sleep
         self._rng = rng or random.Random()

@@ -33,14 +33,7 @@ class Resync:
     """Feeds the store with what a list holds, and takes out of the store what it does not."""
 
     def __init__(self, client: ClusterClient, store: Store, namespaces: Collection[str], rng: random.Random) -> None:
-        """Makes a resync.
-
-        Args:
-            client: The API server.
-            store: What is known.
-            namespaces: Namespaces to look into; none for all.
-            rng: Draws the jitter.
-        """
+        """Makes a resync of these namespaces; none for all."""
         self._client = client
         self._store = store
         self._namespaces = list(namespaces) or [""]

@@ -43,12 +43,7 @@ class NamespaceCap:
     """The pods of one namespace: those that there are, those that may come to be, and who waits for more."""
 
     def __init__(self, namespace: str, limit: int) -> None:
-        """Makes the cap of a namespace without pods.
-
-        Args:
-            namespace: Its name.
-            limit: How many pods of trials it may have; those that have ended do not count.
-        """
+        """Makes the cap of a namespace without pods; those that have ended do not count towards the limit."""
         self._namespace = namespace
         self._limit = limit
         self._owners: dict[str, str] = {}

@@ -24,11 +24,7 @@ class ContentIndex:
     """
 
     def __init__(self, trial_prefix: str) -> None:
-        """Knows nothing yet.
-
-        Args:
-            trial_prefix: What all keys of the trial start with.
-        """
+        """Knows nothing yet; all keys of the trial start with `trial_prefix`."""
         self._prefix = trial_prefix
         self._manifests: dict[CheckpointAddress, CheckpointManifest] = {}
         self._by_content: dict[tuple[int, str], ManifestFile] | None = None

@@ -44,12 +44,7 @@ class LocalTree:
     """An open directory."""
 
     def __init__(self, directory: int, name: str) -> None:
-        """Takes an open directory over; use `open_tree` to get one.
-
-        Args:
-            directory: File descriptor.
-            name: What it is called in messages.
-        """
+        """Takes over an open directory that messages call `name`; use `open_tree` to get one."""
         self._directory = directory
         self._name = name
 

@@ -83,14 +83,7 @@ class GatherShards:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Prepares gathering.
-
-        Args:
-            replicas: How many ranks there are.
-            patience: Seconds after which the others are said to be missing.
-            clock: Monotonic time in seconds.
-            sleep: Waits.
-        """
+        """Prepares gathering; after `patience` seconds the other ranks are said to be missing."""
         self._ranks = range(1, replicas)
         self._patience = patience
         self._clock = clock

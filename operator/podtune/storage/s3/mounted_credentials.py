@@ -28,11 +28,7 @@ class MountedCredentials(Credentials):
     """
 
     def __init__(self, directory: Path) -> None:
-        """Reads nothing yet.
-
-        Args:
-            directory: Where the Secret is mounted; its last name is the Secret's.
-        """
+        """Reads nothing yet; the last name of the directory where the Secret is mounted is the Secret's."""
         super().__init__("", "", method="podtune-secret")
         self._directory = directory
         self._read: ReadOnlyCredentials | None = None

@@ -23,12 +23,7 @@ class MetricThresholds(StopCriterion[TrialProgress]):
     """
 
     def __init__(self, thresholds: Mapping[str, float], objective: Objective) -> None:
-        """Makes a criterion.
-
-        Args:
-            thresholds: Values by metric; the first one reached, in this order, is the reason.
-            objective: Says which metric is better when it is less.
-        """
+        """Makes a criterion; the first threshold that is reached, in this order, is the reason."""
         self._thresholds = dict(thresholds)
         self._objective = objective
 

@@ -19,11 +19,7 @@ class TrainingTimeLimit(StopCriterion[TrialProgress]):
     """
 
     def __init__(self, limit: float) -> None:
-        """Makes a criterion.
-
-        Args:
-            limit: Seconds.
-        """
+        """Makes a criterion of a limit in seconds."""
         self._limit = limit
 
     @override
@@ -46,11 +42,7 @@ class TotalTimeLimit(StopCriterion[ExperimentProgress]):
     """
 
     def __init__(self, limit: float) -> None:
-        """Makes a criterion.
-
-        Args:
-            limit: Seconds.
-        """
+        """Makes a criterion of a limit in seconds."""
         self._limit = limit
 
     @override

@@ -124,12 +124,7 @@ class HalvingBracket:
     """
 
     def __init__(self, rounds: Sequence[Round], work: int) -> None:
-        """Makes an empty bracket.
-
-        Args:
-            rounds: Its rounds.
-            work: How much time its trials spend together if all goes well.
-        """
+        """Makes an empty bracket; `work` is the time that its trials spend together if all goes well."""
         self.rounds = tuple(rounds)
         self.round = 0
         self.closed = False

@@ -131,13 +131,7 @@ class Perturbing(Explorer):
     """Explores as PBT does: every parameter is drawn anew, or else changed a little."""
 
     def __init__(self, space: Space, domains: Mapping[str, Domain], settings: PbtSettings) -> None:
-        """Makes an explorer.
-
-        Args:
-            space: What configurations may be.
-            domains: What is changed, and within what, in the order in which it is changed.
-            settings: How it is changed.
-        """
+        """Makes an explorer that changes what has a domain, in the order of these."""
         self._space = space
         self._domains = domains
         self._settings = settings

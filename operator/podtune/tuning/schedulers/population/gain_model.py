@@ -80,12 +80,7 @@ class GainModel:
     """Predicts the gain of configurations from here on; it learns once, and is asked many times."""
 
     def __init__(self, gains: Sequence[Gain], interval: float) -> None:
-        """Learns.
-
-        Args:
-            gains: At least two.
-            interval: The unit in which the kernel counts time.
-        """
+        """Learns from at least two gains; the interval is the unit in which the kernel counts time."""
         self._interval = interval
         self._rows = np.array([self._row(gain.time, gain.point) for gain in gains])
         rates = np.array([gain.rate for gain in gains])

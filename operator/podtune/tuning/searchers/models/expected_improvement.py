@@ -27,11 +27,7 @@ class ExpectedImprovement:
     """The logarithm of the expected improvement upon the best value (Ament et al., 2023, "LogEI")."""
 
     def __init__(self, process: GaussianProcess) -> None:
-        """Takes the best value that was observed as the one to improve upon.
-
-        Args:
-            process: The process; more is better.
-        """
+        """Takes the best value that was observed as the one to improve upon; more is better."""
         self._process = process
         self._best = float(process.values.max())
 
