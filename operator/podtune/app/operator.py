@@ -75,14 +75,13 @@ class Operator:
         self._health = WatchHealth(time.monotonic)
         observer = StoreUpdater(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._reporter())
-        threads, pod_waiters = SearcherThreads(), PodWaiters()
-        actions = ActionRunner(queue, executor, threads, settings.proposal_deadline, time.time)
+        pod_waiters = PodWaiters()
+        actions = ActionRunner(queue, executor, SearcherThreads(), settings.proposal_deadline, time.time)
         self._decisions = DecisionLoop(
             self._store,
             queue,
             actions,
             pod_waiters=pod_waiters,
-            threads=threads,
             now=time.time,
             may_decide=lambda: self._lease.is_held,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor as Threads
 
 import structlog
 
@@ -12,9 +11,9 @@ from podtune.controllers import metrics
 from podtune.controllers.action_runner import ActionRunner
 from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.store.entry import ExperimentEntry
-from podtune.controllers.store.store import MANY, Store
+from podtune.controllers.store.store import Store
 from podtune.controllers.work_queue import WorkQueue
-from podtune.runner.experiment_machine import ActionPlan, ExperimentMachine
+from podtune.runner.experiment_machine import ActionPlan
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +31,6 @@ class DecisionLoop:
         actions: ActionRunner,
         *,
         pod_waiters: PodWaiters,
-        threads: Threads,
         now: Callable[[], float],
         may_decide: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -43,7 +41,6 @@ class DecisionLoop:
             queue: Keys of the experiments that something happened to.
             actions: Has actions carried out.
             pod_waiters: Warm pods that wait for their next trial.
-            threads: Where decisions are made that take long.
             now: The present time, in seconds since the epoch.
             may_decide: Whether we still lead.
         """
@@ -51,10 +48,8 @@ class DecisionLoop:
         self._queue = queue
         self._actions = actions
         self._pod_waiters = pod_waiters
-        self._threads = threads
         self._now = now
         self._may_decide = may_decide
-        self._offloaded: set[asyncio.Task[None]] = set()
         self._latest = 0.0
         """The time at which something was decided last."""
         self._is_running = False
@@ -73,8 +68,6 @@ class DecisionLoop:
                 await asyncio.sleep(0)  # let results and watches in between two experiments
         finally:
             self._is_running = False
-            for task in self._offloaded:
-                task.cancel()
             await self._actions.close()
 
     def _reconcile(self, uid: str) -> None:
@@ -83,9 +76,8 @@ class DecisionLoop:
                 self._decide(uid)
         except Exception:
             log.exception("reconcile failed", uid=uid)
-            self._retry(uid)
-        else:
-            self._queue.forget(uid)
+            metrics.RECONCILE_ERRORS.inc()
+            self._queue.add_rate_limited(uid)
 
     def _decide(self, uid: str) -> None:
         now = self._now()
@@ -94,12 +86,16 @@ class DecisionLoop:
         if entry is None:
             self._queue.remove(uid)
             self._actions.cancel(uid)
-        elif entry.offloaded is not None:
-            pass  # it is asked once more afterwards
-        elif (prepare := self._long_preparation(entry)) is not None:
-            task = asyncio.create_task(self._offload(entry, prepare))
-            self._offloaded.add(task)
-            task.add_done_callback(self._offloaded.discard)
+        else:
+            self._continue(entry, now)
+
+    def _continue(self, entry: ExperimentEntry, now: float) -> None:
+        """Goes on with an Experiment: has its machine made a bit further, or asks it if it is done and not outdated."""
+        if entry.machine is not None and entry.machine.is_outdated:
+            entry.begin_build(entry.machine, entry.machine.rebuild(now))
+        if entry.build is not None:
+            entry.continue_build()
+            self._queue.add(entry.experiment.uid)  # others come first
         elif entry.machine is not None:
             try:
                 plan = entry.machine.decide(now)
@@ -109,45 +105,11 @@ class DecisionLoop:
         elif entry.experiment.problem:
             self._carry_out(entry, entry.stalled.decide(entry.experiment, now))
 
-    def _long_preparation(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
-        """What a decision begins with that would hold everything else up; None where there is no such thing."""
-        machine = entry.machine
-        if machine is None:
-            return self._store.maker(entry)
-        return (lambda: machine) if machine.is_outdated and len(entry.trials) > MANY else None
-
-    async def _offload(self, entry: ExperimentEntry, prepare: Callable[[], ExperimentMachine]) -> None:
-        """Has a decision made in a thread. Results are refused meanwhile: their agents send them once more."""
-        uid, machine, now = entry.experiment.uid, entry.machine, self._now()
-        offloaded = entry.offload()
-
-        def decide() -> tuple[ExperimentMachine, ActionPlan]:
-            deciding = prepare()
-            return deciding, deciding.decide(now)
-
-        try:
-            deciding, plan = await asyncio.get_running_loop().run_in_executor(self._threads, decide)
-        except Exception:
-            log.exception("reconcile failed", uid=uid)
-            self._retry(uid)
-            entry.take_back(offloaded, machine)
-            self._store.decided(entry)
-            return
-        counts = entry.take_back(offloaded, deciding)
-        self._store.decided(entry)
-        if counts:
-            self._carry_out(entry, plan)
-        self._queue.add(uid)
-
     def _carry_out(self, entry: ExperimentEntry, plan: ActionPlan) -> None:
+        self._queue.forget(entry.experiment.uid)
         self._actions.start(entry, plan.actions)
         self._pod_waiters.wake(plan.assigned)
         self._queue.add_at(entry.experiment.uid, plan.wake)
-
-    def _retry(self, uid: str) -> None:
-        """Looks at an experiment again after a while."""
-        metrics.RECONCILE_ERRORS.inc()
-        self._queue.add_rate_limited(uid)
 
     def _heed_clock(self, now: float) -> None:
         """Makes all machines anew where the clock has gone back: what they wait for would be far away."""

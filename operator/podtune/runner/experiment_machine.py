@@ -5,6 +5,9 @@ I/O, and draws time and randomness from its arguments. All it knows comes from t
 same Experiment, Trials and pods decides the same. Where that is in doubt (a Trial was deleted, or written by somebody
 else), the machine makes itself anew of what it has seen; only what is under way outlives that.
 
+With thousands of trials that takes a while, so `restore` and `rebuild` are done in steps. While steps are left, nobody
+asks the machine anything, and what is seen meanwhile is kept for it (`ExperimentEntry`).
+
 What it decides is in `ExperimentPlanner.decide`. That looks only at trials that something happened to; what it needs of
 the others is kept in counters and sets.
 """
@@ -31,6 +34,7 @@ from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.namespace_cap import NO_LIMIT, PodQuota
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import BuildSteps, do_all
 from podtune.runner.trial import replies, reports
 from podtune.runner.trial.machine import TrialContext, TrialMachine
 from podtune.runner.trial.replies import Unaccepted
@@ -62,8 +66,6 @@ class ExperimentMachine:
     def __init__(
         self,
         experiment: Experiment,
-        trials: Iterable[Trial],
-        pods: Collection[Pod],
         settings: RunnerSettings,
         make_scheduler: Callable[[ExperimentSpec], Scheduler] = make_scheduler,
         *,
@@ -71,13 +73,10 @@ class ExperimentMachine:
         quota: PodQuota = NO_LIMIT,
         throttle: StatusWriteThrottle | None = None,
     ) -> None:
-        """Makes the machine of the objects alone.
+        """Makes a machine that knows of no Trial yet: `restore` comes next.
 
         Args:
             experiment: The Experiment; its spec must be there.
-            trials: All its Trials.
-            pods: All their pods, looked up no earlier than the Trials: one that a Trial names and that is missing
-                here is taken for gone.
             settings: Times and limits.
             make_scheduler: Makes the scheduler that the spec asks for.
             storage_pods: The pods that work in the bucket.
@@ -108,11 +107,7 @@ class ExperimentMachine:
         )
         for storage_pod in storage_pods:
             self._storage.observe_pod(storage_pod)
-        for pod in pods:
-            if pod.template_hash:
-                self._warm.observe_pod(pod)
-        self._build(experiment, experiment.spec, trials, [pod for pod in pods if not pod.template_hash])
-        self._former.miss(experiment.name, experiment.status.trials.total, self._trials)
+        self._start_over(experiment, experiment.spec)
 
     @property
     def experiment(self) -> Experiment:
@@ -126,44 +121,22 @@ class ExperimentMachine:
 
     # The objects, and what is made of them
 
-    def _build(
-        self,
-        experiment: Experiment,
-        spec: ExperimentSpec,
-        trials: Iterable[Trial],
-        pods: Iterable[Pod],
-        *,
-        expectations: Mapping[str, Expectations] | None = None,
-        pod_expected_until: float = 0.0,
-    ) -> None:
-        """Makes everything that follows from the objects.
+    def restore(self, trials: Iterable[Trial], pods: Collection[Pod]) -> BuildSteps:
+        """Takes in the objects that are there, in steps.
 
         Args:
-            experiment: The Experiment.
-            spec: The spec that it is served by.
             trials: All Trials.
-            pods: All their pods.
-            expectations: By UID of the Trial: what is under way.
-            pod_expected_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among
-                `pods`.
+            pods: All their pods, looked up no earlier than the Trials: one that a Trial names and that is missing
+                here is taken for gone.
         """
-        scheduler = self._make_scheduler(spec)
-        self._context = _context(experiment, spec, self.settings, scheduler.time_attribute)
-        self._outdated = False
-        self._trials.clear()
-        self._warm.reset()
-        self._strays: dict[str, Pod] = {}
-        pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
-            pods_of[pod.trial].append(pod)
-        for trial in sorted(trials, key=lambda trial: trial.spec.index):
-            known = expectations.get(trial.uid) if expectations is not None else None
-            self._adopt(trial, pods_of.pop(trial.name, ()), known, pod_expected_until)
-        self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
-        self._planner = ExperimentPlanner(experiment, spec, scheduler, self._lasting)
+            if pod.template_hash:
+                self._warm.observe_pod(pod)
+        yield from self._take_in(trials, (pod for pod in pods if not pod.template_hash))
+        self._former.miss(self.experiment.name, self.experiment.status.trials.total, self._trials)
 
-    def _rebuild(self, now: float) -> None:
-        """Makes everything anew of the objects as they were last seen.
+    def rebuild(self, now: float) -> BuildSteps:
+        """Makes everything anew of the objects as they were last seen, in steps.
 
         A status that is still being written was made by the machine as it was: when it is seen, it is somebody else's,
         and everything is made anew once more. Where it is somebody else's, a pod of theirs may be seen only after it.
@@ -173,16 +146,50 @@ class ExperimentMachine:
             machine.expectations.statuses.clear()
         own = () if self._context.reuses else (pod for machine in machines for pod in machine.pods)
         pods = [*self._strays.values(), *own]
-        expectations = {machine.uid: machine.expectations for machine in machines}
-        records = [machine.seen for machine in machines]
-        self._build(
-            self.experiment,
-            self.spec,
-            records,
+        self._start_over(self.experiment, self.spec)
+        yield from self._take_in(
+            [machine.seen for machine in machines],
             pods,
-            expectations=expectations,
+            expectations={machine.uid: machine.expectations for machine in machines},
             pod_expected_until=now + self.settings.creation_timeout,
         )
+
+    def _start_over(self, experiment: Experiment, spec: ExperimentSpec) -> None:
+        """Forgets all trials, and all that followed from them."""
+        scheduler = self._make_scheduler(spec)
+        self._context = _context(experiment, spec, self.settings, scheduler.time_attribute)
+        self._outdated = False
+        self._trials.clear()
+        self._warm.reset()
+        self._strays: dict[str, Pod] = {}
+        self._planner = ExperimentPlanner(experiment, spec, scheduler, self._lasting)
+
+    def _take_in(
+        self,
+        trials: Iterable[Trial],
+        pods: Iterable[Pod],
+        *,
+        expectations: Mapping[str, Expectations] | None = None,
+        pod_expected_until: float = 0.0,
+    ) -> BuildSteps:
+        """Makes everything that follows from the objects, after `_start_over`.
+
+        Args:
+            trials: All Trials.
+            pods: All their pods.
+            expectations: By UID of the Trial: what is under way.
+            pod_expected_until: Until then, a pod that a Trial names may still show up; 0 where all pods are among
+                `pods`.
+        """
+        pods_of: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            pods_of[pod.trial].append(pod)
+        for trial in sorted(trials, key=lambda trial: trial.spec.index):
+            known = expectations.get(trial.uid) if expectations is not None else None
+            self._adopt(trial, pods_of.pop(trial.name, ()), known, pod_expected_until)
+            yield
+        self._strays.update((pod.uid, pod) for orphans in pods_of.values() for pod in orphans)
+        yield from self._planner.restore()
 
     def _adopt(
         self,
@@ -300,8 +307,8 @@ class ExperimentMachine:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the next decision begins with making everything anew: with many trials, that takes a while."""
-        return self._outdated or self._planner.is_outdated
+        """Whether everything has to be made anew (`rebuild`) before the next decision; not for a deletion any more."""
+        return not self.experiment.deleting and (self._outdated or self._planner.is_outdated)
 
     @property
     def promised_pods(self) -> int:
@@ -319,14 +326,14 @@ class ExperimentMachine:
         return self._planner.slots.taken if self._planner.goes_on and not self.experiment.deleting else None
 
     def decide(self, now: float) -> ActionPlan:
-        """What has to be done now."""
+        """What has to be done now; a machine that is still outdated is made anew first, all at once."""
         self._planner.slots.kept_back = ""
         try:
+            if self.is_outdated:
+                do_all(self.rebuild(now))
             if self.experiment.deleting:
                 self._decide_deletion(now)
             else:
-                if self.is_outdated:
-                    self._rebuild(now)
                 self._planner.decide(now)
         except Exception:
             self._actions.drop()

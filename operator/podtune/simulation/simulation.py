@@ -46,6 +46,7 @@ from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
 from podtune.runner.search.session import SearcherSession
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import do_all
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NOTHING_DUE, START, Clock
 from podtune.simulation.cluster import ClusterModel, GpuPool, with_limits
@@ -219,7 +220,9 @@ class Simulation:
     def _boot(self) -> ExperimentMachine:
         objects = self._objects
         pods = [record for pod in objects.pods.values() for record in pod.records]
-        return ExperimentMachine(objects.experiment, list(objects.trials.values()), pods, self._settings)
+        machine = ExperimentMachine(objects.experiment, self._settings)
+        do_all(machine.restore(list(objects.trials.values()), pods))
+        return machine
 
     def _decide(self) -> None:
         while True:

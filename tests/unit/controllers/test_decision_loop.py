@@ -19,14 +19,15 @@ from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor as ApiExecutor
 from podtune.cluster.pods.manifest import AgentSettings
-from podtune.controllers import action_runner, decision_loop, proposer
+from podtune.controllers import action_runner, proposer
 from podtune.controllers.action_runner import ActionRunner
 from podtune.controllers.decision_loop import DecisionLoop
 from podtune.controllers.metrics import ATTEMPTS, CHECKPOINTS_LEFT
 from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.pods.namespace_caps import NO_LIMITS, PodLimits
 from podtune.controllers.report_handler import MachineReportHandler
-from podtune.controllers.store import store
+from podtune.controllers.store import entry
+from podtune.controllers.store.entry import ExperimentEntry
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
@@ -84,14 +85,13 @@ class Operator:
         reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
         observer = StoreUpdater(self.store, self.health)
         executor = ApiExecutor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
-        pod_waiters, threads = PodWaiters(), threads or AtOnce()
-        actions = ActionRunner(self.queue, executor, threads, RunnerSettings().proposal_deadline, self.now)
+        pod_waiters = PodWaiters()
+        actions = ActionRunner(self.queue, executor, threads or AtOnce(), RunnerSettings().proposal_deadline, self.now)
         self.decisions = DecisionLoop(
             self.store,
             self.queue,
             actions,
             pod_waiters=pod_waiters,
-            threads=threads,
             now=self.now,
             may_decide=lambda: self.leads,
         )
@@ -684,77 +684,76 @@ async def test_who_has_lost_the_lease_decides_on_nothing() -> None:
     assert not operator.handler.is_leading
 
 
-# Decisions that take long
-
-
-class Slowly(AtOnce):
-    """Takes a second for all work."""
-
-    def __init__(self) -> None:
-        self.begun: list[float] = []
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        answer = super().submit(fn, *args, **kwargs)
-        if any(isinstance(value, ExperimentSpec) for value in args):
-            return answer  # a searcher's
-        self.begun.append(now())
-        future: Future[Any] = Future()
-        asyncio.get_running_loop().call_later(1.0, future.set_result, answer.result())
-        return future
+# Machines that take a while to make
 
 
 @pytest.fixture
-def threads(monkeypatch: pytest.MonkeyPatch) -> Slowly:
-    """Every experiment is one of many trials."""
-    monkeypatch.setattr(decision_loop, "MANY", -1)
-    monkeypatch.setattr(store, "MANY", -1)
-    return Slowly()
+def slow_builds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every experiment is one of many trials, and a second lies between two steps: when machines were begun."""
+    begun: list[float] = []
+    build, decide = ExperimentEntry.begin_build, DecisionLoop._decide
+
+    def begin(self: ExperimentEntry, *args: Any) -> None:
+        begun.append(now())
+        build(self, *args)
+
+    def decide_slowly(self: DecisionLoop, uid: str) -> None:
+        decide(self, uid)
+        known = self._store._entries.get(uid)
+        if known is not None and known.build is not None:
+            self._queue.remove(uid)
+            self._queue.add_at(uid, now() + 1.0)
+
+    monkeypatch.setattr(ExperimentEntry, "begin_build", begin)
+    monkeypatch.setattr(DecisionLoop, "_decide", decide_slowly)
+    monkeypatch.setattr(entry, "FEW_TRIALS", -1)
+    monkeypatch.setattr(entry, "STEPS_AT_A_TIME", 1)
+    return begun
 
 
 @in_virtual_time
-async def test_what_is_seen_while_a_machine_is_made_reaches_it(threads: Slowly) -> None:
+async def test_what_is_seen_while_a_machine_is_made_reaches_it(slow_builds: list[float]) -> None:
     world = World()
-    world.threads = threads
     async with world.operating() as operator:
-        world.experiment()
+        world.cluster.put(EXPERIMENTS, experiment_body())
+        world.cluster.put(TRIALS, trial_body())
         await asyncio.sleep(0.5)
         assert operator.store.entry("e-1").machine is None  # type: ignore[union-attr]
         fewer = {"algorithm": "random", "maxTrials": 2, "seed": 7}
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(search=fewer))
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["metadata"].update(generation=2))
         await world.until("Complete")
-    assert len(threads.begun) == 1
+    assert len(slow_builds) == 1
     assert world.states() == {"TERMINATED": 2}
 
 
 @in_virtual_time
-async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(threads: Slowly) -> None:
+async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(slow_builds: list[float]) -> None:
     world = World()
-    world.threads = threads
     async with world.operating() as operator:
         _take_time(world, 0.5)
         world.experiment()
-        await asyncio.sleep(1.2)
+        await world.until_it(lambda: len(world.cluster.all("trials")) == 2)
         machine = operator.store.entry("e-1").machine  # type: ignore[union-attr]
         assert machine is not None
-        assert ("create-trial", "digits-0") in machine._actions
         machine._outdated = True
         operator.queue.add("e-1")
         await world.until("Complete")
-    assert len(threads.begun) == 2
+    assert len(slow_builds) == 2
     assert world.states() == {"TERMINATED": 3}
 
 
 @in_virtual_time
 async def test_nothing_is_done_for_an_experiment_that_is_deleted_while_its_machine_is_made(
-    threads: Slowly,
+    slow_builds: list[float],
 ) -> None:
     world = World()
-    world.threads = threads
     async with world.operating() as operator:
-        world.experiment()
+        world.cluster.put(EXPERIMENTS, experiment_body())
+        world.cluster.put(TRIALS, trial_body())
         await asyncio.sleep(0.5)
         operator.store.experiment_gone(world.cluster.all("experiments")[0])
-        await asyncio.sleep(5.0)
-    assert len(threads.begun) == 1
-    assert world.cluster.all("trials") == []
+        before = len(world.cluster.calls)
+        await asyncio.sleep(10.0)
+    assert len(slow_builds) == 1
+    assert len(world.cluster.calls) == before

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from podtune.cluster.decoders import decode_trial
-from podtune.runner.actions import CreatePod, WriteTrialStatus
+from podtune.runner.actions import Action, CreatePod, WriteTrialStatus
+from podtune.runner.experiment import planner
 from podtune.runner.experiment.planner import TIMERS_AT_A_TIME
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.scheduling.slots import STARTS_AT_A_TIME
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import do_all
 from tests.unit.cluster.objects import experiment_record, trial_body
 
 START = 1_700_000_000.0
@@ -21,7 +23,9 @@ def machine(*, at_once: int) -> ExperimentMachine:
     search = {"algorithm": "random", "maxTrials": MANY, "seed": 7}
     experiment = experiment_record(search=search, maxConcurrentTrials=at_once)
     trials = [decode_trial(trial_body(index, uid=f"t-{index}")) for index in range(MANY)]
-    return ExperimentMachine(experiment, trials, (), RunnerSettings())
+    machine = ExperimentMachine(experiment, RunnerSettings())
+    do_all(machine.restore(trials, []))
+    return machine
 
 
 def amounts(machine: ExperimentMachine, action: type, now: float) -> list[int]:
@@ -47,3 +51,24 @@ def test_trials_that_have_waited_equally_long_say_so_some_at_a_time() -> None:
     written = amounts(waiting, WriteTrialStatus, START + RunnerSettings().starting_debounce)
     assert max(written) <= TIMERS_AT_A_TIME
     assert sum(written) == pytest.approx(MANY, abs=1)
+
+
+def actions_of(machine: ExperimentMachine, now: float) -> list[Action]:
+    """All that is asked for, as often as the machine wants to be asked again soon."""
+    asked: list[Action] = []
+    while True:
+        plan = machine.decide(now)
+        asked += plan.actions
+        if plan.wake > now + 0.1:
+            return asked
+        now = plan.wake
+
+
+def test_trials_that_were_just_read_are_planned_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = machine(at_once=5)
+    expected = [(type(action), action.key) for action in actions_of(at_once, START)]
+    monkeypatch.setattr(planner, "CHANGED_AT_A_TIME", 100)
+    waiting = machine(at_once=5)
+    assert waiting.decide(START).actions == ()
+    assert len(waiting._planner._dirty) == MANY - 100
+    assert [(type(action), action.key) for action in actions_of(waiting, START)] == expected

@@ -1,11 +1,7 @@
-"""The caps of all namespaces, kept up to date with the pods that are seen.
-
-What is seen comes from the event loop, but a machine may decide in a thread, and asks its quota there.
-"""
+"""The caps of all namespaces, kept up to date with the pods that are seen."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -39,17 +35,14 @@ class _Share:
 
     cap: NamespaceCap
     experiment: str
-    lock: threading.Lock
 
     def claim(self, pods: int) -> str:
         """See `PodQuota.claim`."""
-        with self.lock:
-            return self.cap.claim(self.experiment, pods)
+        return self.cap.claim(self.experiment, pods)
 
     def wants_back(self) -> bool:
         """See `PodQuota.wants_back`."""
-        with self.lock:
-            return self.cap.wants_back(self.experiment)
+        return self.cap.wants_back(self.experiment)
 
 
 class NamespaceCaps:
@@ -64,7 +57,6 @@ class NamespaceCaps:
         """
         self._limits = limits
         self._wake = wake
-        self._lock = threading.Lock()
         self._caps: dict[str, NamespaceCap] = {}
         self._namespaces: dict[str, str] = {}
         """By UID of each pod that counts: its namespace."""
@@ -72,22 +64,20 @@ class NamespaceCaps:
     def quota(self, namespace: str, experiment: str) -> PodQuota:
         """What an experiment asks before it makes pods."""
         cap = self._cap(namespace)
-        return NO_LIMIT if cap is None else _Share(cap, experiment, self._lock)
+        return NO_LIMIT if cap is None else _Share(cap, experiment)
 
     def pod_exists(self, namespace: str, experiment: str, uid: str) -> None:
         """A pod was seen that has not ended."""
         cap = self._cap(namespace)
         if cap is not None:
             self._namespaces[uid] = namespace
-            with self._lock:
-                cap.pod_exists(uid, experiment)
+            cap.pod_exists(uid, experiment)
 
     def pod_ended(self, uid: str) -> None:
         """A pod has ended, or is gone; its place is given away."""
         namespace = self._namespaces.pop(uid, None)
         if namespace is not None:
-            with self._lock:
-                self._caps[namespace].pod_ended(uid)
+            self._caps[namespace].pod_ended(uid)
             self._wake_next(namespace)
 
     def update(self, namespace: str, experiment: str, machine: ExperimentMachine | None) -> None:
@@ -95,8 +85,7 @@ class NamespaceCaps:
         cap = self._cap(namespace)
         if cap is not None:
             promised, waits = (machine.promised_pods, machine.waits_for_pods) if machine is not None else (0, False)
-            with self._lock:
-                cap.update(experiment, promised=promised, waits=waits)
+            cap.update(experiment, promised=promised, waits=waits)
             self._wake_next(namespace)
 
     def _cap(self, namespace: str) -> NamespaceCap | None:
@@ -108,7 +97,6 @@ class NamespaceCaps:
         return self._caps[namespace]
 
     def _wake_next(self, namespace: str) -> None:
-        with self._lock:
-            experiment = self._caps[namespace].next
+        experiment = self._caps[namespace].next
         if experiment is not None:
             self._wake(namespace, experiment)

@@ -1,40 +1,74 @@
-"""One Experiment, with all that is known of it and the machine that decides for it."""
+"""One Experiment, with all that is known of it and the machine that decides for it.
+
+One thread owns all machines: that of the event loop. A machine of many Trials is made, or made anew, a few steps at a
+time, so that nothing else on the loop waits for it. Until it is done:
+
+- `machine` is None, so nobody can ask the machine anything, and nothing is decided;
+- results are refused, and their agents send them again;
+- objects that are seen go on being kept here and in the store, and each event waits in the build. The machine hears of
+  all of them, in their order, as the last steps of its build: so it misses nothing, and nothing changes under it.
+
+If a step fails, the machine is dropped. The next one is made of what is kept here.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 import structlog
 
-from podtune.api.resources.experiment import ExperimentSpec
 from podtune.controllers.store.stalled import Stalled
 from podtune.runner.actions import Action, ActionResult
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, StoragePod, Trial
+from podtune.runner.steps import BuildSteps
 
 log = structlog.get_logger(__name__)
 
 StateEvent = Callable[[ExperimentMachine], None]
 
+STEPS_AT_A_TIME = 100
+"""Steps of a build that are done in one turn of the event loop: a few milliseconds."""
+FEW_TRIALS = 200
+"""The machine of so many Trials is made in a single turn, so that none of their results has to be refused."""
 
-@dataclass(slots=True)
-class OffloadedDecision:
-    """A decision that takes long, and so is made in a thread: until then nobody else has the machine."""
 
-    spec: ExperimentSpec
-    missed: list[StateEvent] = field(default_factory=list)
+class MachineBuild:
+    """A machine that is being made, first or anew."""
+
+    def __init__(self, machine: ExperimentMachine, steps: BuildSteps) -> None:
+        """Begins a build.
+
+        Args:
+            machine: The machine; but for its spec, nothing may be asked of it yet.
+            steps: What makes it.
+        """
+        self.machine = machine
+        self.missed: deque[StateEvent] = deque()
+        """What was seen meanwhile: the machine hears of it once the steps are done."""
+        self._steps = chain(steps, self._apply_missed())
+
+    def advance(self) -> bool:
+        """Does the next steps; whether none is left."""
+        return sum(1 for _ in islice(self._steps, STEPS_AT_A_TIME)) < STEPS_AT_A_TIME
+
+    def _apply_missed(self) -> BuildSteps:
+        while self.missed:
+            self.missed.popleft()(self.machine)
+            yield
 
 
 @dataclass(slots=True)
 class ExperimentEntry:
-    """One Experiment. It has a machine once it has had a spec that can be used."""
+    """One Experiment. It has a machine, or a build of one, once it has had a spec that can be used; never both."""
 
     experiment: Experiment
     stalled: Stalled
     machine: ExperimentMachine | None = None
-    """None also while a decision is offloaded."""
-    offloaded: OffloadedDecision | None = None
+    build: MachineBuild | None = None
     trials: dict[str, Trial] = field(default_factory=dict)
     storage_pods: dict[str, StoragePod] = field(default_factory=dict)
     """By UID."""
@@ -54,17 +88,17 @@ class ExperimentEntry:
     @property
     def served(self) -> Experiment:
         """The Experiment with the spec that its machine works by, even if a later one can't be used."""
-        holder = self.machine or self.offloaded
-        return self.experiment if holder is None else replace(self.experiment, spec=holder.spec)
+        machine = self.build.machine if self.build is not None else self.machine
+        return self.experiment if machine is None else replace(self.experiment, spec=machine.spec)
 
     def apply(self, event: StateEvent) -> bool:
-        """Applies an event to the machine; while a decision is offloaded, the event waits for the machine.
+        """Applies an event to the machine; while that is being made, the event waits.
 
         Returns:
             Whether all went well. A machine that fails on the event is made anew of all that is known.
         """
-        if self.offloaded is not None:
-            self.offloaded.missed.append(event)
+        if self.build is not None:
+            self.build.missed.append(event)
         elif self.machine is not None:
             try:
                 event(self.machine)
@@ -76,29 +110,30 @@ class ExperimentEntry:
 
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> bool:
         """Tells who has asked for an action how it went; see `apply`."""
-        if self.machine is None and self.offloaded is None:
+        if self.machine is None and self.build is None:
             self.stalled.on_action_result(self.experiment, action, result, now)
             return True
         return self.apply(lambda machine: machine.on_action_result(action, result, now))
 
-    def offload(self) -> OffloadedDecision:
-        """Hands the machine, if there is one yet, to a thread; what is seen meanwhile waits."""
-        spec = self.served.spec
-        assert spec is not None  # else there is nothing to decide
-        self.machine, self.offloaded = None, OffloadedDecision(spec)
-        return self.offloaded
+    def begin_build(self, machine: ExperimentMachine, steps: BuildSteps) -> None:
+        """Has a machine made, or made anew: here and now, if there are few Trials, else by `continue_build`."""
+        self.machine, self.build = None, MachineBuild(machine, steps)
+        if len(self.trials) <= FEW_TRIALS:
+            while self.build is not None:
+                self.continue_build()
 
-    def take_back(self, offloaded: OffloadedDecision, machine: ExperimentMachine | None) -> bool:
-        """Takes the machine back, or the first one there is, and applies what it has missed.
-
-        Returns:
-            Whether what it has decided counts: not if the machine was dropped meanwhile.
-        """
-        if self.offloaded is not offloaded:
-            return False
-        self.machine, self.offloaded = machine, None
-        return all(self.apply(event) for event in offloaded.missed)
+    def continue_build(self) -> None:
+        """Does the next steps of the build; after the last, the machine is there."""
+        build = self.build
+        assert build is not None  # the caller has looked
+        try:
+            is_done = build.advance()
+        except Exception:
+            self.drop_machine()
+            raise
+        if is_done:
+            self.machine, self.build = build.machine, None
 
     def drop_machine(self) -> None:
         """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
-        self.machine = self.offloaded = None
+        self.machine = self.build = None

@@ -33,8 +33,6 @@ from podtune.runner.settings import RunnerSettings
 
 log = structlog.get_logger(__name__)
 
-MANY = 500
-"""Trials of an Experiment; to make a machine of more of them, and to have it decide first, takes over 50 ms."""
 REMEMBERED = 20_000
 """UIDs of objects that are gone; an answer or a list that is older than the deletion must not bring them back."""
 
@@ -245,27 +243,25 @@ class Store:
     # What is known
 
     def entry(self, uid: str) -> ExperimentEntry | None:
-        """The Experiment with this UID; it gets its machine here, unless it has so many Trials that this takes long."""
+        """The Experiment with this UID; if it is to have a machine, that is begun here (see `ExperimentEntry`)."""
         entry = self._entries.get(uid)
-        if entry is not None and len(entry.trials) <= MANY and (make := self.maker(entry)) is not None:
-            entry.machine = make()
+        if entry is not None and entry.machine is None and entry.build is None and self._synced and entry.is_ready:
+            self._begin_build(entry)
         return entry
 
-    def maker(self, entry: ExperimentEntry) -> Callable[[], ExperimentMachine] | None:
-        """What makes an Experiment's machine of all that is known of it now; None where it has one, or can't have one.
-
-        It may be called in any thread.
-        """
-        experiment = entry.experiment
-        if entry.machine is not None or entry.offloaded is not None or not self._synced or not entry.is_ready:
-            return None
-        trials, storage_pods = list(entry.trials.values()), list(entry.storage_pods.values())
+    def _begin_build(self, entry: ExperimentEntry) -> None:
+        """Begins to make an Experiment's machine of all that is known of it now."""
+        experiment, trials = entry.experiment, list(entry.trials.values())
+        machine = ExperimentMachine(
+            experiment,
+            self._settings,
+            storage_pods=entry.storage_pods.values(),
+            quota=self._caps.quota(experiment.namespace, experiment.name),
+            throttle=self._throttle,
+        )
         owners = (*(trial.uid for trial in trials), experiment.uid)
         pods = [pod for owner in owners for pod in self._pods_of(owner)]
-        quota = self._caps.quota(experiment.namespace, experiment.name)
-        return lambda: ExperimentMachine(
-            experiment, trials, pods, self._settings, storage_pods=storage_pods, quota=quota, throttle=self._throttle
-        )
+        entry.begin_build(machine, machine.restore(trials, pods))
 
     def entries(self) -> Iterator[ExperimentEntry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""

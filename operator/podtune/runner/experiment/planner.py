@@ -60,6 +60,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import BuildSteps
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import replies, reports
 from podtune.runner.trial.machine import NEVER, TrialMachine
@@ -69,6 +70,8 @@ from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.factory import make_trial_stopper
 
+CHANGED_AT_A_TIME = 400
+"""Trials that one decision plans: where an experiment was just read, all are to be planned at once."""
 TIMERS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
@@ -99,13 +102,13 @@ class ExperimentPlanner:
     def __init__(
         self, experiment: Experiment, spec: ExperimentSpec, scheduler: Scheduler, lasting: LastingParts
     ) -> None:
-        """Makes everything that follows from the objects; each part only needs parts that are made before it.
+        """Makes the parts, each of parts that are made before it. They know of no trial yet: see `restore`.
 
         Args:
             experiment: The Experiment.
             spec: The spec that it is served by.
             scheduler: A scheduler that has seen nothing.
-            lasting: What the planner before it has left; all trials are among it, made of their objects.
+            lasting: What the planner before it has left.
         """
         self.experiment = experiment
         self.spec = spec
@@ -122,7 +125,6 @@ class ExperimentPlanner:
         self._search = search = Search(
             experiment.name,
             spec,
-            trials,
             actions,
             settings,
             prior_observations=lasting.prior_observations,
@@ -147,13 +149,19 @@ class ExperimentPlanner:
         self._trial_planner = TrialPlanner(actions, processor, self.slots, search, self._restore_sources)
         self._paused_trials = PausedTrials(trials, processor, self.slots, search)
         self._registration = SchedulerRegistration(processor, search)
-        self._trial_reset = TrialReset(experiment.status.resumption, trials.values())
+        self._trial_reset = TrialReset(experiment.status.resumption)
         self._finalizer = Finalizer(actions)
         self._indexes: tuple[TrialIndex, ...] = (self.tracker, self._pins, self._nodes, self.slots, self._cleanup)
         """None of them reads another, so any order would do; what Cleanup asks for is asked for last."""
-        for trial in trials.values():
+
+    def restore(self) -> BuildSteps:
+        """Takes in what all trials have recorded, in steps."""
+        for trial in self._trials.values():
             self._restore_trial(trial)
-        self._registration.restore(trials.values())
+            self._trial_reset.restore(trial)
+            yield
+        yield from self._search.restore(self._trials.values())
+        yield from self._registration.restore(self._trials.values())
 
     # Observations
 
@@ -248,6 +256,9 @@ class ExperimentPlanner:
         """Asks for what has to be done now."""
         self._register_new_trials(now)
         self._plan_changed_trials(now)
+        if self._dirty:
+            self._actions.timers.set(EXPERIMENT, now)
+            return  # the next decision goes on with them
         self._restart_or_suspend_experiment(now)
         self._end_trials_and_experiment(now)
         self._release_retained_pods(now)
@@ -276,10 +287,15 @@ class ExperimentPlanner:
         self.mark(trial.name for trial in self._registration.register_ready(now))
 
     def _plan_changed_trials(self, now: float) -> None:
-        """Plans each trial that something happened to, or that has waited for this time."""
+        """Plans each trial that something happened to, or that has waited for this time; some of very many."""
         self.mark(islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME))
         self.mark(self._restore_sources.orphans())
-        self._plan_marked(now)
+        if len(self._dirty) <= CHANGED_AT_A_TIME:
+            self._plan_marked(now)
+            return
+        for name in list(islice(self._dirty, CHANGED_AT_A_TIME)):
+            del self._dirty[name]
+            self._plan_named(name, now)
 
     def _restart_or_suspend_experiment(self, now: float) -> None:
         """Has an experiment that has ended go on, and one that runs stand still, where its spec asks for that."""
@@ -371,9 +387,12 @@ class ExperimentPlanner:
         while self._dirty:
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
-                trial = self._trials.get(name)
-                if trial is not None and trial not in self._registration:
-                    self._plan(trial, now)
+                self._plan_named(name, now)
+
+    def _plan_named(self, name: str, now: float) -> None:
+        trial = self._trials.get(name)
+        if trial is not None and trial not in self._registration:
+            self._plan(trial, now)
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._trial_reset.open(trial, now)

@@ -7,8 +7,6 @@ the experiment's machine is made anew, so that scheduler and searcher never hear
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.resources.resume import ResumePolicy, Resumption
 from podtune.api.resources.trial import TrialStatus
@@ -21,15 +19,19 @@ FORGIVEN = {"failures": 0, "disruptions": 0, "infrastructure_failures": 0, "igno
 class TrialReset:
     """The trials that are still to be opened."""
 
-    def __init__(self, resumption: Resumption | None, trials: Iterable[TrialMachine]) -> None:
-        """Finds them.
+    def __init__(self, resumption: Resumption | None) -> None:
+        """Knows of none yet: see `restore`.
 
         Args:
             resumption: How the experiment went on last; None where it never did.
-            trials: All trials.
         """
         self._resumption = resumption
-        self._pending = {trial.name for trial in trials if resumption is not None and opens(trial, resumption)}
+        self._pending: set[str] = set()
+
+    def restore(self, trial: TrialMachine) -> None:
+        """Takes in what a trial has recorded."""
+        if self._resumption is not None and opens(trial, self._resumption):
+            self._pending.add(trial.name)
 
     @property
     def is_pending(self) -> bool:

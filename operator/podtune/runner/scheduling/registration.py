@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from podtune.runner.scheduling.paused_trials import was_removed
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.search.session import Search
+from podtune.runner.steps import BuildSteps
 from podtune.runner.trial.machine import TrialMachine
 
 
@@ -26,22 +27,29 @@ class SchedulerRegistration:
         """Whether the scheduler does not know the trial yet."""
         return trial.index in self._waiting
 
-    def restore(self, trials: Iterable[TrialMachine]) -> None:
-        """Makes a scheduler that has seen nothing know what all trials record; those without a record come last."""
+    def restore(self, trials: Collection[TrialMachine]) -> BuildSteps:
+        """Makes a scheduler that has seen nothing know what all trials record, in steps.
+
+        Args:
+            trials: All Trials, in the order of their indexes; those without a record come last.
+        """
         scheduler = self._processor.scheduler
-        by_index = sorted(trials, key=lambda trial: trial.index)
-        for trial in by_index:
+        for trial in trials:
             if trial.status.scheduler:
                 scheduler.restore(trial.index, trial.status.scheduler, trial.configuration)
-        for trial in by_index:
+                yield
+        for trial in trials:
             if not trial.status.scheduler:
                 scheduler.on_trial_add(trial.index, trial.configuration)
-        for trial in by_index:
+                yield
+        for trial in trials:
             if trial.status.progress:
                 scheduler.on_progress(trial.index, float(trial.status.progress))
-        for trial in by_index:
+                yield
+        for trial in trials:
             if was_removed(trial.status):
                 scheduler.on_trial_remove(trial.index)
+                yield
 
     def add(self, trial: TrialMachine) -> None:
         """A Trial was made: it is registered once no earlier one is being made."""

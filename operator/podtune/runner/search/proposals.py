@@ -32,16 +32,14 @@ class Proposals:
         experiment: str,
         repeats: int,
         seed: int,
-        existing: Iterable[TrialSpec] = (),
         restore_sources: Sequence[RestoreFrom | None] = (),
     ) -> None:
-        """Starts with the Trials that are there.
+        """Knows of no Trial yet: see `trial_exists`.
 
         Args:
             experiment: Name of the experiment.
             repeats: How many Trials each configuration becomes.
             seed: The experiment's seed.
-            existing: All Trials.
             restore_sources: What the first configurations start from, by number.
         """
         self._experiment = experiment
@@ -56,8 +54,6 @@ class Proposals:
         """By index: Trials that are still to be made."""
         self.exhausted = False
         """Whether the searcher has no more configurations."""
-        for spec in sorted(existing, key=lambda spec: spec.index):
-            self.trial_exists(spec)
 
     @property
     def present(self) -> int:

@@ -14,7 +14,7 @@ was made ahead and lost comes out as it was (decision 9).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from podtune.api.names import ExperimentReason, TrialState
@@ -27,6 +27,7 @@ from podtune.runner.experiment.status_text import ProposalBlocker
 from podtune.runner.search.observation_log import ObservationLog, averaged
 from podtune.runner.search.proposals import PendingTrials, Proposals
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import BuildSteps
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import metrics_of
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
@@ -95,19 +96,17 @@ class Search:
         self,
         experiment: str,
         spec: ExperimentSpec,
-        trials: Mapping[str, TrialMachine],
         actions: ActionQueue,
         settings: RunnerSettings,
         *,
         prior_observations: Sequence[Observation] | None = (),
         former: FormerTrials | None = None,
     ) -> None:
-        """Takes in what the Trials record.
+        """Knows of no Trial yet: see `restore`.
 
         Args:
             experiment: Name of the experiment.
             spec: Its spec.
-            trials: All its trials.
             actions: Where actions are asked for.
             settings: Times and limits.
             prior_observations: What an earlier experiment has found; None where that has to be looked up first.
@@ -124,20 +123,15 @@ class Search:
             experiment,
             self._repeats,
             spec.search.seed,
-            (trial.spec for trial in trials.values()),
             [entry.restore_from for entry in spec.search.initial if not entry.is_known],
         )
         self._pending = PendingTrials()
         self._ended: defaultdict[int, dict[int, Observation]] = defaultdict(dict)
-        for trial in trials.values():
-            self._begin(trial)
-        seqs = sorted(seq for trial in trials.values() for seq in self._seqs_of(trial))
-        self._logged = {(name, rung) for _, name, rung in seqs}
-        self._log = ObservationLog((seq, self._observation_of(trials[name], rung)) for seq, name, rung in seqs)
-        self._log.prepend(prior_observations or ())
+        self._logged: set[tuple[str, int]] = set()
+        self._prior_observations = prior_observations or ()
+        self._log = ObservationLog()
         self.is_informed = prior_observations is not None
         """Whether it is known what an earlier experiment has found."""
-        self._end_pending(self._log.in_order)
         self._wait_for = 0
         self._wait_until = 0.0
         self._failure: ProposalBlocker | None = None
@@ -145,6 +139,28 @@ class Search:
         self._not_made: dict[str, ProposalBlocker] = {}
         self.to_record: ProposalRequest | None = None
         """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
+
+    def restore(self, trials: Collection[TrialMachine]) -> BuildSteps:
+        """Takes in what all Trials record, in steps.
+
+        Args:
+            trials: All Trials, in the order of their indexes.
+        """
+        by_name: dict[str, TrialMachine] = {}
+        seqs: list[tuple[int, str, int]] = []
+        for trial in trials:
+            by_name[trial.name] = trial
+            self._proposals.trial_exists(trial.spec)
+            self._begin(trial)
+            seqs += self._seqs_of(trial)
+            yield
+        observations: list[tuple[int, Observation | None]] = []
+        for seq, name, rung in sorted(seqs):
+            self._logged.add((name, rung))
+            observations.append((seq, self._observation_of(by_name[name], rung)))
+            yield
+        self._log = ObservationLog(observations, self._prior_observations)
+        self._end_pending(self._log.in_order)
 
     @property
     def blocker(self) -> ProposalBlocker | None:

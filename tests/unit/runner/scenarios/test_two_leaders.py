@@ -13,6 +13,7 @@ from podtune.runner.actions import Action, CreatePod, DeletePod, WriteTrialStatu
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import do_all
 from tests.unit.runner.world.simulation import spec
 
 SETTINGS = RunnerSettings()
@@ -36,9 +37,8 @@ RETRIED = TrialStatus(
 def machine() -> ExperimentMachine:
     made = spec(search={"algorithm": "random", "maxTrials": 1, "seed": 7})
     trial = Trial("e-0", "uid", 1, 1, TrialSpec(experiment="e", index=0, parameters={"learning_rate": "0.1"}), RUNNING)
-    machine = ExperimentMachine(
-        Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus()), [trial], [FIRST], SETTINGS
-    )
+    machine = ExperimentMachine(Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus()), SETTINGS)
+    do_all(machine.restore([trial], [FIRST]))
     machine.decide(0.0)
     machine.observe_trial(replace(trial, version=8, status=RETRIED))
     return machine

@@ -46,6 +46,7 @@ from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.search.session import SearcherSession
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import do_all
 from podtune.simulation.clock import NOTHING_DUE, Clock
 from podtune.simulation.environment import AgentEnvironment
 from podtune.tuning.schedulers.base import Scheduler
@@ -606,13 +607,13 @@ class Simulation:
         cap = cap or CountedCap(self.pods_allowed)
         cap.count(self.api.pods.values())
         experiment = replace(self.api.experiment)
-        return ExperimentMachine(
+        machine = ExperimentMachine(
             experiment,
-            list(self.api.trials.values()),
-            list(self.api.pods.values()),
             self.settings,
             self.make_scheduler,
             storage_pods=list(self.storage.pods.values()),
             quota=cap.of_experiment(),
             throttle=self.throttle,
         )
+        do_all(machine.restore(list(self.api.trials.values()), list(self.api.pods.values())))
+        return machine

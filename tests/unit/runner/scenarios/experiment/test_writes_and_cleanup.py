@@ -19,10 +19,12 @@ from podtune.runner.actions import (
     EmitEvent,
     WriteTrialStatus,
 )
+from podtune.runner.experiment.planner import CHANGED_AT_A_TIME
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, PodPhase, Trial, Waiting
 from podtune.runner.settings import RunnerSettings
+from podtune.runner.steps import do_all
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec
@@ -321,9 +323,11 @@ def finished(count: int) -> ExperimentMachine:
     ]
     trials.append(Trial(f"e-{count}", f"uid-{count}", 1, 1, spec_of(count), TrialStatus()))
     experiment = Experiment("ns", "e", "e-uid", 1, 1, made, ExperimentStatus())
-    machine = ExperimentMachine(experiment, trials, [], RunnerSettings())
-    for action in machine.decide(0.0).actions:
-        machine.on_action_result(action, ActionResult(ActionStatus.DONE), 0.0)
+    machine = ExperimentMachine(experiment, RunnerSettings())
+    do_all(machine.restore(trials, []))
+    for _ in range(1 + len(trials) // CHANGED_AT_A_TIME):
+        for action in machine.decide(0.0).actions:
+            machine.on_action_result(action, ActionResult(ActionStatus.DONE), 0.0)
     machine.observe_pod(Pod(f"e-{count}-1", "p", f"e-{count}", 1, PodPhase.RUNNING, 2, training=True))
     machine.decide(1.0)
     return machine
