@@ -198,10 +198,10 @@ def test_a_trial_deleted_by_hand_goes_on_from_its_checkpoint(cluster: Cluster, n
     assert step >= 3
     entry = made_anew["status"]["ledger"][0]
     assert (entry["action"], entry["inputs"]) == ("RECREATE", {"checkpoint": str(step)})
-    goes_on = f"goes on from the checkpoint of iteration {step}"
+    goes_on = f"continues from the checkpoint of iteration {step}"
     assert goes_on in entry["message"]
     told = eventually(lambda: [e["message"] for e in namespace.list("events") if e["reason"] == "TrialMadeAnew"])
-    assert [message for message in told if message.startswith("again-0 is made anew") and goes_on in message]
+    assert [message for message in told if message.startswith("again-0 was recreated") and goes_on in message]
     namespace.wait_for_condition(EXPERIMENTS, "again", "Complete")
     status = status_of(namespace, "again-0")
     assert (status["state"], status["attempt"], status["iteration"]) == ("TERMINATED", 1, EPOCHS)

@@ -156,7 +156,7 @@ def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is
     found = status["former"]["step"]
     assert found >= stored["status"]["checkpoint"]["step"]
     said = [entry["message"] for entry in status["ledger"] if entry["action"] == "RECREATE"]
-    assert said[1:] == [f"goes on from the checkpoint of iteration {found}, found in the bucket"]
+    assert said[1:] == [f"continues from the checkpoint of iteration {found}, found in the bucket"]
     eventually(
         lambda: [event["message"] for event in namespace.list("events") if event["reason"] == "TrialMadeAnew"],
         lambda messages: f"lost-0 {said[1]}" in messages,

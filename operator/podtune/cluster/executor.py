@@ -125,9 +125,7 @@ class Executor:
                     return await load_warm_start(self._client, experiment, action.experiment)
                 return await find_checkpoint(self._client, experiment.namespace, action)
         except TimeoutError:
-            return ActionResult(
-                ActionStatus.FAILED, f"the API server has not answered in {limit:g} s; it is asked again"
-            )
+            return ActionResult(ActionStatus.FAILED, f"the API server did not answer within {limit:g} s; trying again")
 
     async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> ActionResult:
         owner = refer_to_experiment(experiment.name, experiment.uid)
@@ -135,7 +133,9 @@ class Executor:
         body = make_trial(action.name, experiment.name, owner, spec)
         made = await create_owned(self._client, paths.trials(experiment.namespace), body, decoders.decode_trial)
         if made is None:
-            return ActionResult(ActionStatus.FAILED, f"a Trial {action.name} of another owner is in the way; delete it")
+            return ActionResult(
+                ActionStatus.FAILED, f"a Trial {action.name} with another owner already exists; delete it"
+            )
         self._observer.trial(made)
         return DONE
 

@@ -67,18 +67,18 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
 def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     name = make_warm_start_name(experiment.name)
     if find_owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
-        return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} of another owner is in the way; delete it")
+        return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} with another owner already exists; delete it")
     try:
         prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(_RESULTS) or "")
     except Unusable as problem:
         return ActionResult(
-            ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it made anew"
+            ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it recreated"
         )
     return ActionResult(ActionStatus.DONE, prior_observations=prior)
 
 
 def _waiting(source: str, why: str) -> ActionResult:
-    message = f"waits for experiment {source} to learn from (search.warmStart): {why}"
+    message = f"waiting for experiment {source} (search.warmStart): {why}"
     return ActionResult(ActionStatus.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
 
 

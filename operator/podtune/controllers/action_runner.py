@@ -87,7 +87,7 @@ class ActionRunner:
         """Has an action done and tells the machine; whatever happens, the machine hears of it."""
         _log_leftovers(entry, action)
         kind, ended = type(action).__name__, _ended_attempt(entry, action)
-        result = ActionResult(ActionStatus.FAILED, "an error of the operator's own; see its log")
+        result = ActionResult(ActionStatus.FAILED, "internal error; see the operator's log")
         try:
             if isinstance(action, Propose):
                 result = await self._proposer(entry).propose(action)

@@ -57,7 +57,7 @@ class Proposer:
         """Answers a request; after a failure the next one is put to a fresh searcher."""
         thinking = self._find(request)
         if thinking is None:
-            return self._slow(f"it still thinks about {len(self._thinking)} earlier requests")
+            return self._slow(f"it is still working on {len(self._thinking)} earlier requests")
         thinking.waits += 1
         try:
             async with asyncio.timeout(self._deadline):

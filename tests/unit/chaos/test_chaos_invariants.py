@@ -100,7 +100,7 @@ def test_a_checkpoint_too_many_or_too_few_is_seen() -> None:
     assert any("in the bucket, and is not kept" in problem for problem in problems)
 
 
-LOSS = "the checkpoint of iteration 3 is lost, the newest stored one is of iteration 2"
+LOSS = "the checkpoint of iteration 3 is lost; the newest stored one is from iteration 2"
 LOST = {**ENDED, "lostCheckpoint": {"attempt": 1, "step": 3, "attempts": 1, "message": LOSS}, "message": f"bad; {LOSS}"}
 TOLD = {"lostCheckpoints": 1, "conditions": [{"type": "CheckpointsStored", "status": "False"}]}
 

@@ -113,7 +113,9 @@ RUNNING: dict[str, Any] = {
         "parameters": {"activation": "relu", "hidden_units": "128", "learning_rate": "0.004212345678"},
         "checkpoint": "s3://podtune/demo/uid/digits-4/attempt/9",
     },
-    "conditions": [{"type": "Ready", "status": "True", "reason": "Accepted", "message": "the experiment is served"}],
+    "conditions": [
+        {"type": "Ready", "status": "True", "reason": "Accepted", "message": "the operator has accepted the experiment"}
+    ],
 }
 
 

@@ -106,7 +106,7 @@ REFUSED = {
 BROKEN = {
     "state": "ERROR",
     "reason": "MaxFailuresExceeded",
-    "message": "container trial ended with exit code 1; that was failure 2, maxFailures is 1",
+    "message": "container trial exited with code 1; not retried: failure 2, maxFailures is 1",
     "lastAttempt": {"attempt": 2, "logTail": "Traceback (most recent call last):\n  ModuleNotFoundError: torch"},
 }
 TROUBLED: list[dict[str, Any]] = [TRAINING | {"conditions": [LOST]}, REFUSED, BROKEN]
@@ -134,7 +134,7 @@ def test_describe_shows_what_is_wrong_with_whom_and_how_it_ended(api: FakeApi, p
         f"{TRAINING['message']}; CheckpointsStored is False (NoSuchBucket): the bucket podtune is missing; make it"
     )
     assert table["digits-8"].count("7 is below min 16; raise it") == 1
-    assert table["digits-9"].endswith("that was failure 2, maxFailures is 1")
+    assert table["digits-9"].endswith("not retried: failure 2, maxFailures is 1")
     assert lines[-3:] == [
         "Last lines of attempt 2 of digits-9:",
         "    Traceback (most recent call last):",
@@ -359,7 +359,7 @@ def test_json_has_no_word_for_what_is_not_finite(api: FakeApi, podtune: Command,
 
 
 def test_best_of_an_ended_experiment_without_a_result_does_not_send_one_waiting(api: FakeApi, podtune: Command) -> None:
-    message = "all 2 trials are done; none has reported a finite number of accuracy"
+    message = "all 2 trials are done; none has reported a finite number for accuracy"
     api.add_experiment(experiment("digits", state="Failed", message=message))
     podtune("best digits", expect=1)
     assert message in podtune.error

@@ -77,7 +77,7 @@ def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int
         (None, None, ActionStatus.FAILED, "there is no trial other-3 yet"),
         (trial(checkpoints=[]), None, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
         (trial(), 12, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
-        (trial("TERMINATED", checkpoints=[]), None, ActionStatus.REFUSED, "other-3 has ended without a checkpoint"),
+        (trial("TERMINATED", checkpoints=[]), None, ActionStatus.REFUSED, "other-3 ended without a checkpoint"),
         (trial("ERROR"), 5, ActionStatus.REFUSED, "other-3 has no checkpoint of iteration 5 any more (there is 4, 8)"),
         (trial(experiment="x"), None, ActionStatus.REFUSED, "trial other-3 is of experiment x, not of other"),
     ],
@@ -93,7 +93,7 @@ def test_what_could_not_be_restored_is_passed_over() -> None:
     assert found.uri == older
     assert find(trial(), lost=(older, newest)).status is ActionStatus.FAILED, "it may still have a further one"
     ended = find(trial("TERMINATED"), lost=(older, newest))
-    assert (ended.status, ended.message) == (ActionStatus.REFUSED, "other-3 has no other checkpoint that would do")
+    assert (ended.status, ended.message) == (ActionStatus.REFUSED, "other-3 has no other checkpoint to start from")
 
 
 @pytest.mark.parametrize("others", [["other-3"], ["other-3", "third-0", "fourth-1"]])
@@ -105,7 +105,7 @@ def test_trials_that_would_wait_for_each_other_are_told_so(others: list[str]) ->
 
     found = look(Trials("e-0", *others))
     assert found.status is ActionStatus.REFUSED
-    assert found.message == "other-3 waits for a checkpoint of e-0 itself, so neither would ever begin"
+    assert found.message == "other-3 itself waits for a checkpoint of e-0, so neither would ever start"
     begun = Trials("e-0", *others)
     begun.trials[others[-1]]["status"]["restoreSource"] = {}
     assert look(begun).status is ActionStatus.FAILED, "the last of them has begun"

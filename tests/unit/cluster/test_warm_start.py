@@ -90,7 +90,7 @@ async def test_one_that_does_not_exist_is_waited_for(cluster: FakeCluster) -> No
     cluster.remove(f"{EXPERIMENTS}/old")
     outcome = await learn(cluster)
     assert outcome.reason == ExperimentReason.WAITING_FOR_EXPERIMENT
-    assert outcome.message == "waits for experiment old to learn from (search.warmStart): it does not exist"
+    assert outcome.message == "waiting for experiment old (search.warmStart): it does not exist"
 
 
 async def test_trials_of_an_earlier_experiment_of_that_name_are_not_its(cluster: FakeCluster) -> None:
@@ -115,7 +115,7 @@ async def test_one_that_was_tampered_with_is_said_to_be(cluster: FakeCluster) ->
     cluster.change(KEPT, lambda body: body.update(data={"results.jsonl": "nonsense"}))
     outcome = await learn(cluster)
     assert outcome.status is ActionStatus.FAILED
-    assert "delete it to have it made anew" in outcome.message
+    assert "delete it to have it recreated" in outcome.message
 
 
 async def test_one_that_was_made_meanwhile_is_read_the_next_time(cluster: FakeCluster) -> None:

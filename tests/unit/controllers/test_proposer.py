@@ -211,7 +211,7 @@ async def test_one_that_hangs_gets_another_chance_and_no_more_threads_than_that(
         assert is_slow(await proposer.propose(ask([], 0)))
     assert len(searching()) == MAX_THREADS
     outcome = await proposer.propose(ask([], 0, first=50))
-    assert outcome.message == f"the searcher is slow: it still thinks about {MAX_THREADS} earlier requests"
+    assert outcome.message == f"the searcher is slow: it is still working on {MAX_THREADS} earlier requests"
     assert len(searching()) == MAX_THREADS
     gate.open()
     await until_nobody_searches()

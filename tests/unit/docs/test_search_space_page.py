@@ -58,7 +58,7 @@ def test_fixed_and_computed_values_are_what_the_page_says() -> None:
 
 
 def test_parameters_exist_when_the_page_says() -> None:
-    found = proposals(SECTIONS["Parameters that exist only sometimes"][0])
+    found = proposals(SECTIONS["Conditional parameters"][0])
     assert {each["optimizer"] for each in found} == {"sgd", "adam", "lion"}
     for each in found:
         is_sgd = each["optimizer"] == "sgd"

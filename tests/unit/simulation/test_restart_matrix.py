@@ -236,7 +236,7 @@ def test_exploits_that_wait_for_their_donors_checkpoints_stand_cuts_too() -> Non
     spec = make_spec("random", "pbt", {"maxConcurrentTrials": 12, "scheduler": {"interval": 2}})
     uncut = check_cuts(spec, SLOW, assert_goes_like)
     messages = [entry.message for trial in uncut.trials for entry in trial.status.ledger]
-    assert any(message.startswith("waits for a checkpoint of") for message in messages)
+    assert any(message.startswith("waiting to clone") for message in messages)
 
 
 @pytest.mark.parametrize("scheduler", ["asha", "hyperband"])

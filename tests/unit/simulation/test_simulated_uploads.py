@@ -77,13 +77,13 @@ def test_a_pod_whose_program_has_ended_stays_until_its_checkpoint_is_stored() ->
 def test_an_upload_that_takes_longer_than_drain_is_lost_and_the_operator_says_so() -> None:
     outcome = train(upload=200, checkpoints={"drain": "100s"})
     assert outcome.trials[0].status.reason == "Completed"
-    lost = f"the checkpoint of iteration 3 is lost, none is stored: {OUT_OF_TIME}"
+    lost = f"the checkpoint of iteration 3 is lost; no checkpoint is stored: {OUT_OF_TIME}"
     assert stored_and_lost(outcome) == (None, lost)
     assert outcome.status.lost_checkpoints == 1
     condition = next(c for c in outcome.status.conditions if c.type == "CheckpointsStored")
     assert (condition.status, condition.message) == (
         "False",
-        f"1 attempt has ended before the newest checkpoint was stored; simulated-0: {lost}",
+        f"1 attempt ended before the newest checkpoint was stored; simulated-0: {lost}",
     )
     assert lived(outcome) == pytest.approx(180 + 100)
 
@@ -118,7 +118,7 @@ def test_what_is_reported_after_a_stop_has_the_programs_part_of_the_grace_period
 
 def test_a_stop_waits_no_longer_than_sync_timeout_and_the_agent_then_has_drain() -> None:
     outcome = train(upload=150, iterations=9, stop=STOP_AT_3, checkpoints={"sync": {"timeout": "100s"}, "drain": "60s"})
-    lost = f"the checkpoint of iteration 3 is lost, none is stored: {OUT_OF_TIME}"
+    lost = f"the checkpoint of iteration 3 is lost; no checkpoint is stored: {OUT_OF_TIME}"
     assert stored_and_lost(outcome) == (None, lost)
     assert lived(outcome) == pytest.approx(180 + 100 + 5 + 60)
 
@@ -128,7 +128,10 @@ def test_a_deleted_pod_is_killed_when_the_templates_grace_period_and_drain_are_o
     checkpoints = {"sync": {"timeout": "100s"}, "drain": "60s"}
     outcome = train(upload=150, iterations=9, pod_stop=25, stop=STOP_AT_3, checkpoints=checkpoints, grace=10)
     too_long = "it took longer than checkpoints.sync.timeout of 100 s; raise it"
-    assert stored_and_lost(outcome) == (None, f"the checkpoint of iteration 3 is lost, none is stored: {too_long}")
+    assert stored_and_lost(outcome) == (
+        None,
+        f"the checkpoint of iteration 3 is lost; no checkpoint is stored: {too_long}",
+    )
     assert lived(outcome) == pytest.approx(180 + 100 + 10 + 60)
 
 

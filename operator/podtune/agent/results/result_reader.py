@@ -118,7 +118,7 @@ class ResultReader:
         if self._leaves_to_rank_0:
             message = "checkpoints.ranks is RankZero: those of other ranks are not stored"
         elif not self._has_store:
-            message = "the experiment has no checkpoints.store; a retry starts afresh"
+            message = "the experiment has no checkpoints.store, so a retry starts from scratch"
         if self._discarded.should_log():
             self._log.warning("checkpoint given up", step=checkpoint.step, message=message, times=self._discarded.count)
         try:

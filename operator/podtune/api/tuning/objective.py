@@ -53,7 +53,7 @@ class Objective(Criterion):
         default="strict",
         description=(
             "What becomes of a result that lacks a metric which the scheduler needs, and of a trial that ends without "
-            "ever having reported a finite number of the objective: strict ends the trial in ERROR, naming what was "
+            "ever having reported a finite number for the objective: strict ends the trial in ERROR, naming what was "
             "seen; lenient passes the result over and counts it, and takes such an end for a good one."
         ),
     )

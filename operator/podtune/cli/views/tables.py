@@ -190,7 +190,7 @@ def _no_result(view: ExperimentView) -> str:
     if view.state not in (ExperimentState.COMPLETE, ExperimentState.FAILED):
         return f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits"
     return (
-        f"{view.name} has ended, and no trial has reported a finite number of {view.metric}: {view.status.message}; "
+        f"{view.name} has ended, and no trial has reported a finite number for {view.metric}: {view.status.message}; "
         f"`podtune describe {view.name}` shows what became of each"
     )
 

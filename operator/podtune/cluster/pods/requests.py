@@ -93,11 +93,11 @@ class PodRequests:
                 raise
             return ActionResult(ActionStatus.REFUSED, refusal.message)
         if made is None:
-            return ActionResult(ActionStatus.REFUSED, f"a pod {name} of another owner is in the way; delete it")
+            return ActionResult(ActionStatus.REFUSED, f"a pod {name} with another owner already exists; delete it")
         for config_map in make_trial_chunks(experiment, made, chunks):
             if await create_owned(self._client, paths.config_maps(experiment.namespace), config_map) is None:
                 name = config_map["metadata"]["name"]
-                problem = f"a ConfigMap {name} of another owner is in the way; delete it"
+                problem = f"a ConfigMap {name} with another owner already exists; delete it"
                 return ActionResult(ActionStatus.FAILED, problem)
         self._observer.pod(made)
         return DONE
@@ -156,7 +156,7 @@ class PodRequests:
         service = make_gang_service(experiment, action)
         if await create_owned(self._client, paths.services(experiment.namespace), service) is None:
             name = service["metadata"]["name"]
-            return ActionResult(ActionStatus.FAILED, f"a Service {name} of another owner is in the way; delete it")
+            return ActionResult(ActionStatus.FAILED, f"a Service {name} with another owner already exists; delete it")
         leader_uid = ""
         for rank in range(action.replicas):
             made, result = await self._create_one(experiment, make_rank(body, experiment, action, rank, leader_uid))
@@ -173,9 +173,9 @@ class PodRequests:
         name = body["metadata"]["name"]
         made = await create_owned(self._client, paths.pods(experiment.namespace), body, decoders.decode_pod)
         if made is None:
-            return None, ActionResult(ActionStatus.FAILED, f"a pod {name} of another owner is in the way; delete it")
+            return None, ActionResult(ActionStatus.FAILED, f"a pod {name} with another owner already exists; delete it")
         if _made_for(made) != _made_for(body):
-            problem = f"a pod {name} of a former trial of that name is still there"
+            problem = f"a pod {name} of a deleted trial with this name still exists"
             return None, ActionResult(ActionStatus.FAILED, problem)
         self._observer.pod(made)
         return made, DONE

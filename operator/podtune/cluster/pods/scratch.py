@@ -64,7 +64,7 @@ async def ensure_claim(client: ClusterClient, experiment: Experiment, action: Cr
     name = make_claim_name(action.trial)
     claim = await create_owned(client, paths.claims(experiment.namespace), _make_claim(experiment, action, scratch))
     if claim is None:
-        return f"a PersistentVolumeClaim {name} of another owner is in the way; delete it"
+        return f"a PersistentVolumeClaim {name} with another owner already exists; delete it"
     if claim["metadata"].get("deletionTimestamp"):
         return f"PersistentVolumeClaim {name} is being deleted; the trial gets a new one once it is gone"
     return ""

@@ -49,7 +49,7 @@ class Stalled:
         if not self._has_warned:
             self._has_warned = True
             left_at = f"{experiment.uid}/"
-            message = f"checkpoints may be left in its bucket below {left_at}; delete them there"
+            message = f"checkpoints may remain in its bucket below {left_at}; delete them there"
             reason = ExperimentReason.CHECKPOINTS_LEFT
             self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=left_at), now)
         Finalizer(self._actions).drop(experiment, now)

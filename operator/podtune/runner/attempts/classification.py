@@ -216,7 +216,7 @@ def _first_match(
 def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
     """What became of one pod, rules of the user's aside."""
     if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
-        return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program ended by itself", 0, node=pod.node)
+        return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program exited successfully", 0, node=pod.node)
     outcome = _disruption(pod) if _taken_away(pod) else _failure(pod, failures.non_retriable_exit_codes)
     return replace(outcome, node=pod.node)
 
@@ -247,12 +247,12 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
         own = FailureClass.FINAL if HOPELESS_START.search(words) else FailureClass.USER
         message = f"container {end.name} could not be started: {words}"
         return AttemptOutcome(own, end.reason, message, end.exit_code)
-    message = f"container {end.name} ended with exit code {end.exit_code}"
+    message = f"container {end.name} exited with code {end.exit_code}"
     if end.exit_code in non_retriable:
         return AttemptOutcome(
             FailureClass.FINAL,
             "NonRetriableExitCode",
-            f"{message}, which failures.nonRetriableExitCodes names",
+            f"{message}, which failures.nonRetriableExitCodes lists",
             end.exit_code,
         )
     return AttemptOutcome(FailureClass.USER, end.reason or "Error", message, end.exit_code)
@@ -261,7 +261,7 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
 def _before_deletion(pod: Pod) -> str:
     """What became of a pod by itself before it was deleted: the decision stands, but people want to know."""
     end = None if pod.interrupted else _first_failure(pod)
-    return "" if end is None else f"; container {end.name} had ended with exit code {end.exit_code} by then"
+    return "" if end is None else f"; container {end.name} had already exited with code {end.exit_code}"
 
 
 def _taken_away(pod: Pod) -> bool:
@@ -279,12 +279,12 @@ def _disruption(pod: Pod) -> AttemptOutcome:
     if pod.disruption:
         return AttemptOutcome(FailureClass.DISRUPTION, pod.disruption.split(":")[0], pod.disruption)
     if pod.reason in NODE_REASONS:
-        return AttemptOutcome(FailureClass.DISRUPTION, pod.reason, pod.message or f"node {pod.node} took the pod away")
+        return AttemptOutcome(FailureClass.DISRUPTION, pod.reason, pod.message or f"node {pod.node} ended the pod")
     if pod.interrupted:
         return AttemptOutcome(FailureClass.DISRUPTION, "PodDeleted", f"pod {pod.name} was deleted by someone else")
     if not pod.gone_unfinished:
         return AttemptOutcome(FailureClass.DISRUPTION, LOST_CONTAINER, f"node {pod.node} lost the container")
-    return AttemptOutcome(FailureClass.DISRUPTION, "PodVanished", f"pod {pod.name} vanished from node {pod.node}")
+    return AttemptOutcome(FailureClass.DISRUPTION, "PodVanished", f"pod {pod.name} disappeared from node {pod.node}")
 
 
 def _without_failed_container(pod: Pod) -> AttemptOutcome:

@@ -161,7 +161,7 @@ def _find_lack(ended: EndedAttempt, outcome: AttemptOutcome) -> str:
     lack = usable_results.describe_lack(ended.status, objective)
     if not lack:
         return ""
-    lost = "; results of it were lost" if ended.results_lost else ""
+    lost = "; some of its results were lost" if ended.results_lost else ""
     return f"{lack}{lost}; {usable_results.describe_remedy(objective)}"
 
 
@@ -211,8 +211,10 @@ def _undo_clone(status: TrialStatus, clone: Clone, problem: str, now: float) -> 
     """Takes an exploit back whose checkpoint can't be restored: the trial is again what it was before."""
     status = clones.undo(status, clone)
     own = clones.own_checkpoints(status)
-    where = f"from its own checkpoint of iteration {own[0].step}" if own else "afresh"
-    message = f"the clone of {clone.donor} is undone; goes on {where} with its parameters of before: {problem}"
+    where = f"from its own checkpoint of iteration {own[0].step}" if own else "from scratch"
+    message = (
+        f"the clone of {clone.donor} was undone; the trial continues {where} with its previous parameters: {problem}"
+    )
     numbers: DecisionInputs = {"donor": clone.donor, "checkpoint": clone.checkpoint.step}
     return _log(status, DecisionKind.UNDO, message, numbers, now)
 
@@ -276,7 +278,7 @@ def _retry(ended: EndedAttempt, status: TrialStatus, outcome: AttemptOutcome, no
     budget = retries.find_budget(status, failures, failure_class)
     inputs: DecisionInputs = {str(failure_class): budget.spent}
     if budget.is_exceeded:
-        follows = f"that was {budget.words}"
+        follows = f"not retried: {budget.words}"
         message = lost_work.add_loss(status, f"{told}; {follows}")
         entry = (DecisionKind.FAIL, f"{outcome.message}; {follows}", inputs)
         return _NextState(TrialState.ERROR, budget.reason, message, entry=entry)
@@ -353,12 +355,12 @@ def _describe_lack_of_checkpoint(ended: EndedAttempt, status: TrialStatus) -> st
     """Says what a pause costs a trial that has nothing to go on from."""
     if clones.awaits_restore_source(ended.trial.spec, status) or clones.to_restore(status):
         return ""
-    lack = "checkpoints.store" if ended.spec.checkpoints.store is None else "a checkpoint"
-    return f"; it will start afresh, for want of {lack}"
+    lack = "checkpoints.store" if ended.spec.checkpoints.store is None else "checkpoint"
+    return f"; it will start from scratch (no {lack})"
 
 
 def _describe_start(ended: EndedAttempt, status: TrialStatus) -> str:
     if clones.awaits_restore_source(ended.trial.spec, status):
         return "from another checkpoint, if there is one"
     start = next(iter(clones.to_restore(status)), None)
-    return f"from the checkpoint of iteration {start.step}" if start else "afresh, for want of a checkpoint"
+    return f"from the checkpoint of iteration {start.step}" if start else "from scratch (no checkpoint)"

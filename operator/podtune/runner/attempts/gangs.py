@@ -55,7 +55,7 @@ class PlacementTurn:
 
 def wait_for_turn(trial: TrialMachine, other: str, actions: ActionQueue, now: float) -> None:
     """Says in the status that another gang is being placed."""
-    if trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"waits until all pods of {other} have found a node"):
+    if trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"waiting until all pods of {other} are on a node"):
         trial.touch(now + trial.context.settings.starting_debounce)
         actions.timers.set(trial.name, trial.write_due)
 
@@ -72,7 +72,7 @@ def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
         return
     first = fallen[0]
     what = "is being taken away" if not first.is_over else "is gone" if first.gone else "has ended"
-    message = f"the pod of rank {first.rank} {what}: the others are ended with it"
+    message = f"the pod of rank {first.rank} {what}, so the other pods are deleted"
     trial.decide(DecisionAction.END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
 
 
@@ -87,8 +87,8 @@ def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> N
         actions.timers.set(trial.name, due)
         return
     message = (
-        f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout, "
-        f"{trial.context.spec.trial_template.placement_timeout}; their places are given back"
+        f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout of "
+        f"{trial.context.spec.trial_template.placement_timeout}; they are deleted, and the trial tries again later"
     )
     trial.decide(DecisionAction.REQUEUE, TrialReason.NOT_PLACED, message, now=now)
 

@@ -31,13 +31,13 @@ def find_loss(
     if unstored is None or not home or not _is_missed(status, home, unstored):
         return None
     before, stored = status.lost_checkpoint, status.checkpoint
-    rest = f"the newest stored one is of iteration {stored.step}" if stored is not None else "none is stored"
+    rest = f"the newest stored one is from iteration {stored.step}" if stored is not None else "no checkpoint is stored"
     cause = f": {clip(problem.message, MAX_CAUSE)}" if problem is not None else ""
     return LostCheckpoint(
         attempt=attempt,
         step=unstored.step,
         attempts=1 + (before.attempts if before is not None else 0),
-        message=clip(f"the checkpoint of iteration {unstored.step} is lost, {rest}{cause}", MAX_LOSS),
+        message=clip(f"the checkpoint of iteration {unstored.step} is lost; {rest}{cause}", MAX_LOSS),
     )
 
 

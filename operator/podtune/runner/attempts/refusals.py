@@ -31,13 +31,13 @@ MAX_WORDS = 700
 """So much is told of what the API server says."""
 JITTER = 0.1
 """Up to this share is added to the wait between two questions, or taken off it."""
-_NEW_EXPERIMENT = "correct spec.trialTemplate in a new Experiment, for a template can't be changed"
+_NEW_EXPERIMENT = "correct spec.trialTemplate in a new Experiment, because a template can't be changed"
 _REMEDIES: Mapping[str, str] = {
     "violates PodSecurity": (
-        "give the template the securityContext that the namespace asks for, in a new Experiment, or have the "
-        "namespace's label pod-security.kubernetes.io/enforce changed"
+        "in a new Experiment, give the template the securityContext that the namespace requires, or have an "
+        "administrator relax the namespace's label pod-security.kubernetes.io/enforce"
     ),
-    "is forbidden": f"have made or allowed what it names, or {_NEW_EXPERIMENT}",
+    "is forbidden": f"create or allow what this message names, or {_NEW_EXPERIMENT}",
 }
 """What to do, by a piece of what the API server says; else the template is to be corrected."""
 
@@ -136,5 +136,5 @@ def _sentence(creation: CreatePod, words: str) -> str:
     remedy = next((remedy for piece, remedy in _REMEDIES.items() if piece in words), _NEW_EXPERIMENT)
     return (
         f"spec.trialTemplate: the API server refuses the pod of {creation.trial}{given}: {clip(words, MAX_WORDS)}; "
-        f"{remedy}; it is asked again every five minutes, and after a change of the spec"
+        f"{remedy}; Podtune tries again every five minutes, and when the spec changes"
     )

@@ -26,7 +26,7 @@ def describe_remedy(objective: Objective) -> str:
     """What to do about it."""
     names = [criterion.metric for criterion in objective.criteria]
     field = "objective.metric" if len(names) == 1 else "objective"
-    return f"report a finite number of {' and '.join(names)}, or correct {field}"
+    return f"report a finite number for {' and '.join(names)}, or correct {field}"
 
 
 def _missing(status: TrialStatus, objective: Objective) -> list[str]:

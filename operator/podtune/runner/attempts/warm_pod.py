@@ -101,7 +101,7 @@ def _left(pod: Pod, ended: EndInPod) -> Pod:
 
 def _lost(pod: Pod) -> Pod:
     """A pod that has ended by itself, or was taken away, before it has begun with the attempt."""
-    message = f"pod {pod.name} has ended before it began with this trial"
+    message = f"pod {pod.name} ended before it started this trial"
     return replace(
         pod, phase=PodPhase.RUNNING, gone=True, ends=(), agent_message="", reason="", disruption=f"PodEnded: {message}"
     )

@@ -66,7 +66,7 @@ class FormerTrials:
             return spec
         before, former = known
         if before is not None and (before.parameters, before.seed) != (spec.parameters, spec.seed):
-            lack = former.lack or "another configuration is proposed for it"
+            lack = former.lack or "the search proposes another configuration for it"
             former = FormerTrial(uid=former.uid, lack=lack)
         return spec.model_copy(update={"former": former})
 
@@ -85,12 +85,12 @@ def take_over(trial: TrialMachine, now: float) -> str:
         newest = found[-1]
         trial.set(checkpoints=found, checkpoint=newest, iteration=newest.step, restore_source=former.restore_source)
         _take_over_results(trial, former)
-        what = f"goes on from the checkpoint of iteration {newest.step}"
+        what = f"continues from the checkpoint of iteration {newest.step}"
     elif trial.finds_checkpoints:
-        what = "no checkpoint of it is on record: its agent looks for them in the bucket"
+        what = "no checkpoint is on record, so the agent looks in the bucket"
     else:
-        what = f"starts afresh: {former.lack or _lack(former)}"
-    message = f"made anew: the Trial was deleted; {what}"
+        what = f"starts from scratch: {former.lack or _lack(former)}"
+    message = f"recreated because the Trial was deleted; {what}"
     trial.log_decision(DecisionKind.RECREATE, message, {"checkpoint": found[-1].step} if found else {}, now=now)
     trial.touch(now)
     return message
@@ -107,21 +107,21 @@ def _take_over_results(trial: TrialMachine, former: FormerTrial) -> None:
 def _lack(former: FormerTrial) -> str:
     """Why none of the checkpoints is taken over."""
     if former.checkpoints:
-        return "the checkpoints are not in the trial's place in checkpoints.store"
+        return "its checkpoints lie outside its folder in checkpoints.store"
     if former.find_checkpoints:
-        return "no checkpoint of it is on record"
-    return "the former one had no checkpoint"
+        return "no checkpoint is on record"
+    return "the deleted Trial had no checkpoint"
 
 
 def _describe(trial: TrialMachine) -> FormerTrial:
     """What a Trial leaves to the one that is made in its place."""
     if trial.is_finished:
-        return FormerTrial(uid=trial.uid, lack="the former one had ended")
+        return FormerTrial(uid=trial.uid, lack="the deleted Trial had already ended")
     if trial.spec.former is not None and (trial.finds_checkpoints or not trial.status.ledger):
         return trial.spec.former  # it had not come to take anything over itself
     own = [checkpoint for checkpoint in trial.status.checkpoints if not checkpoint.configuration]
     if trial.status.checkpoints and not own:
-        return FormerTrial(uid=trial.uid, lack="all checkpoints were taken with parameters that were changed later")
+        return FormerTrial(uid=trial.uid, lack="its checkpoints were taken with other parameters")
     if not own:
         # Its agent may store one yet, before the pod is gone, or have stored one that it could tell nobody of.
         has_begun = trial.status.attempt > 0 or bool(trial.current.pods)

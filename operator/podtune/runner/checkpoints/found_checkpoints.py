@@ -26,8 +26,8 @@ def take(trial: TrialMachine, restored: Restored, *, is_own: bool, now: float) -
         inputs = {"checkpoint": restored.step}
     else:
         trial.set(former=RestoreSource())
-        what = "goes on from spec.restoreFrom" if restored.uri else "starts afresh"
-        message = f"{what}: no checkpoint of its configuration was found in the bucket"
+        what = "continues from spec.restoreFrom" if restored.uri else "starts from scratch"
+        message = f"{what}: the bucket has no checkpoint of its configuration"
         message += f" ({restored.message})" if restored.message else ""
         inputs = {}
     trial.news = message
@@ -53,4 +53,4 @@ def _go_on(trial: TrialMachine, ref: CheckpointRef, value: float | None) -> str:
         trial.set(last_result=result)
         if math.isfinite(value):
             trial.set(best=result, best_value=shown)
-    return f"goes on from the checkpoint of iteration {found.step}, found in the bucket"
+    return f"continues from the checkpoint of iteration {found.step}, found in the bucket"

@@ -86,7 +86,7 @@ class RestoreSources:
             return self._unavailable(trial, circular(wanted.trial, trial.name), now)
         else:
             self._waiting[wanted.trial].add(trial.name)
-            self._wait(trial, f"waits for a checkpoint of {wanted.trial} to start from", now)
+            self._wait(trial, f"waiting for a checkpoint of {wanted.trial} to start from", now)
         return ""
 
     def on_action_result(self, trial: TrialMachine, result: ActionResult, now: float) -> str:
@@ -102,7 +102,7 @@ class RestoreSources:
         if result.checkpoint is not None:
             self._record(trial, result.checkpoint, now)
         else:
-            self._wait(trial, f"waits for a checkpoint to start from: {result.message}", now)
+            self._wait(trial, f"waiting for a checkpoint to start from: {result.message}", now)
         return ""
 
     def _waits_for(self, donor: TrialMachine, trial: TrialMachine) -> bool:
@@ -129,7 +129,7 @@ class RestoreSources:
         trial.status = clones.replace_with_clone(trial.status, trial.spec, wanted.trial, checkpoint, present)
         trial.set(restore_source=RestoreSource(uri=checkpoint.uri, step=checkpoint.step))
         self._pins.update(trial)
-        message = f"starts from iteration {checkpoint.step} of {wanted.trial}, as spec.restoreFrom asks"
+        message = f"starts from iteration {checkpoint.step} of {wanted.trial} (spec.restoreFrom)"
         trial.log_decision(
             DecisionKind.RESTORE, message, {"donor": wanted.trial, "checkpoint": checkpoint.step}, now=now
         )
@@ -142,10 +142,10 @@ class RestoreSources:
         if trial.status.failed_restore_sources and trial.status.last_attempt is not None:
             problem = f"{problem}; {trial.status.last_attempt.message}"
         if wanted.if_unavailable is IfUnavailable.FAIL:
-            return f"spec.restoreFrom: {problem}; name another one, or set ifUnavailable: StartAfresh"
+            return f"spec.restoreFrom: {problem}; name another checkpoint, or set ifUnavailable: StartAfresh"
         trial.set(restore_source=RestoreSource())
-        trial.log_decision(DecisionKind.RESTORE, f"starts afresh: {problem}", {}, now=now)
-        trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"starts afresh: {problem}")
+        trial.log_decision(DecisionKind.RESTORE, f"starts from scratch: {problem}", {}, now=now)
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, f"starts from scratch: {problem}")
         trial.touch(now)
         return ""
 
@@ -166,13 +166,13 @@ def pick_checkpoint(
 def missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], lost: Collection[str] = ()) -> str:
     """Says of a trial that has ended that it lacks a checkpoint."""
     if not checkpoints:
-        return f"{wanted.trial} has ended without a checkpoint"
+        return f"{wanted.trial} ended without a checkpoint"
     if lost:
-        return f"{wanted.trial} has no other checkpoint that would do"
+        return f"{wanted.trial} has no other checkpoint to start from"
     kept = ", ".join(str(known.step) for known in checkpoints)
     return f"{wanted.trial} has no checkpoint of iteration {wanted.step} any more (there is {kept})"
 
 
 def circular(donor: str, trial: str) -> str:
     """Says that two trials would wait for each other."""
-    return f"{donor} waits for a checkpoint of {trial} itself, so neither would ever begin"
+    return f"{donor} itself waits for a checkpoint of {trial}, so neither would ever start"

@@ -149,7 +149,7 @@ class StorageWork:
         if pod is None or not pod.started:
             late = (parse_rfc3339(job.start_time) or now) + self._settings.storage_start_deadline
             if now >= late:
-                why = pod.waiting if pod is not None and pod.waiting else "nobody says why"
+                why = pod.waiting if pod is not None and pod.waiting else "no reason is known"
                 return storage.with_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
             self._actions.timers.set(EXPERIMENT, late)
         # One that is there may lack what belongs to it, if an operator was killed in between.
@@ -187,7 +187,7 @@ class StorageWork:
         for job in self._status.jobs:
             if job.state is StorageJobState.FAILED and (job.purpose, job.trigger) not in self._told:
                 self._told.add((job.purpose, job.trigger))
-                message = f"{job.purpose} was given up after {job.tries} tries: {job.message}"
+                message = f"{job.purpose} failed after {job.tries} tries: {job.message}"
                 self._actions.enqueue(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
 
     def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
@@ -243,7 +243,7 @@ def _begun(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
         pod=pod,
         tries=tries,
         start_time=rfc3339(now),
-        message=f"pod {pod} is at work",
+        message=f"pod {pod} is running",
     )
 
 
@@ -256,6 +256,6 @@ def _report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
     except ProtocolError:
         pass  # it was ended before it could say anything
     if not pod.phase.is_finished:
-        return StorageReport(purpose, ok=False, message="the storage pod was deleted before it had ended")
+        return StorageReport(purpose, ok=False, message="the storage pod was deleted before it ended")
     why = pod.message or pod.reason or "no reason is known"
-    return StorageReport(purpose, ok=False, message=f"the storage pod has ended without a report: {why}")
+    return StorageReport(purpose, ok=False, message=f"the storage pod ended without a report: {why}")

@@ -93,7 +93,7 @@ class Deletion:
     def _warn(self, prefix: str, problem: str, now: float) -> None:
         if not self._warned:
             self._warned = True
-            message = f"checkpoints may be left at {prefix} ({problem}); delete them there"
+            message = f"checkpoints may remain at {prefix} ({problem}); delete them there"
             reason = ExperimentReason.CHECKPOINTS_LEFT
             self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=prefix), now)
 

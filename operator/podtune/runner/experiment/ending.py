@@ -113,6 +113,6 @@ class ExperimentEnd:
         """
         if self._tracker.has_result or not outcome.good:
             return outcome
-        message = f"{outcome.message}, but no trial has reported a finite number of {self._metric}"
-        hint = "; the message of each trial says what it reported" if self._tracker.without_result else ""
+        message = f"{outcome.message}, but no trial has reported a finite number for {self._metric}"
+        hint = "; see each trial's message for what it reported" if self._tracker.without_result else ""
         return ExperimentOutcome(ExperimentReason.NO_USABLE_RESULT, message + hint, good=False)

@@ -49,7 +49,7 @@ class Suspended:
     def message(self) -> str:
         """In a sentence."""
         if not self.taken:
-            return "suspended: no trial has a pod, and none gets one until spec.suspend is false"
+            return "suspended: no trial has a pod; set spec.suspend to false to continue"
         return f"suspending: {self.taken} trials still have a pod and are storing a checkpoint"
 
 
@@ -229,7 +229,7 @@ def _truths(
         ]
     else:
         accepted = [
-            (ConditionType.READY, True, str(ExperimentReason.ACCEPTED), "the experiment is served"),
+            (ConditionType.READY, True, str(ExperimentReason.ACCEPTED), "the operator has accepted the experiment"),
             (ConditionType.STALLED, False, str(ExperimentReason.ACCEPTED), ""),
         ]
     finished = outcome is not None and over

@@ -269,7 +269,7 @@ class ExperimentTracker(TrialIndex):
         known = {node.name for node in before}
         for node in avoided:
             if node.name not in known:
-                message = f"node {node.name} has failed {node.trials} trials, and is avoided until {node.until}"
+                message = f"node {node.name} failed {node.trials} trials and is avoided until {node.until}"
                 self._actions.enqueue(EmitEvent("", "NodeAvoided", message, warning=True), now)
 
     def _count(self, trial: TrialMachine) -> None:
@@ -309,7 +309,7 @@ class ExperimentTracker(TrialIndex):
         if self._loser is None or example is None:
             return ""
         count = self._lost_checkpoints
-        attempts = "1 attempt has" if count == 1 else f"{count} attempts have"
+        attempts = "1 attempt" if count == 1 else f"{count} attempts"
         return f"{attempts} ended before the newest checkpoint was stored; {self._loser.name}: {example.message}"
 
     def _used(self, now: float) -> ExperimentUsage | None:

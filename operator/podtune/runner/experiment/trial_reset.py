@@ -96,7 +96,7 @@ def _resumed(status: TrialStatus) -> TrialStatus:
         "observation_seq": None,
         "retry_time": None,
     }
-    message = "goes on, since the experiment does"
+    message = "continues, because the experiment does"
     changes |= {"state": TrialState.PENDING, "reason": TrialReason.QUEUED, "message": message}
     if status.state is TrialState.ERROR:
         changes |= {"scheduler": {}, "rung_observations": [], **FORGIVEN}
@@ -112,7 +112,7 @@ def _restarted(status: TrialStatus) -> TrialStatus:
         observed_generation=status.observed_generation,
         state=TrialState.PENDING,
         reason=TrialReason.QUEUED,
-        message="begins anew, since the experiment goes on",
+        message="starts from scratch, because the experiment continues",
         attempt=status.attempt,
         pod=status.pod,
         last_attempt=status.last_attempt,

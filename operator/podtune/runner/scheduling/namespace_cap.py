@@ -74,8 +74,8 @@ class NamespaceCap:
         if pods > self._limit:
             self._waiting.pop(experiment, None)
             return (
-                f"a trial has {pods} pods, and namespace {self._namespace} may have {self._limit} at a time; lower "
-                "trialTemplate.replicas, or ask your administrator for more"
+                f"a trial needs {pods} pods, but namespace {self._namespace} may have only {self._limit} at a time; "
+                "lower trialTemplate.replicas, or ask your administrator for a higher limit"
             )
         self._waiting[experiment] = pods
         if self.next != experiment:
@@ -122,9 +122,9 @@ class NamespaceCap:
         return self._pods[experiment] + self._promised[experiment]
 
     def _why(self, experiment: str, pods: int) -> str:
-        taken = f"namespace {self._namespace} has {self._limit - self._free} of the {self._limit} pods that it may have"
+        taken = f"namespace {self._namespace} uses {self._limit - self._free} of its {self._limit} allowed pods"
         if self._free < 1:
-            return f"{taken}; trials wait for some of them to end"
+            return f"{taken}; trials wait until some of them end"
         if self._first != experiment:
-            return f"{taken}, and the next are for experiment {self._first}; trials wait for their turn"
-        return f"{taken}, and a trial needs {pods}; trials wait for some of them to end"
+            return f"{taken}, and experiment {self._first} is next; trials wait for their turn"
+        return f"{taken}, and a trial needs {pods}; trials wait until some of them end"

@@ -71,7 +71,7 @@ class PausedTrials:
         for trial in self._slots.queue.trials:
             message = (
                 f"paused at iteration {trial.status.iteration} and never promoted: "
-                "no trial runs, and none will be made, that could have made room for it"
+                "no other trial is left that could make room for it"
             )
             inputs: DecisionInputs = {"iteration": trial.status.iteration, "paused": unfinished}
             yield PausedEnd(trial, TrialReason.NOT_PROMOTED, message, inputs)

@@ -176,7 +176,7 @@ class ResultProcessor:
             trial.decision_lsn = self._start_lsn  # it was chosen after those that are
             return Begin.AT_ONCE
         message = trial.status.ledger[-1].message if exploited is ExploitOutcome.SKIPPED else start.message
-        trial.resume(message or "goes on; its pod is made next", lsn=self.barrier.latest, now=now)
+        trial.resume(message or "continues; its pod is created next", lsn=self.barrier.latest, now=now)
         return Begin.ONCE_WRITTEN
 
     def continue_exploit(self, trial: TrialMachine, now: float) -> float:

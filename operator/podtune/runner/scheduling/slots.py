@@ -152,7 +152,9 @@ class Slots(TrialIndex):
                 self._none_chosen = True
                 break
             if start.trial not in self.queue:
-                raise ValueError(f"the scheduler starts trial {start.trial}, which does not wait; that is its error")
+                raise ValueError(
+                    f"the scheduler starts trial {start.trial}, which is not waiting; correct the scheduler"
+                )
             if not self._claim(self.queue.trial(start.trial)):
                 break
             trial = self.queue.take(start.trial)

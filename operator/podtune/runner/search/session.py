@@ -176,7 +176,7 @@ class Search:
     def exhaustion(self) -> str:
         """What was tried, where nothing is left to try."""
         if not self._proposals.present:
-            return "nothing is left to try: all of the space is known"
+            return "nothing is left to try: the results of the whole space are known"
         tried = f"all {self._proposals.present // self._repeats} configurations of the space were tried"
         return tried if self._repeats == 1 else f"{tried} {self._repeats} times each"
 
@@ -298,7 +298,7 @@ class Search:
     def created(self, action: CreateTrial, result: ActionResult) -> None:
         """Hears how the creation of a Trial went; one that is there all the same blocks nothing."""
         if result.status is not ActionStatus.DONE and action.spec.index in self._proposals.waiting:
-            message = f"a Trial can't be made: {result.message}"
+            message = f"can't create a Trial: {result.message}"
             self._not_made[action.name] = ProposalBlocker(ExperimentReason.TRIAL_NOT_MADE, message)
 
     # What to ask for

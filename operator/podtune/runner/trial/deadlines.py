@@ -108,7 +108,7 @@ def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     patience = trial.context.settings.report_wait
     until = trial.expectations.deaf_until(given.uid, now, patience)
     if until > now - patience:
-        message = f"pod {given.name} was given to the trial, and has not begun with it"
+        message = f"pod {given.name} was assigned to the trial, but has not started it"
         due = max(until, (parse_rfc3339(given.since) or 0.0) + patience)
         yield Deadline(
             due, DecisionAction.REQUEUE, TrialReason.WARM_POD_UNRESPONSIVE, message, f"(within {patience:g} s)"
@@ -122,8 +122,8 @@ def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if limit is None or pod is None:
         return
     left = parse_duration(limit) - measure_training(trial.status, pod, now)
-    why = f"(for longer than failures.runDeadline, {limit}, all attempts added up)"
-    message = "the program has not come to an end"
+    why = f"(for longer than failures.runDeadline, {limit}, over all attempts)"
+    message = "the program is still running"
     yield Deadline(now + left, DecisionAction.FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, message, why)
 
 

@@ -50,7 +50,7 @@ class Overrides:
         trial.touch(now)
         self._accept(trial, now)
         if changes:
-            trial.log_decision(DecisionKind.CONFIGURE, "goes on with spec.overrides", changes, now=now)
+            trial.log_decision(DecisionKind.CONFIGURE, "continues with spec.overrides", changes, now=now)
             self._processor.configured(trial, now)
             self._search.configured(trial)
 
@@ -70,7 +70,7 @@ class Overrides:
         """The configuration with the changed values; what is changed no longer is what was proposed."""
         spec = trial.context.spec
         if spec.search.repeats > 1:
-            problem = f"can't be of a trial that is one of search.repeats {spec.search.repeats} of a configuration"
+            problem = f"can't be set with search.repeats {spec.search.repeats}: all repeats share a configuration"
             raise FieldError("overrides", f"{problem}; remove them")
         taken_back = trial.status.overrides.keys() - trial.spec.overrides.keys()
         proposed = {name: trial.spec.parameters[name] for name in taken_back if name in trial.spec.parameters}
@@ -80,7 +80,7 @@ class Overrides:
     def _accept(self, trial: TrialMachine, now: float) -> None:
         trial.refusal = ""
         if trial.status.reason == TrialReason.INVALID_OVERRIDES:
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for a free slot (maxConcurrentTrials)")
+            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waiting for a free slot (maxConcurrentTrials)")
             trial.touch(now)
 
     def _refuse(self, trial: TrialMachine, problem: str, now: float) -> None:

@@ -154,7 +154,7 @@ class TrialPlanner:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
         settings = trial.context.settings
         trial.expectations.pod_expected_until = now + settings.creation_timeout
-        trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"the pod can't be made: {message}"))
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, clip(f"can't create the pod: {message}"))
         trial.touch(now + settings.pending_debounce)
 
     def _on_logs_fetched(self, trial: TrialMachine, action: FetchLogs, result: ActionResult) -> None:
@@ -172,7 +172,7 @@ class TrialPlanner:
     def _take_over(self, trial: TrialMachine, now: float) -> None:
         """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
         if message := former_trials.take_over(trial, now):
-            self._warn_of_new_one(f"{trial.name} is {message}", now)
+            self._warn_of_new_one(f"{trial.name} was {message}", now)
         if trial.news:
             self._warn_of_new_one(f"{trial.name} {trial.news}", now)
             trial.news = ""
@@ -246,7 +246,9 @@ class TrialPlanner:
     def _resume(self, trial: TrialMachine, now: float) -> None:
         if trial.phase is TrialPhase.PAUSED_BY_USER:
             trial.set(decision=None)
-            trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed; waits for a slot (maxConcurrentTrials)")
+            trial.explain(
+                TrialState.PENDING, TrialReason.QUEUED, "resumed; waiting for a free slot (maxConcurrentTrials)"
+            )
             trial.touch(now)
 
     # The end of an attempt
@@ -320,7 +322,7 @@ class TrialPlanner:
         if now < due:
             self._actions.timers.set(trial.name, due)
             return
-        message = f"the pod is made anew: it was to avoid {', '.join(pod.avoids)}, not all of which is avoided any more"
+        message = f"the pod is replaced: it avoids nodes {', '.join(pod.avoids)}, but it may use some of them again"
         trial.decide(DecisionAction.REQUEUE, TrialReason.NODE_AVOIDANCE_EXPIRED, message, step=0, now=now)
 
     def _carry_out_decision(self, trial: TrialMachine, now: float) -> None:

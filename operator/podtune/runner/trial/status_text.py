@@ -16,7 +16,7 @@ from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
 
-HELD = "; its user has paused it, too (spec.desiredState)"
+HELD = "; also paused by its user (spec.desiredState)"
 
 
 def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
@@ -26,7 +26,7 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DRAINING, trial.status.decision.message):
             trial.touch(now)
     elif taken := next((pod for pod in trial.current.pods if pod.disruption and not pod.is_over), None):
-        message = f"{taken.disruption}; waits until pod {taken.name} on node {taken.node} has ended"
+        message = f"{taken.disruption}; waiting for pod {taken.name} on node {taken.node} to end"
         if trial.explain(trial.status.state or TrialState.PENDING, TrialReason.DISRUPTED, clip(message)):
             trial.touch(now + trial.context.settings.pending_debounce)
     elif trial.current.pods.lacks_some:
@@ -52,7 +52,7 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
 def explain_queue(trial: TrialMachine, now: float) -> None:
     """Says in the status that a trial without a pod waits for its turn."""
     if trial.status.state is None:
-        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waits for a free slot (maxConcurrentTrials)")
+        trial.explain(TrialState.PENDING, TrialReason.QUEUED, "waiting for a free slot (maxConcurrentTrials)")
         trial.touch(now + trial.context.settings.starting_debounce)
 
 
@@ -93,7 +93,7 @@ def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
     if trial.remark:
         parts.append(trial.remark)
     if trial.spec.desired_state is DesiredState.PAUSED and not trial.context.store_prefix:
-        parts.append("can't be paused: there is nowhere to keep its checkpoint; give checkpoints.store, or stop it")
+        parts.append("can't be paused without checkpoints.store; add a store, or stop the trial")
     return clip("; ".join(parts))
 
 
@@ -103,7 +103,7 @@ def _start(trial: TrialMachine, restored: Restored | None) -> str:
     clone = trial.status.clone
     if clone is not None and clone.checkpoint.uri == restored.uri:
         return f" cloned {clone.donor} at iteration {restored.step}"
-    return f" resumed from iteration {restored.step}" if restored.step else " started afresh"
+    return f" resumed from iteration {restored.step}" if restored.step else " started from scratch"
 
 
 def _ended_by(last: AttemptEnd) -> str:
@@ -153,11 +153,15 @@ def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     if trial.spec.overrides == trial.status.overrides:
         return True, "Accepted", ""
     if not trial.is_finished:
-        return False, "WaitForPod", "they are taken in when its next pod starts; pause and resume it to have that now"
+        return (
+            False,
+            "WaitForPod",
+            "they take effect when its next pod starts; pause and resume the trial to apply them now",
+        )
     said = find_condition(trial.status.conditions, ConditionType.OVERRIDES_ACCEPTED)
     if said is not None and said.reason == TrialReason.INVALID_OVERRIDES:
         return False, said.reason, said.message
-    return False, "TrialEnded", "the trial has ended, and no pod of it has started with them"
+    return False, "TrialEnded", "the trial ended before a pod started with them"
 
 
 def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
@@ -196,5 +200,5 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
         put(ConditionType.OVERRIDES_ACCEPTED, *_overrides(trial))
     if trial.results_lost:
-        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "some results of an ended attempt are lost")
+        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "some results of an earlier attempt are lost")
     return conditions

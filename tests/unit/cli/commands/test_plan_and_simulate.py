@@ -153,7 +153,7 @@ class TestSimulate:
         write("x.yaml", scheduler={"fifo": {}}, checkpoints={"store": {"bucket": "podtune"}, "drain": "30s"})
         command = "simulate x.yaml --iterations 2 --checkpoint-every 2"
         text = " ".join(" ".join(run(f"{command} --checkpoint-time 1m")).split())
-        assert "Lost 27 attempts have ended before the newest checkpoint was stored; asha-0: the checkpoint of" in text
+        assert "Lost 27 attempts ended before the newest checkpoint was stored; asha-0: the checkpoint of" in text
         assert json.loads("".join(run(f"{command} --checkpoint-time 1m -o json")))["lostCheckpoints"] == 27
         assert not [line for line in run(f"{command} --checkpoint-time 20s") if line.startswith("Lost ")]
 

@@ -102,7 +102,7 @@ def test_the_picture_names_what_waits_for_a_correction(progress: Progress, width
         TRIALS_CHANGED,
         trial(7, **TRAINING | {"conditions": [LOST]}),
         *(trial(index, **REFUSED) for index in range(8, 20)),
-        trial(20, state="PENDING", reason="Queued", message="waits for a free slot (maxConcurrentTrials)"),
+        trial(20, state="PENDING", reason="Queued", message="waiting for a free slot (maxConcurrentTrials)"),
         trial(21, state="ERROR", reason="MaxFailuresExceeded", conditions=[LOST]),
     )
     drawn = _drawn(progress, width)

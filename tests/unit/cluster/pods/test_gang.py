@@ -115,7 +115,7 @@ async def test_a_service_of_somebody_else_is_left_alone(bench: Bench) -> None:
     bench.cluster.put(SERVICES, {"kind": "Service", "metadata": {"name": "gang-digits-0"}})
     outcome = await bench.create()
     assert outcome.status is ActionStatus.FAILED
-    assert "gang-digits-0 of another owner is in the way; delete it" in outcome.message
+    assert "gang-digits-0 with another owner already exists; delete it" in outcome.message
     assert bench.pod(0) is None
 
 

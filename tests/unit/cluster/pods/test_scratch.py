@@ -65,7 +65,7 @@ async def test_a_claim_of_somebody_else_is_named(bench: Bench) -> None:
     bench.cluster.put(CLAIMS, {"metadata": {"name": "digits-0-scratch"}, "spec": {}})
     outcome = await bench.do(CREATE)
     assert outcome.status is ActionStatus.FAILED
-    assert "digits-0-scratch of another owner is in the way; delete it" in outcome.message
+    assert "digits-0-scratch with another owner already exists; delete it" in outcome.message
     assert bench.cluster.all("pods") == []
 
 

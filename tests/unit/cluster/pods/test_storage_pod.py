@@ -89,7 +89,7 @@ async def test_a_config_map_of_somebody_else_is_not_what_it_reads() -> None:
     cluster.put(CONFIG_MAPS, {"metadata": {"name": "digits-storage-3-0"}, "binaryData": {}})
     outcome = await execute(cluster)
     assert outcome.status is ActionStatus.FAILED
-    assert "a ConfigMap digits-storage-3-0 of another owner is in the way; delete it" in outcome.message
+    assert "a ConfigMap digits-storage-3-0 with another owner already exists; delete it" in outcome.message
 
 
 async def test_what_became_of_it_is_read_from_the_pod() -> None:

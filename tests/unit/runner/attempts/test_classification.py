@@ -148,7 +148,7 @@ def test_a_rule_decides_what_an_exit_code_counts_as(action: str, expected: Failu
     outcome = by_rule(pod(ends=exited(42)), {"exitCodes": [41, 42], "action": action})
     assert outcome.failure_class is expected
     assert outcome.excludes_node is (action == "ExcludeNode")
-    assert outcome.message == f"container trial ended with exit code 42 (failures.rules[0]: {action})"
+    assert outcome.message == f"container trial exited with code 42 (failures.rules[0]: {action})"
 
 
 def test_the_first_rule_that_matches_decides() -> None:

@@ -98,8 +98,8 @@ def test_a_program_that_fails_is_tried_again_after_a_backoff() -> None:
     status = ending.status
     assert (status.state, status.reason) == (TrialState.PENDING, TrialReason.BACKING_OFF)
     assert status.message == (
-        "container trial ended with exit code 1 (last line of its log: ValueError: boom); "
-        "will be retried afresh, for want of a checkpoint"
+        "container trial exited with code 1 (last line of its log: ValueError: boom); "
+        "will be retried from scratch (no checkpoint)"
     )
     assert (parse_rfc3339(status.retry_time) or 0.0) + 1 >= NOW + 5
     assert (parse_rfc3339(status.retry_time) or 0.0) <= NOW + 10
@@ -116,7 +116,7 @@ def test_a_trial_that_has_had_its_tries_ends() -> None:
     ending = end_attempt(ended(experiment=spec(failures={"maxFailures": 0})), NOW)
     status = ending.status
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED)
-    assert status.message == "container trial ended with exit code 1; that was failure 1, maxFailures is 0"
+    assert status.message == "container trial exited with code 1; not retried: failure 1, maxFailures is 0"
     assert (status.completion_time, status.retry_time) == (rfc3339(NOW), None)
     assert ending.scheduler_events == (SchedulerEvent.FAILED, SchedulerEvent.REMOVED)
     assert logged(ending) == ["FAIL"]
@@ -157,9 +157,9 @@ def test_a_pause_says_that_there_is_nothing_to_go_on_from() -> None:
     without_store = end_attempt(ended(status=paused), NOW).status.message
     without_checkpoint = end_attempt(ended(status=paused, experiment=stored), NOW).status.message
     with_checkpoint = paused.model_copy(update={"checkpoints": [STORED], "checkpoint": STORED})
-    assert without_store.endswith("it will start afresh, for want of checkpoints.store")
-    assert without_checkpoint.endswith("it will start afresh, for want of a checkpoint")
-    assert "afresh" not in end_attempt(ended(status=with_checkpoint, experiment=stored), NOW).status.message
+    assert without_store.endswith("it will start from scratch (no checkpoints.store)")
+    assert without_checkpoint.endswith("it will start from scratch (no checkpoint)")
+    assert "from scratch" not in end_attempt(ended(status=with_checkpoint, experiment=stored), NOW).status.message
 
 
 def test_what_could_not_be_stored_is_lost_and_said() -> None:
@@ -168,7 +168,7 @@ def test_what_could_not_be_stored_is_lost_and_said() -> None:
         decision=decided(DecisionAction.STOP, "StoppedByUser", seq=6, step=6), checkpoints=[STORED], checkpoint=STORED
     )
     ending = end_attempt(ended(status=stopped, home=HOME, unstored=unstored), NOW)
-    lost = "the checkpoint of iteration 6 is lost, the newest stored one is of iteration 4"
+    lost = "the checkpoint of iteration 6 is lost; the newest stored one is from iteration 4"
     assert ending.status.lost_checkpoint is not None
     assert (ending.status.lost_checkpoint.message, ending.status.lost_checkpoint.attempts) == (lost, 1)
     assert ending.status.message == f"why; {lost}"
@@ -201,7 +201,7 @@ def test_a_good_end_without_a_usable_result_is_a_failure() -> None:
     empty = TrialStatus(state=TrialState.RUNNING)
     ending = end_attempt(ended(pod(PodPhase.SUCCEEDED), status=empty, results_lost=True), NOW)
     assert (ending.status.state, ending.status.reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
-    assert "results of it were lost" in ending.status.message
+    assert "some of its results were lost" in ending.status.message
     assert ending.scheduler_events == (SchedulerEvent.FAILED, SchedulerEvent.REMOVED)
 
 

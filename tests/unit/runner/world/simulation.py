@@ -407,7 +407,7 @@ class Simulation:
             return self.earlier
         found = self.elsewhere.checkpoint
         if found is not None and found.uri in action.lost:
-            return ActionResult(ActionStatus.REFUSED, f"{action.wanted.trial} has no other checkpoint that would do")
+            return ActionResult(ActionStatus.REFUSED, f"{action.wanted.trial} has no other checkpoint to start from")
         return self.elsewhere
 
     def _create_pod(self, action: CreatePod, seen: list[Thing]) -> ActionResult:

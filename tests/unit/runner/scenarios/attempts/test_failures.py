@@ -39,8 +39,8 @@ def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 2, "backoff": BACKOFF}), program).run()
     status = simulation.status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, 3)
-    ended = "container trial ended with exit code 1"
-    spent = "that was failure 3, maxFailures is 2"
+    ended = "container trial exited with code 1"
+    spent = "not retried: failure 3, maxFailures is 2"
     assert status.message == f"{ended} (last line of its log: ValueError: boom); {spent}"
     assert status.ledger[-1].message == f"{ended}; {spent}", "the log stands beside the ledger"
     assert status.last_attempt is not None
@@ -88,7 +88,9 @@ def test_disruptions_spend_no_failure_but_are_capped() -> None:
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_DISRUPTIONS_EXCEEDED)
     assert (status.failures, status.disruptions) == (0, 3)
-    assert status.message == "EvictionByEvictionAPI: the node is drained; that was disruption 3, maxDisruptions is 2"
+    assert (
+        status.message == "EvictionByEvictionAPI: the node is drained; not retried: disruption 3, maxDisruptions is 2"
+    )
 
 
 def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:
@@ -124,7 +126,7 @@ def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:
     status = simulation.status()
     assert (status.state, status.failures, status.disruptions) == (TrialState.ERROR, 0, 0)
     assert (status.reason, status.infrastructure_failures) == (TrialReason.MAX_INFRASTRUCTURE_FAILURES_EXCEEDED, 2)
-    words = "that was infrastructure failure 2, maxInfrastructureFailures is 1"
+    words = "not retried: infrastructure failure 2, maxInfrastructureFailures is 1"
     assert status.message == f"made for a pod that is gone; {words}"
     assert status.pod is None
 
@@ -165,7 +167,7 @@ def test_a_trial_whose_node_is_lost_says_what_it_waits_for() -> None:
     simulation.run(1000.0)
     status = simulation.status()
     assert (status.state, status.reason, status.attempt) == (TrialState.RUNNING, TrialReason.DISRUPTED, 1)
-    waits = "waits until pod e-0-1 on node n1 has ended"
+    waits = "waiting for pod e-0-1 on node n1 to end"
     assert status.message == f"DeletionByTaintManager: deleting due to NoExecute taint; {waits}"
     simulation.frozen = False
     simulation.api.remove_pod("e-0-1")

@@ -169,7 +169,7 @@ def test_one_gang_of_an_experiment_is_placed_at_a_time() -> None:
     waiting = simulation.actions(CreatePod)
     assert len({action.trial for action in waiting}) == 2, "a third gang takes places that the second waits for"
     simulation.run(6.0)
-    assert "waits until all pods of e-1 have found a node" in {simulation.status(i).message for i in (2, 3)}
+    assert "waiting until all pods of e-1 are on a node" in {simulation.status(i).message for i in (2, 3)}
     assert simulation.run().api.experiment.status.state is ExperimentState.COMPLETE
     assert all(action.attempt == 1 for action in simulation.created_pods()), "places were given back needlessly"
 

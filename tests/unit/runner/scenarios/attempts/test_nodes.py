@@ -48,7 +48,7 @@ def test_a_node_that_has_failed_enough_trials_is_avoided_by_all() -> None:
     late = [pod for pod in simulation.created_pods() if pod.spec.index >= 9]
     assert {pod.avoid for pod in late} == {("n1",)}
     events = [event for event in simulation.events if event.reason == "NodeAvoided"]
-    assert [event.message.split(",")[0] for event in events] == ["node n1 has failed 2 trials"]
+    assert [event.message.split(" and")[0] for event in events] == ["node n1 failed 2 trials"]
 
 
 def test_failures_of_one_and_the_same_trial_do_not_make_a_node_bad() -> None:

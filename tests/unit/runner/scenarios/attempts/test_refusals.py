@@ -100,7 +100,7 @@ def test_words_without_end_leave_room_for_the_remedy() -> None:
     simulation.run(10.0)
     message = status_of(simulation).message
     assert len(message) <= MAX_MESSAGE
-    assert message.endswith("it is asked again every five minutes, and after a change of the spec")
+    assert message.endswith("Podtune tries again every five minutes, and when the spec changes")
     assert "correct spec.trialTemplate in a new Experiment" in message
 
 

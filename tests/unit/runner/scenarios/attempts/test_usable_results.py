@@ -86,14 +86,15 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
     simulation = Simulation(spec(**ONE), reports(lambda trial, step: value)).run()
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
-    said = f"the program ended by itself, but {words}; report a finite number of accuracy, or correct objective.metric"
+    remedy = "report a finite number for accuracy, or correct objective.metric"
+    said = f"the program exited successfully, but {words}; {remedy}"
     assert status.message == f"{said} (last line of its log: ValueError: boom)"
     assert status.last_attempt is not None
     assert (status.last_attempt.failure_class, status.last_attempt.exit_code) == ("unusable", 0)
     assert ends(simulation) == (
         ExperimentState.FAILED,
-        "all 1 trials are done, but no trial has reported a finite number of accuracy; "
-        "the message of each trial says what it reported",
+        "all 1 trials are done, but no trial has reported a finite number for accuracy; "
+        "see each trial's message for what it reported",
     )
 
 
@@ -158,7 +159,7 @@ def test_lenient_passes_over_the_trial_but_not_an_experiment_without_any_result(
     )
     assert ends(some) == (ExperimentState.COMPLETE, "all 4 trials are done")
     none = Simulation(spec(objective=objective), reports(lambda trial, step: None)).run()
-    message = "all 4 trials are done, but no trial has reported a finite number of accuracy"
+    message = "all 4 trials are done, but no trial has reported a finite number for accuracy"
     assert ends(none) == (ExperimentState.FAILED, message)
 
 
@@ -173,7 +174,7 @@ def test_a_good_end_by_a_rule_is_none_without_a_result() -> None:
     program = reports(lambda trial, step: None, steps=1000)
     simulation = Simulation(spec(stop={"totalTime": "10s"}), program).run()
     assert holds(simulation, ConditionType.FAILED) == f"True {ExperimentReason.NO_USABLE_RESULT}"
-    assert ends(simulation)[1].endswith("but no trial has reported a finite number of accuracy")
+    assert ends(simulation)[1].endswith("but no trial has reported a finite number for accuracy")
 
 
 def test_a_restart_finds_the_same_end() -> None:

@@ -428,7 +428,7 @@ def test_without_a_store_a_retry_starts_afresh() -> None:
     fields = {**ONE, "checkpoints": {}}
     simulation = Simulation(spec(**fields), Program(checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 3),)}))
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
-    assert simulation.status().message.endswith("will be retried afresh, for want of a checkpoint")
+    assert simulation.status().message.endswith("will be retried from scratch (no checkpoint)")
     simulation.run()
     assert simulation.created_pods()[1].restore == ()
     assert simulation.status().iteration == 4

@@ -36,9 +36,9 @@ def running(program: Program = SAVES, weather: Weather | None = None, **fields: 
     return simulation.run(until=lambda: last_checkpoint(simulation) == 8)
 
 
-LOOKS = "made anew: the Trial was deleted; no checkpoint of it is on record: its agent looks for them in the bucket"
-FOUND = "goes on from the checkpoint of iteration 8, found in the bucket"
-NOTHING_FOUND = "starts afresh: no checkpoint of its configuration was found in the bucket"
+LOOKS = "recreated because the Trial was deleted; no checkpoint is on record, so the agent looks in the bucket"
+FOUND = "continues from the checkpoint of iteration 8, found in the bucket"
+NOTHING_FOUND = "starts from scratch: the bucket has no checkpoint of its configuration"
 
 
 def deleted_unseen(index: int = 0, weather: Weather | None = None, **fields: Any) -> Simulation:
@@ -79,9 +79,9 @@ def test_a_deleted_trial_goes_on_from_its_last_checkpoint_and_says_so() -> None:
     assert (after.spec.former.uid, after.spec.former.checkpoints) == (before.uid, before.status.checkpoints)
     assert simulation.pods["e-0-1"].restored.step == 8
     assert (after.status.state, after.status.iteration) == (TrialState.TERMINATED, 20)
-    message = "made anew: the Trial was deleted; goes on from the checkpoint of iteration 8"
+    message = "recreated because the Trial was deleted; continues from the checkpoint of iteration 8"
     assert made_anew(simulation) == [message]
-    assert warnings(simulation) == [f"e-0 is {message}"]
+    assert warnings(simulation) == [f"e-0 was {message}"]
 
 
 def test_what_it_goes_on_from_is_on_record_before_its_pod_is_made() -> None:
@@ -152,7 +152,7 @@ def test_without_a_store_nothing_is_looked_for() -> None:
     simulation.run()
     assert not any(action.find for action in simulation.created_pods())
     assert made_anew(simulation) == [
-        "made anew: the Trial was deleted; starts afresh: no checkpoint of it is on record"
+        "recreated because the Trial was deleted; starts from scratch: no checkpoint is on record"
     ]
 
 
@@ -164,7 +164,9 @@ def test_one_that_had_ended_is_run_from_the_beginning() -> None:
     simulation.run()
     assert simulation.pods["e-0-1"].restored.step == 0
     assert simulation.status().best, "with its last checkpoint it would have had nothing to report"
-    assert made_anew(simulation) == ["made anew: the Trial was deleted; starts afresh: the former one had ended"]
+    assert made_anew(simulation) == [
+        "recreated because the Trial was deleted; starts from scratch: the deleted Trial had already ended"
+    ]
 
 
 def test_checkpoints_of_other_parameters_are_left() -> None:
@@ -178,8 +180,7 @@ def test_checkpoints_of_other_parameters_are_left() -> None:
     simulation.run()
     assert simulation.api.trials["e-0"].status.overrides == {}
     assert made_anew(simulation) == [
-        "made anew: the Trial was deleted; starts afresh: "
-        "all checkpoints were taken with parameters that were changed later"
+        "recreated because the Trial was deleted; starts from scratch: its checkpoints were taken with other parameters"
     ]
 
 
@@ -192,7 +193,7 @@ def test_one_that_is_deleted_while_no_operator_runs_goes_on_from_what_its_agent_
     assert simulation.status(index).iteration == 20
     assert made_anew(simulation, index) == [LOOKS, FOUND]
     assert made_anew(simulation, 1 - index) == []
-    assert warnings(simulation) == [f"{name} is {LOOKS}", f"{name} {FOUND}"]
+    assert warnings(simulation) == [f"{name} was {LOOKS}", f"{name} {FOUND}"]
     assert [action.find for action in simulation.created_pods()] == [False, False, True]
 
 
@@ -293,7 +294,7 @@ def test_the_pods_of_a_gang_do_not_look() -> None:
     simulation.run()
     assert not any(action.find for action in simulation.created_pods())
     assert made_anew(simulation) == [
-        "made anew: the Trial was deleted; starts afresh: no checkpoint of it is on record"
+        "recreated because the Trial was deleted; starts from scratch: no checkpoint is on record"
     ]
 
 
@@ -359,7 +360,7 @@ def test_another_configuration_goes_on_from_nothing() -> None:
     former.deleted(simulation.machine._trials["e-0"])
     made = former.with_former("e-0", known).former
     assert made is not None
-    assert (made.checkpoints, made.lack) == ([], "another configuration is proposed for it")
+    assert (made.checkpoints, made.lack) == ([], "the search proposes another configuration for it")
     same = simulation.api.trials["e-0"].spec
     again = former.with_former("e-0", same).former
     assert again is not None
@@ -386,8 +387,8 @@ def test_only_checkpoints_of_its_own_place_are_taken_over(uri: str) -> None:
     simulation.run()
     assert [action.restore for action in simulation.created_pods()] == [()]
     assert made_anew(simulation) == [
-        "made anew: the Trial was deleted; starts afresh: "
-        "the checkpoints are not in the trial's place in checkpoints.store"
+        "recreated because the Trial was deleted; starts from scratch: "
+        "its checkpoints lie outside its folder in checkpoints.store"
     ]
 
 
@@ -401,7 +402,9 @@ def test_a_user_who_has_paused_it_meanwhile_is_heeded_and_it_goes_on_afterwards(
     assert simulation.status().state is TrialState.PAUSED
     simulation.api.edit_trial("e-0", desired_state=DesiredState.RUNNING)
     simulation.run()
-    assert made_anew(simulation) == ["made anew: the Trial was deleted; goes on from the checkpoint of iteration 8"]
+    assert made_anew(simulation) == [
+        "recreated because the Trial was deleted; continues from the checkpoint of iteration 8"
+    ]
     assert simulation.status().iteration == 20
 
 
@@ -427,7 +430,9 @@ def test_what_waits_for_its_checkpoint_gets_that_of_the_former_one() -> None:
     simulation.run(until=lambda: last_checkpoint(simulation) == 4)
     simulation.delete_trial("e-0")
     simulation.run()
-    assert made_anew(simulation) == ["made anew: the Trial was deleted; goes on from the checkpoint of iteration 4"]
+    assert made_anew(simulation) == [
+        "recreated because the Trial was deleted; continues from the checkpoint of iteration 4"
+    ]
     assert origin_of(simulation.status(1)) == 8
     assert [simulation.status(index).iteration for index in (0, 1)] == [20, 20]
 
@@ -449,7 +454,9 @@ def test_one_that_started_from_anothers_checkpoint_goes_on_from_its_own() -> Non
     simulation.delete_trial("e-1")
     simulation.run()
     after = simulation.status(1)
-    assert made_anew(simulation, 1) == ["made anew: the Trial was deleted; goes on from the checkpoint of iteration 12"]
+    assert made_anew(simulation, 1) == [
+        "recreated because the Trial was deleted; continues from the checkpoint of iteration 12"
+    ]
     assert (after.restore_source, after.clone, after.iteration) == (before.status.restore_source, None, 20)
 
 

@@ -57,7 +57,7 @@ def test_a_trial_starts_from_another_ones_checkpoint_once_that_is_there() -> Non
     simulation = start({"trial": "e-0"})
     simulation.run(until=lambda: simulation.status_exists(1) and bool(simulation.status(1).reason))
     assert simulation.status(1).reason == TrialReason.WAITING_FOR_CHECKPOINT
-    assert simulation.status(1).message == "waits for a checkpoint of e-0 to start from"
+    assert simulation.status(1).message == "waiting for a checkpoint of e-0 to start from"
     simulation.run(until=lambda: "e-1-1" in simulation.pods)
     restored = simulation.pods["e-1-1"].restored
     assert restored.step > 0
@@ -116,7 +116,7 @@ def test_it_is_recorded_before_the_pod_is_made() -> None:
 def test_another_experiments_checkpoint_is_asked_for_until_it_is_there() -> None:
     simulation = start({"trial": "other-3", "experiment": "other"})
     simulation.run(100.0)
-    assert simulation.status(1).message == "waits for a checkpoint to start from: there is no such trial yet"
+    assert simulation.status(1).message == "waiting for a checkpoint to start from: there is no such trial yet"
     asked = len(simulation.actions(FindCheckpoint))
     assert 3 <= asked < 15, "with a growing backoff"
     put_there(simulation)
@@ -129,13 +129,13 @@ def test_another_experiments_checkpoint_is_asked_for_until_it_is_there() -> None
 def test_one_that_will_never_be_there_ends_the_trial(elsewhere: bool) -> None:
     wanted = {"trial": "other-3", "experiment": "other"} if elsewhere else {"trial": "e-0", "step": 5}
     simulation = start(wanted)
-    simulation.elsewhere = ActionResult(ActionStatus.REFUSED, "other-3 has ended without a checkpoint")
+    simulation.elsewhere = ActionResult(ActionStatus.REFUSED, "other-3 ended without a checkpoint")
     simulation.run()
     status = simulation.status(1)
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.CHECKPOINT_UNAVAILABLE)
-    found = "other-3 has ended without a checkpoint" if elsewhere else "e-0 has no checkpoint of iteration 5 any more"
+    found = "other-3 ended without a checkpoint" if elsewhere else "e-0 has no checkpoint of iteration 5 any more"
     assert status.message.startswith(f"spec.restoreFrom: {found}")
-    assert status.message.endswith("; name another one, or set ifUnavailable: StartAfresh")
+    assert status.message.endswith("; name another checkpoint, or set ifUnavailable: StartAfresh")
     assert "e-1-1" not in simulation.pods
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
 
@@ -206,7 +206,7 @@ def test_trials_that_would_wait_for_each_other_end() -> None:
     statuses = [simulation.status(index) for index in (0, 1)]
     assert {status.state for status in statuses} == {TrialState.ERROR}
     assert {status.reason for status in statuses} == {TrialReason.CHECKPOINT_UNAVAILABLE}
-    assert any("itself, so neither would ever begin" in status.message for status in statuses)
+    assert any("so neither would ever start" in status.message for status in statuses)
     assert simulation.api.experiment.status.state is ExperimentState.FAILED
 
 

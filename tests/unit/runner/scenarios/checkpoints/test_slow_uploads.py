@@ -44,7 +44,7 @@ programs = st.builds(
     snags=any_snags,
 )
 SHORT = {"store": STORE, "drain": "2m", "sync": {"timeout": "90s"}}
-PAUSED_LATE = "spec.desiredState is Paused; container trial had ended with exit code 1 by then"
+PAUSED_LATE = "spec.desiredState is Paused; container trial had already exited with code 1"
 ONE = {"search": {"algorithm": "random", "maxTrials": 1}, "maxConcurrentTrials": 1, "checkpoints": {"store": STORE}}
 
 
@@ -67,7 +67,7 @@ def test_a_checkpoint_that_can_not_be_read_is_lost_and_not_waited_for() -> None:
     simulation.run()
     lost = simulation.status().lost_checkpoint
     assert lost is not None
-    assert lost.message.endswith("none is stored: the checkpoint of step 2 can't be stored: it holds a socket")
+    assert lost.message.endswith("no checkpoint is stored: the checkpoint of step 2 can't be stored: it holds a socket")
 
 
 def test_a_crash_is_told_although_the_pod_is_deleted_while_its_agent_stores() -> None:

@@ -96,7 +96,7 @@ def test_a_job_that_keeps_failing_is_given_up_and_that_is_told() -> None:
     assert told is not None
     assert (told.status, told.message) == ("False", "there is no bucket")
     events = [event for event in failing.events if event.reason == "StorageWorkFailed"]
-    assert [event.message for event in events] == ["Prune was given up after 3 tries: there is no bucket"]
+    assert [event.message for event in events] == ["Prune failed after 3 tries: there is no bucket"]
     assert events[0].warning
 
 

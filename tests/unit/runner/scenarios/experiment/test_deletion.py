@@ -109,7 +109,7 @@ def test_where_the_bucket_can_not_be_emptied_it_goes_all_the_same_and_says_what_
     (event,) = [event for event in running.events if event.reason == ExperimentReason.CHECKPOINTS_LEFT]
     assert event.warning
     assert event.message == (
-        "checkpoints may be left at s3://bucket/demo/e-uid/ (the credentials are wrong); delete them there"
+        "checkpoints may remain at s3://bucket/demo/e-uid/ (the credentials are wrong); delete them there"
     )
 
 

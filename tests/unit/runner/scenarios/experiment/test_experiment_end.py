@@ -166,7 +166,7 @@ def test_a_trial_that_can_not_be_made_is_told_of_and_tried_again_with_a_backoff(
         ActionResult(status, "a webhook says no") if isinstance(action, CreateTrial) else None
     )
     simulation.run(100.0)
-    assert simulation.api.experiment.status.message.endswith("; a Trial can't be made: a webhook says no")
+    assert simulation.api.experiment.status.message.endswith("; can't create a Trial: a webhook says no")
     assert len(simulation.actions(CreateTrial)) < 30
     simulation.refuse = lambda action: None
     simulation.run()

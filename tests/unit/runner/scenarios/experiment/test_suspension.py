@@ -53,7 +53,7 @@ def test_running_trials_are_paused_and_go_on_from_their_checkpoints() -> None:
     assert states(simulation) == [(TrialState.PAUSED, TrialReason.SUSPENDED)] * 2
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.SUSPENDED
-    assert status.message.startswith("suspended: no trial has a pod, and none gets one until spec.suspend is false")
+    assert status.message.startswith("suspended: no trial has a pod; set spec.suspend to false to continue")
     assert condition(simulation) == ("True", ExperimentReason.SUSPENDED)
     steps = [simulation.status(index).iteration for index in (0, 1)]
     made = len(simulation.actions(CreatePod)), len(simulation.actions(CreateTrial))
@@ -85,7 +85,7 @@ def test_without_a_store_the_pods_go_all_the_same_and_the_trials_start_afresh() 
     simulation.edit_spec(suspend=True)
     simulation.run(5.0)
     assert simulation.api.pods == {}
-    assert "it will start afresh, for want of checkpoints.store" in simulation.status().message
+    assert "it will start from scratch (no checkpoints.store)" in simulation.status().message
     simulation.edit_spec(suspend=False)
     simulation.run()
     assert simulation.pods["e-0-2"].restored.step == 0

@@ -138,8 +138,8 @@ def test_a_gang_waits_for_all_its_places_and_small_trials_do_not_take_them_away(
 def test_a_gang_that_can_never_start_holds_up_nobody_and_is_told() -> None:
     cap = NamespaceCap("team", 2)
     assert cap.claim("gang", 4) == (
-        "a trial has 4 pods, and namespace team may have 2 at a time; lower trialTemplate.replicas, or ask your "
-        "administrator for more"
+        "a trial needs 4 pods, but namespace team may have only 2 at a time; lower trialTemplate.replicas, or ask your "
+        "administrator for a higher limit"
     )
     assert cap.claim("small", 1) == ""
 
@@ -147,9 +147,7 @@ def test_a_gang_that_can_never_start_holds_up_nobody_and_is_told() -> None:
 def test_who_no_longer_wants_a_place_holds_up_nobody() -> None:
     cap = NamespaceCap("team", 1)
     assert cap.claim("a", 1) == ""
-    assert cap.claim("b", 1) == (
-        "namespace team has 1 of the 1 pods that it may have; trials wait for some of them to end"
-    )
+    assert cap.claim("b", 1) == ("namespace team uses 1 of its 1 allowed pods; trials wait until some of them end")
     assert cap.claim("c", 1)
     cap.update("b", promised=0, waits=False)
     cap.update("a", promised=0, waits=False)
@@ -160,7 +158,7 @@ def test_a_lowered_limit_ends_nothing_and_lets_nothing_start() -> None:
     cap = NamespaceCap("team", 2)
     for uid in range(4):
         cap.pod_exists(str(uid), "a")
-    assert "4 of the 2" in cap.claim("b", 1)
+    assert "4 of its 2" in cap.claim("b", 1)
     for uid in range(3):
         assert cap.next is None
         cap.pod_ended(str(uid))
@@ -174,7 +172,7 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
     assert capped is not None
     assert (capped.status, capped.reason) == ("True", ExperimentReason.NAMESPACE_CAP_REACHED)
-    assert capped.message == "namespace ns has 1 of the 1 pods that it may have; trials wait for some of them to end"
+    assert capped.message == "namespace ns uses 1 of its 1 allowed pods; trials wait until some of them end"
     assert simulation.api.experiment.status.message.endswith(capped.message)
     assert simulation.api.experiment.status.trials.pending == 3
     simulation.run()

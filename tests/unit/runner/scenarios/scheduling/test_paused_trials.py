@@ -161,7 +161,7 @@ def test_a_pause_stands_although_the_attempt_ends_by_itself_before_its_checkpoin
     status = simulation.status()
     assert (status.reason, status.failures, status.disruptions) == (TrialReason.PAUSED_BY_SCHEDULER, 0, 0)
     if kind is Fault.CRASH:
-        assert status.message == f"{PAUSE.message}; container trial had ended with exit code 1 by then"
+        assert status.message == f"{PAUSE.message}; container trial had already exited with code 1"
     simulation.run()
     assert [step for _, step in scheduler.results] == [1, 2, 3, 4, 5, 6]
     assert simulation.status().reason == TrialReason.COMPLETED
@@ -259,7 +259,7 @@ def test_trials_wait_in_the_order_of_their_pauses() -> None:
 def test_a_scheduler_that_starts_a_trial_that_does_not_wait_is_told_so() -> None:
     scheduler = Dictated()
     scheduler.pick = lambda scheduler, waiting: StartDecision(17)
-    with pytest.raises(ValueError, match="starts trial 17, which does not wait"):
+    with pytest.raises(ValueError, match="starts trial 17, which is not waiting"):
         simulated(scheduler, Program()).run()
 
 

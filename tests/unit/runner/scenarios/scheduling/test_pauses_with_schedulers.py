@@ -111,7 +111,7 @@ def test_a_trial_that_the_scheduler_and_its_user_have_paused_says_so() -> None:
     status = simulation.status(index)
     assert (status.state, status.reason) == (TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER)
     assert status.message.startswith("paused at rung 1: ")
-    assert status.message.endswith("; its user has paused it, too (spec.desiredState)")
+    assert status.message.endswith("; also paused by its user (spec.desiredState)")
     pause(simulation, index, DesiredState.RUNNING)
     simulation.run(until=lambda: "its user" not in simulation.status(index).message)
     simulation.run()

@@ -191,7 +191,10 @@ def test_a_space_of_which_all_is_known_is_exhausted_at_once() -> None:
     initial = [{"parameters": {"units": n}, "results": {"accuracy": 0.5}} for n in range(1, 5)]
     fields = {"parameters": INTEGERS, "search": {"algorithm": "grid", "maxTrials": 10, "initial": initial}}
     simulation = Simulation(spec(**fields)).run()
-    assert end(simulation) == (ExperimentState.COMPLETE, "nothing is left to try: all of the space is known")
+    assert end(simulation) == (
+        ExperimentState.COMPLETE,
+        "nothing is left to try: the results of the whole space are known",
+    )
 
 
 # An earlier experiment

@@ -41,7 +41,7 @@ def test_what_a_program_has_printed_is_read_before_it_is_ended_for_a_bad_reason(
     asked = [type(action) for action in done if action.trial == "e-0"]
     assert asked == [FetchLogs, DeletePod]
     status = simulation.status()
-    assert "(last line of its log: ValueError: boom); that was failure 1, maxFailures is 0" in status.message
+    assert "(last line of its log: ValueError: boom); not retried: failure 1, maxFailures is 0" in status.message
     assert status.last_attempt is not None
     assert status.last_attempt.log_tail.endswith("ValueError: boom")
 

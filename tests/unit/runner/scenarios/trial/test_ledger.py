@@ -84,9 +84,7 @@ def test_retries_are_kept() -> None:
     simulation = Simulation(spec(**ONE), program).run()
     (entry,) = simulation.status().ledger
     assert (entry.action, entry.attempt, entry.step, entry.inputs) == ("RETRY", 1, 3, {"user": "1"})
-    assert entry.message == (
-        "container trial ended with exit code 1; will be retried from the checkpoint of iteration 3"
-    )
+    assert entry.message == ("container trial exited with code 1; will be retried from the checkpoint of iteration 3")
 
 
 def picked(weather: Weather = FAIR) -> Simulation:
@@ -287,7 +285,7 @@ def test_the_failure_that_was_one_too_many_is_kept_with_its_number() -> None:
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 1}), program).run()
     assert [action for action, _ in actions(simulation)] == ["RETRY", "FAIL"]
     assert simulation.status().ledger[-1].inputs == {"user": "2"}
-    said = "container trial ended with exit code 1; that was failure 2, maxFailures is 1"
+    said = "container trial exited with code 1; not retried: failure 2, maxFailures is 1"
     assert actions(simulation)[-1][1] == said
 
 

@@ -15,7 +15,7 @@ from tests.unit.runner.world.simulation import STORE, Simulation, spec
 
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}, "checkpoints": {"store": STORE}}
 NO_TIME = "there is no time left; raise checkpoints.drain"
-LOST = f"the checkpoint of iteration 4 is lost, none is stored: {NO_TIME}"
+LOST = f"the checkpoint of iteration 4 is lost; no checkpoint is stored: {NO_TIME}"
 
 
 def events(simulation: Simulation) -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ def test_a_checkpoint_that_is_lost_at_a_good_end_is_said_by_trial_event_and_expe
     condition = find_condition(whole.conditions, ConditionType.CHECKPOINTS_STORED)
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "CheckpointsLost")
-    assert condition.message == f"2 attempts have ended before the newest checkpoint was stored; e-0: {LOST}"
+    assert condition.message == f"2 attempts ended before the newest checkpoint was stored; e-0: {LOST}"
 
 
 def test_nothing_is_said_where_nothing_is_lost() -> None:
@@ -51,7 +51,7 @@ def test_a_pod_that_vanishes_has_lost_what_its_agent_was_storing_by_its_last_rep
     program = Program(steps=8, checkpoint_every=2, upload=2.5, faults={0: (ScheduledFault(Fault.VANISHED, 5),)})
     simulation = Simulation(spec(**TWO), program)
     simulation.run()
-    message = "the checkpoint of iteration 4 is lost, the newest stored one is of iteration 2"
+    message = "the checkpoint of iteration 4 is lost; the newest stored one is from iteration 2"
     assert events(simulation) == [("e-0", message)]
     assert simulation.status().lost_checkpoint is not None
     assert simulation.pods["e-0-2"].restored.step == 2
@@ -64,8 +64,8 @@ def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().message == (
-        "spec.desiredState is Paused; it will start afresh, for want of a checkpoint; "
-        "the checkpoint of iteration 6 is lost, none is stored: there is no time left; raise checkpoints.drain"
+        "spec.desiredState is Paused; it will start from scratch (no checkpoint); "
+        "the checkpoint of iteration 6 is lost; no checkpoint is stored: there is no time left; raise checkpoints.drain"
     )
 
 

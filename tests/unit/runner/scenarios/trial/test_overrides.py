@@ -166,7 +166,7 @@ def test_repeats_of_a_configuration_stay_what_they_are() -> None:
     simulation = paused(search=search)
     simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
     simulation.run(5.0)
-    assert condition(simulation)[2].startswith("spec.overrides: can't be of a trial that is one of search.repeats 2")
+    assert condition(simulation)[2].startswith("spec.overrides: can't be set with search.repeats 2")
 
 
 def test_the_searcher_and_the_scheduler_are_told() -> None:

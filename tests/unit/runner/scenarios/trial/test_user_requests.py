@@ -70,7 +70,7 @@ def test_a_pause_is_not_waited_for_longer_than_its_time() -> None:
     assert simulation.status().state is TrialState.RUNNING
     simulation.run(40.0)
     assert simulation.status().state is TrialState.PAUSED
-    assert simulation.status().message == "spec.desiredState is Paused; it will start afresh, for want of a checkpoint"
+    assert simulation.status().message == "spec.desiredState is Paused; it will start from scratch (no checkpoint)"
 
 
 def test_how_long_a_program_has_to_report_its_checkpoint_can_be_said() -> None:
@@ -94,10 +94,7 @@ def test_a_pause_without_a_store_is_refused_with_the_remedy() -> None:
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(10.0)
     assert simulation.status().state is TrialState.RUNNING
-    assert (
-        "can't be paused: there is nowhere to keep its checkpoint; give checkpoints.store"
-        in simulation.status().message
-    )
+    assert "can't be paused without checkpoints.store; add a store" in simulation.status().message
     assert simulation.status().observed_generation == 2
 
 
