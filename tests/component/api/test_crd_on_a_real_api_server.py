@@ -11,6 +11,7 @@ import subprocess
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -29,7 +30,7 @@ NAMESPACE = "podtune-component-api"
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _kubectl(*arguments: str, manifest: dict | None = None) -> subprocess.CompletedProcess[str]:
+def _kubectl(*arguments: str, manifest: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
     given = None if manifest is None else yaml.safe_dump(manifest)
     return subprocess.run(["kubectl", *arguments], input=given, capture_output=True, text=True, timeout=60, check=False)
 
@@ -51,21 +52,23 @@ def kubectl() -> Iterator[Kubectl]:
 
 
 @pytest.fixture
-def good() -> dict:
-    return yaml.safe_load((HERE / "good.yaml").read_text())
+def good() -> dict[str, Any]:
+    manifest: dict[str, Any] = yaml.safe_load((HERE / "good.yaml").read_text())
+    return manifest
 
 
-def _replace_spec(kubectl: Kubectl, changed: dict) -> subprocess.CompletedProcess[str]:
+def _replace_spec(kubectl: Kubectl, changed: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """Tries a whole new spec; a patch, since an operator may write the status at the same time."""
     patch = json.dumps([{"op": "replace", "path": "/spec", "value": changed["spec"]}])
     name = changed["metadata"]["name"]
     return kubectl("patch", f"experiments.podtune.dev/{name}", "--type=json", "--dry-run=server", "-p", patch)
 
 
-def _create(kubectl: Kubectl, manifest: dict) -> dict:
+def _create(kubectl: Kubectl, manifest: dict[str, Any]) -> dict[str, Any]:
     made = kubectl("create", "-f", "-", "-o", "yaml", manifest=manifest)
     assert made.returncode == 0, made.stderr
-    return yaml.safe_load(made.stdout)
+    created: dict[str, Any] = yaml.safe_load(made.stdout)
+    return created
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
@@ -98,7 +101,7 @@ OF_THE_POD = [
 """Those whose pod the API server refuses for what the plan refuses the Experiment."""
 
 
-def _try_pod(kubectl: Kubectl, manifest: dict) -> subprocess.CompletedProcess[str]:
+def _try_pod(kubectl: Kubectl, manifest: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     spec = {"restartPolicy": "Never", **manifest["spec"]["trialTemplate"]["spec"]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"}, "spec": spec}
     return kubectl("create", "--dry-run=server", "--validate=false", "-f", "-", manifest=pod)
@@ -122,7 +125,9 @@ def test_what_a_plan_refuses_of_a_pod_the_api_server_refuses(kubectl: Kubectl, p
         {"ports": [{"containerPort": 80, "protocol": "UDP"}], "securityContext": {"runAsUser": 1000}},
     ],
 )
-def test_what_a_plan_passes_of_a_pod_the_api_server_takes(kubectl: Kubectl, good: dict, container: dict) -> None:
+def test_what_a_plan_passes_of_a_pod_the_api_server_takes(
+    kubectl: Kubectl, good: dict[str, Any], container: dict[str, Any]
+) -> None:
     trial = good["spec"]["trialTemplate"]["spec"]["containers"][0]
     good["spec"]["trialTemplate"]["spec"]["containers"] = [trial | container]
     assert find_problems(good) == []
@@ -142,14 +147,16 @@ def test_a_plan_reads_numbers_as_kubectl_does(kubectl: Kubectl, tmp_path: Path, 
     assert (made.returncode == 0) is (not read_experiment_file(path).problems), made.stderr
 
 
-def test_a_field_that_does_not_exist_is_refused(kubectl: Kubectl, good: dict) -> None:
+def test_a_field_that_does_not_exist_is_refused(kubectl: Kubectl, good: dict[str, Any]) -> None:
     good["spec"]["maxConcurentTrials"] = 4
     made = kubectl("create", "--dry-run=server", "-f", "-", manifest=good)
     assert made.returncode != 0
     assert 'unknown field "spec.maxConcurentTrials"' in made.stderr
 
 
-def test_the_manifest_of_the_readme_is_taken_with_its_defaults_filled_in(kubectl: Kubectl, good: dict) -> None:
+def test_the_manifest_of_the_readme_is_taken_with_its_defaults_filled_in(
+    kubectl: Kubectl, good: dict[str, Any]
+) -> None:
     made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", manifest=good)
     assert made.returncode == 0, made.stderr
     stored = yaml.safe_load(made.stdout)
@@ -161,7 +168,7 @@ def test_the_manifest_of_the_readme_is_taken_with_its_defaults_filled_in(kubectl
     assert parse_experiment(stored) == parse_experiment(good)
 
 
-def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl, good: dict) -> None:
+def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl, good: dict[str, Any]) -> None:
     for optional in ("scheduler", "stop", "maxConcurrentTrials", "failures", "checkpoints"):
         del good["spec"][optional]
     made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", manifest=good)
@@ -180,7 +187,7 @@ def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl,
     assert parse_experiment(stored) == parse_experiment(good)
 
 
-def _row(plural: str, name: str, status: dict) -> dict[str, object]:
+def _row(plural: str, name: str, status: dict[str, Any]) -> dict[str, object]:
     """Writes a status; returns what `kubectl get` shows of it, by the same answer: an operator may run here too."""
     connection = connect()
     request = urllib.request.Request(
@@ -199,7 +206,7 @@ def _row(plural: str, name: str, status: dict) -> dict[str, object]:
     return dict(zip(shown, table["rows"][0]["cells"], strict=False))
 
 
-def test_kubectl_get_shows_progress_and_the_best_value(kubectl: Kubectl, good: dict) -> None:
+def test_kubectl_get_shows_progress_and_the_best_value(kubectl: Kubectl, good: dict[str, Any]) -> None:
     good["metadata"]["name"] = "shown"
     _create(kubectl, good)
     status = {
@@ -212,7 +219,7 @@ def test_kubectl_get_shows_progress_and_the_best_value(kubectl: Kubectl, good: d
     assert list(row.values())[:-1] == ["shown", "Running", 9, 3, 2, 3, 1, "0.972"]
 
 
-def _trial(name: str) -> dict:
+def _trial(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "podtune.dev/v1alpha1",
         "kind": "Trial",
@@ -248,7 +255,7 @@ FIXED = {
 
 
 @pytest.fixture(scope="module")
-def stored(kubectl: Kubectl) -> dict:
+def stored(kubectl: Kubectl) -> dict[str, Any]:
     manifest = yaml.safe_load((HERE / "good.yaml").read_text())
     manifest["metadata"]["name"] = "changed"
     made = _create(kubectl, manifest)
@@ -258,7 +265,7 @@ def stored(kubectl: Kubectl) -> dict:
 
 
 @pytest.mark.parametrize("field", FIXED)
-def test_what_trials_are_compared_by_cant_be_changed(kubectl: Kubectl, stored: dict, field: str) -> None:
+def test_what_trials_are_compared_by_cant_be_changed(kubectl: Kubectl, stored: dict[str, Any], field: str) -> None:
     changed = copy.deepcopy(stored)
     FIXED[field](changed["spec"])
     replaced = _replace_spec(kubectl, changed)
@@ -266,7 +273,7 @@ def test_what_trials_are_compared_by_cant_be_changed(kubectl: Kubectl, stored: d
     assert f"{field} can't be changed once the experiment exists; make a new Experiment" in replaced.stderr
 
 
-def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict) -> None:
+def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict[str, Any]) -> None:
     changed = copy.deepcopy(stored)
     changed["spec"]["search"]["maxTrials"] = 48
     changed["spec"]["maxConcurrentTrials"] = 8
@@ -277,7 +284,7 @@ def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict) -> N
     assert replaced.returncode == 0, replaced.stderr
 
 
-def test_a_limit_can_be_taken_away_where_a_budget_ends_the_search(kubectl: Kubectl, stored: dict) -> None:
+def test_a_limit_can_be_taken_away_where_a_budget_ends_the_search(kubectl: Kubectl, stored: dict[str, Any]) -> None:
     changed = copy.deepcopy(stored)
     changed["spec"]["search"]["maxTrials"] = "unlimited"
     changed["spec"]["stop"] = {}

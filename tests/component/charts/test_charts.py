@@ -127,7 +127,7 @@ def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
     def namespace(name: str) -> dict[str, Any]:
         return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
 
-    everybody = [{"namespaceSelector": {}}]
+    everybody: list[dict[str, Any]] = [{"namespaceSelector": {}}]
     assert admitted(_render()) == {"results": everybody, "metrics": [namespace(NAMESPACE)]}
     named = admitted(_render(networkPolicy__metricsNamespaces=["monitoring", "007", NAMESPACE]))
     metrics = [namespace(NAMESPACE), namespace("monitoring"), namespace("007")]

@@ -17,6 +17,7 @@ from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, NotLeading, ResourceConflict, ResourceExists, ResourceNotFound
+from podtune.kube.manifests import Manifest
 from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
@@ -24,7 +25,6 @@ from tests.unit.cluster.objects import experiment_body, experiment_record
 
 pytestmark = pytest.mark.cluster
 
-Manifest = dict[str, Any]
 AGENT = AgentSettings(IMAGE, "IfNotPresent", "http://podtune-results.nowhere.svc:8080")
 
 
@@ -177,6 +177,11 @@ class Ignores:
         pass
 
     trial = pod = experiment
+
+    def experiment_status(self, metadata: Manifest, status: object) -> None:
+        pass
+
+    trial_status = experiment_status
 
 
 def reporter() -> Reporter:

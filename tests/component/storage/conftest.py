@@ -2,6 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY, running_server
 
 
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory):
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """URL of the server, and the directory whose subdirectories are its buckets."""
     directory = tmp_path_factory.mktemp("s3")
     with running_server(directory) as server:
@@ -17,7 +19,7 @@ def s3_server(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def credentials(monkeypatch):
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -26,7 +28,7 @@ def credentials(monkeypatch):
 
 
 @pytest.fixture
-def bucket(s3_server, request):
+def bucket(s3_server: tuple[str, Path], request: pytest.FixtureRequest) -> Iterator[str]:
     """A fresh bucket."""
     _, directory = s3_server
     name = f"bucket-{os.urandom(4).hex()}"

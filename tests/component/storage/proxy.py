@@ -40,12 +40,12 @@ class Proxy:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_GET(self):
+            def do_GET(self) -> None:
                 outer._handle(self)
 
             do_PUT = do_POST = do_DELETE = do_GET
 
-            def log_message(self, *_):
+            def log_message(self, *_: object) -> None:
                 pass
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -54,12 +54,12 @@ class Proxy:
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 
-    def close(self):
+    def close(self) -> None:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
 
-    def _handle(self, handler):
+    def _handle(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         exchange = Exchange(handler.command, handler.path)
         with self._lock:
@@ -79,8 +79,8 @@ class Proxy:
             return
         self._answer(handler, status, headers, _flip(content) if exchange.flipped else content)
 
-    def _pass_on(self, handler, body):
-        connection = http.client.HTTPConnection(self._server.hostname, self._server.port, timeout=30)
+    def _pass_on(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(self._server.hostname or "", self._server.port, timeout=30)
         try:
             connection.putrequest(handler.command, handler.path, skip_host=True, skip_accept_encoding=True)
             for name, value in handler.headers.items():
@@ -94,7 +94,7 @@ class Proxy:
         finally:
             connection.close()
 
-    def _answer(self, handler, status, headers, content):
+    def _answer(self, handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes) -> None:
         handler.send_response_only(status)
         for name, value in headers.items():
             handler.send_header(name, value)

@@ -1,6 +1,7 @@
 """`S3Store` against a real S3 server."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -15,17 +16,17 @@ from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 
 class TestS3Store(ObjectStoreConformance):
     @pytest.fixture
-    def store(self, s3_server, bucket):
+    def store(self, s3_server: tuple[str, Path], bucket: str) -> S3Store:
         return S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
 
 
 class TestS3StoreWithChecksums(ObjectStoreConformance):
     @pytest.fixture
-    def store(self, s3_server, bucket):
+    def store(self, s3_server: tuple[str, Path], bucket: str) -> S3Store:
         return S3Store(StoreAddress(bucket, endpoint=s3_server[0], wire_checksums="whenSupported"))
 
 
-def test_a_missing_bucket_is_named_with_the_server_and_the_remedy(s3_server):
+def test_a_missing_bucket_is_named_with_the_server_and_the_remedy(s3_server: tuple[str, Path]) -> None:
     store = S3Store(StoreAddress("no-such-bucket", endpoint=s3_server[0]))
     with pytest.raises(
         BucketNotFound, match=rf"'no-such-bucket' at {s3_server[0]} does not exist; create it"
@@ -39,8 +40,10 @@ def test_a_missing_bucket_is_named_with_the_server_and_the_remedy(s3_server):
 @pytest.mark.parametrize(
     ("variable", "value"), [("AWS_ACCESS_KEY_ID", "nobody"), ("AWS_SECRET_ACCESS_KEY", "wrong"), (None, None)]
 )
-def test_wrong_and_missing_credentials_are_told(s3_server, bucket, monkeypatch, variable, value):
-    if variable:
+def test_wrong_and_missing_credentials_are_told(
+    s3_server: tuple[str, Path], bucket: str, monkeypatch: pytest.MonkeyPatch, variable: str | None, value: str | None
+) -> None:
+    if variable is not None and value is not None:
         monkeypatch.setenv(variable, value)
     else:
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -53,7 +56,9 @@ def test_wrong_and_missing_credentials_are_told(s3_server, bucket, monkeypatch, 
         store.put_bytes("a", b"")
 
 
-def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
+def test_credentials_that_were_mended_are_used(
+    s3_server: tuple[str, Path], bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     store = S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
     with pytest.raises(InvalidCredentials):
@@ -65,7 +70,9 @@ def test_credentials_that_were_mended_are_used(s3_server, bucket, monkeypatch):
     assert list(store.list("")) == ["a"]
 
 
-def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(s3_server, bucket, tmp_path, monkeypatch):
+def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(
+    s3_server: tuple[str, Path], bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")  # nothing but the mounted Secret may help
     secret = tmp_path / "podtune-s3"
     secret.mkdir()
@@ -84,7 +91,7 @@ def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(s3_server, bucke
     assert list(store.list("")) == ["a"]
 
 
-def test_a_server_that_is_not_there_is_unreachable(monkeypatch):
+def test_a_server_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_client, "REQUEST_ATTEMPTS", 1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

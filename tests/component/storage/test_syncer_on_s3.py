@@ -3,6 +3,7 @@
 import os
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,16 +19,17 @@ from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
+from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import WORKERS
 from podtune.storage.s3.store import S3Store
 
 
 @pytest.fixture
-def trial(s3_server, bucket):
+def trial(s3_server: tuple[str, Path], bucket: str) -> TrialAddress:
     return TrialAddress(StoreAddress(bucket, "demo", s3_server[0]), "uid", "digits-7")
 
 
-def restorer(store, bucket):
+def restorer(store: ObjectStore, bucket: str) -> Restorer:
     return Restorer(
         store,
         bucket,
@@ -38,7 +40,9 @@ def restorer(store, bucket):
     )
 
 
-def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
+def test_stored_restored_and_deleted(
+    trial: TrialAddress, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("WHOLE", "CHUNK"):
         monkeypatch.setattr(file_upload, name, 5 << 20)
     source = tmp_path / "shared" / "c1"
@@ -48,7 +52,7 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
     (source / "large").write_bytes(bytes(range(256)) * (20 << 12))  # 20 MiB: in several chunks
     store = S3Store(trial.store)
 
-    candidates = []
+    candidates: list[CheckpointRef] = []
     for step in (1, 2):
         address = trial.checkpoint("pod-1", str(step))
         with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
@@ -68,7 +72,7 @@ def test_stored_restored_and_deleted(trial, bucket, tmp_path, monkeypatch):
     assert {key.split("/")[4] for key in store.list(trial.prefix)} == {"2"}
 
 
-def test_what_no_record_tells_of_is_found_and_restored(trial, bucket, tmp_path):
+def test_what_no_record_tells_of_is_found_and_restored(trial: TrialAddress, bucket: str, tmp_path: Path) -> None:
     """As of a Trial that was deleted while no operator ran."""
     (tmp_path / "shared" / "c1").mkdir(parents=True)
     store, ours, others = S3Store(trial.store), "a" * 64, "b" * 64
@@ -88,7 +92,7 @@ def test_what_no_record_tells_of_is_found_and_restored(trial, bucket, tmp_path):
     assert (tmp_path / "restored" / "step").read_text() == "12"
 
 
-def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial, bucket, tmp_path):
+def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial: TrialAddress, bucket: str, tmp_path: Path) -> None:
     (tmp_path / "c1").mkdir()
     (tmp_path / "c1" / "in chunks").write_bytes(os.urandom(CHUNK) * (WHOLE // CHUNK + 1))
     (tmp_path / "c1" / "whole").write_bytes(os.urandom(CHUNK))

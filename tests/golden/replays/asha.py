@@ -94,7 +94,7 @@ class _Trial:
 
 
 def _with_rays_answers(settings: dict[str, Any]) -> dict[str, Any]:
-    from ray.tune.schedulers import AsyncHyperBandScheduler  # type: ignore[import-not-found]
+    from ray.tune.schedulers import AsyncHyperBandScheduler
 
     scheduler = AsyncHyperBandScheduler(
         time_attr="t",

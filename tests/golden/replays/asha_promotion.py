@@ -124,9 +124,9 @@ class _Tuner:
 
 def _scheduler(settings: dict[str, Any]) -> Any:
     with contextlib.redirect_stdout(io.StringIO()):  # it says which of its extras are missing
-        from syne_tune.config_space import uniform  # type: ignore[import-not-found]
-        from syne_tune.optimizer.schedulers import HyperbandScheduler  # type: ignore[import-not-found]
-        from syne_tune.optimizer.schedulers.searchers import RandomSearcher  # type: ignore[import-not-found]
+        from syne_tune.config_space import uniform
+        from syne_tune.optimizer.schedulers import HyperbandScheduler
+        from syne_tune.optimizer.schedulers.searchers import RandomSearcher
 
     class Searcher(RandomSearcher):  # type: ignore[misc]
         exhausted = False

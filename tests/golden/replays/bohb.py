@@ -9,6 +9,6 @@ from tests.golden.replays.hyperband import HISTORIES, settings, with_rays_answer
 
 def replay() -> list[dict[str, Any]]:
     """Makes the histories and adds Ray's answers, and how far the brackets are in the end."""
-    from ray.tune.schedulers.hb_bohb import HyperBandForBOHB  # type: ignore[import-not-found]
+    from ray.tune.schedulers.hb_bohb import HyperBandForBOHB
 
     return [with_rays_answers(HyperBandForBOHB, settings("bohb", seed)) for seed in range(HISTORIES)]

@@ -33,7 +33,7 @@ Event = list[Any]
 
 def replay() -> list[dict[str, Any]]:
     """Makes the histories and adds Ray's answers, and how far the brackets are in the end."""
-    from ray.tune.schedulers import HyperBandScheduler  # type: ignore[import-not-found]
+    from ray.tune.schedulers import HyperBandScheduler
 
     check_bracket_counts()
     return [with_rays_answers(HyperBandScheduler, settings("hyperband", seed)) for seed in range(HISTORIES)]
@@ -75,7 +75,7 @@ class _Trial:
         self._digits = digits
         self._quality = draw.random()
         coarse = max(1, max_time // draw.choice([4, 10, 30]))
-        self._strides = draw.choice([[1], [2], [0.5, 1.5], [1, coarse], [coarse], [coarse], [coarse]])
+        self._strides: list[float] = draw.choice([[1], [2], [0.5, 1.5], [1, coarse], [coarse], [coarse], [coarse]])
 
     def advance(self) -> tuple[float, float]:
         self.time += self._draw.choice(self._strides)

@@ -89,7 +89,7 @@ class _Controller:
 
 
 def _with_rays_answers(settings: dict[str, Any]) -> dict[str, Any]:
-    from ray.tune.schedulers import MedianStoppingRule  # type: ignore[import-not-found]
+    from ray.tune.schedulers import MedianStoppingRule
 
     scheduler = MedianStoppingRule(
         time_attr="t",

@@ -108,7 +108,7 @@ def rays_mutations(history: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_rays_words(domain: Domain) -> Any:
-    from ray import tune  # type: ignore[import-not-found]
+    from ray import tune
 
     match domain:
         case ChoiceDomain(values=values):
@@ -132,7 +132,7 @@ def _in_rays_words(domain: Domain) -> Any:
 def share_one_stream() -> None:
     """Has Ray's samplers draw from Python's generator with NumPy's methods, and compute with Python's functions."""
     import numpy as np
-    from ray.tune.search import sample  # type: ignore[import-not-found]
+    from ray.tune.search import sample
 
     class Shared:
         def __getattr__(self, name: str) -> Any:
@@ -140,7 +140,7 @@ def share_one_stream() -> None:
                 version, state, gauss = random.getstate()
                 np.random.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
                 result = getattr(np.random, name)(*args, **kwargs)
-                words, position = np.random.get_state()[1:3]
+                _, words, position, *_ = np.random.get_state(legacy=True)
                 random.setstate((version, (*map(int, words), int(position)), gauss))
                 return result
 
@@ -237,7 +237,7 @@ class _Controller:
 
 
 def _with_rays_answers(settings: dict[str, Any]) -> dict[str, Any]:
-    from ray.tune.schedulers import PopulationBasedTraining  # type: ignore[import-not-found]
+    from ray.tune.schedulers import PopulationBasedTraining
 
     looks: Counter[int] = Counter()
 

@@ -1,18 +1,23 @@
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
-from tests.unit.agent.running_agent import RunningAgent
+from tests.unit.agent.running_agent import RunningAgent, StartAgent
 from tests.unit.agent.stub_operator import StubOperator
 
 
 @pytest.fixture
-def operator():
+def operator() -> Iterator[StubOperator]:
     stub = StubOperator()
     yield stub
     stub.close()
 
 
 @pytest.fixture
-def environ(tmp_path, operator):
+def environ(tmp_path: Path, operator: StubOperator) -> dict[str, str]:
     directory = tmp_path / "podtune"
     directory.mkdir()
     (tmp_path / "token").write_text("secret\n")
@@ -31,8 +36,8 @@ def environ(tmp_path, operator):
 
 
 @pytest.fixture
-def start_agent(environ):
-    def start(overrides=None, **options):
-        return RunningAgent(environ | (overrides or {}), **options)
+def start_agent(environ: dict[str, str]) -> StartAgent:
+    def start(overrides: Mapping[str, str] = MappingProxyType({}), **options: Any) -> RunningAgent:
+        return RunningAgent(environ | dict(overrides), **options)
 
     return start

@@ -3,13 +3,15 @@
 import io
 import json
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.run import Sidecar
-from podtune.protocol.messages import FinalCommit, parse_final_commit
+from podtune.protocol.messages import FinalCommit, MetricValue, parse_final_commit
 from podtune.trial import layout
 from podtune.trial.snapshot import take_snapshot
 from tests.unit.agent.stub_operator import dumps, wait_until
@@ -60,7 +62,19 @@ class RunningAgent:
         return parse_final_commit(self.settings.termination_log.read_text())
 
 
-def take_checkpoint(agent, files, tmp_path, **metrics):
+class StartAgent(Protocol):
+    """Starts an agent with variables of the test's own; what keywords mean depends on the fixture."""
+
+    def __call__(self, overrides: Mapping[str, Any] = ..., /, **options: Any) -> RunningAgent: ...
+
+
+class TakeCheckpoint(Protocol):
+    """Takes a checkpoint of one file with a result's metrics, and returns its name."""
+
+    def __call__(self, content: str, **metrics: MetricValue) -> str: ...
+
+
+def take_checkpoint(agent: RunningAgent, files: dict[str, bytes], tmp_path: Path, **metrics: MetricValue) -> None:
     source = tmp_path / "user"
     source.mkdir(exist_ok=True)
     for name, content in files.items():

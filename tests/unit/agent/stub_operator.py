@@ -1,12 +1,15 @@
 """A stand-in for the operator's results server: takes results in order, and fails when it is told to."""
 
 import json
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
 
-from podtune.protocol.messages import Reply, Report, parse_report
+from podtune.protocol.checkpoint import CheckpointRef
+from podtune.protocol.messages import LedgerLine, Reply, Report, Result, parse_report
 
 OK, BUSY, LOST_REQUEST, LOST_REPLY, FENCED, NO_TOKEN, GARBLED = (
     "ok", "busy", "lost request", "lost reply", "fenced", "no token", "garbled",
@@ -17,23 +20,23 @@ class StubOperator:
     """Keeps what it takes in by seq; `faults` are used up one a request, then all goes well."""
 
     def __init__(self, port: int = 0) -> None:
-        self.results = {}
-        self.taken = []  # (seq, metrics) in the order in which they were taken in
+        self.results: dict[int, Result] = {}
+        self.taken: list[int] = []  # seqs, in the order in which they were taken in
         self.reports: list[Report] = []
-        self.commits = {}
+        self.commits: dict[str, CheckpointRef] = {}
         self.faults: list[str] = []
         self.durable_seq: int | None = None  # None: as far as acked
         self.acks_commits = True
-        self.decision = "CONTINUE"
+        self.decision: Literal["CONTINUE", "PAUSE", "STOP"] = "CONTINUE"
         self.should_checkpoint = False
-        self.kept = None
-        self.ledger = []
+        self.kept: tuple[str, ...] | None = None
+        self.ledger: list[LedgerLine] = []
         self.token = "secret"
-        self.log_lines: Callable[[str], object] = lambda since: ()
+        self.log_lines: Callable[[str], Iterable[bytes]] = lambda since: ()
         self.changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
-        self._connections = []
+        self._connections: list[socket.socket] = []
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
 
     @property
@@ -57,9 +60,15 @@ class StubOperator:
             for number in [number for number in self.results if number > seq]:
                 del self.results[number]
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    def wait_for(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         with self.changed:
             assert self.changed.wait_for(condition, seconds), "the stub operator waited in vain"
+
+    def wait_for_results(self, count: int) -> None:
+        self.wait_for(lambda: self.acked_seq == count)
+
+    def wait_for_commits(self, count: int) -> None:
+        self.wait_for(lambda: len(self.commits) == count)
 
     def close(self) -> None:
         self._server.shutdown()
@@ -87,21 +96,21 @@ class StubOperator:
                 ledger=tuple(entry for entry in self.ledger if entry.number > report.ledger),
             )
 
-    def _handler(self):
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
         stub = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True  # as in the operator
 
-            def setup(self):
+            def setup(self) -> None:
                 stub._connections.append(self.request)
                 super().setup()
 
-            def log_message(self, *_):
+            def log_message(self, *_: object) -> None:
                 pass
 
-            def do_POST(self):
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 with stub.changed:
                     fault = stub.faults.pop(0) if stub.faults else OK
@@ -120,7 +129,7 @@ class StubOperator:
                     return None
                 return self._answer(200, b"{" if fault == GARBLED else reply)
 
-            def do_GET(self):
+            def do_GET(self) -> None:
                 since = self.path.partition("since=")[2].replace("%3A", ":").replace("%2B", "+")
                 self.send_response(200)
                 self.send_header("Transfer-Encoding", "chunked")
@@ -130,7 +139,7 @@ class StubOperator:
                     self.wfile.flush()
                 self.wfile.write(b"0\r\n\r\n")
 
-            def _answer(self, status, body, headers=None):
+            def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
                     self.send_header(name, value)
@@ -140,7 +149,7 @@ class StubOperator:
         return Handler
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Polls for something that another thread brings about."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -148,5 +157,5 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.01)
 
 
-def dumps(**values) -> bytes:
+def dumps(**values: object) -> bytes:
     return json.dumps(values).encode() + b"\n"

@@ -2,6 +2,8 @@
 
 import io
 import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +13,8 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.storage.errors import Unreachable
 from podtune.trial.snapshot import take_snapshot
-from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.agent.running_agent import RunningAgent, StartAgent
+from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
@@ -20,16 +23,16 @@ ROOT = "demo/experiment-1/digits-7/pod-1"
 
 
 @pytest.fixture
-def store():
+def store() -> MemoryStore:
     return MemoryStore()
 
 
 @pytest.fixture
-def rank(start_agent, store, tmp_path):
+def rank(start_agent: StartAgent, store: MemoryStore, tmp_path: Path) -> Iterator[Callable[..., RunningAgent]]:
     """Starts the agent of a rank, each with a shared directory of its own."""
     running = []
 
-    def start(number, **overrides):
+    def start(number: int, **overrides: str) -> RunningAgent:
         directory = tmp_path / f"rank-{number}"
         directory.mkdir()
         own = {
@@ -48,14 +51,16 @@ def rank(start_agent, store, tmp_path):
         agent.end()
 
 
-def report(agent, source, **files):
+def report(agent: RunningAgent, source: Path, **files: str) -> None:
     source.mkdir(exist_ok=True)
     for name, content in files.items():
         (source / name).write_text(content)
     agent.write(dumps(_checkpoint=take_snapshot(source, agent.directory / "checkpoints"), accuracy=0.5))
 
 
-def test_a_checkpoint_is_reported_by_rank_0_once_all_parts_are_there(rank, store, operator, tmp_path):
+def test_a_checkpoint_is_reported_by_rank_0_once_all_parts_are_there(
+    rank: Callable[..., RunningAgent], store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
     leader, follower = rank(0), rank(1)
     report(leader, tmp_path / "zero", shard0="zero")
     wait_until(lambda: f"{ROOT}/1/data/shard0" in store.objects)
@@ -70,7 +75,9 @@ def test_a_checkpoint_is_reported_by_rank_0_once_all_parts_are_there(rank, store
     assert [operator.results[seq].seq for seq in operator.results] == [1], "a follower's result was taken in"
 
 
-def test_a_follower_needs_no_token_and_counts_what_it_passes_over(rank, operator):
+def test_a_follower_needs_no_token_and_counts_what_it_passes_over(
+    rank: Callable[..., RunningAgent], operator: StubOperator
+) -> None:
     follower = rank(1, PODTUNE_TOKEN_FILE="/nowhere", PODTUNE_RESULTS_URL="http://127.0.0.1:9")
     follower.write(dumps(accuracy=0.1) + dumps(accuracy=0.2))
     follower.end()
@@ -81,7 +88,9 @@ def test_a_follower_needs_no_token_and_counts_what_it_passes_over(rank, operator
     assert not operator.results
 
 
-def test_where_rank_0_stores_alone_the_others_store_nothing(rank, store, operator, tmp_path):
+def test_where_rank_0_stores_alone_the_others_store_nothing(
+    rank: Callable[..., RunningAgent], store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
     alone = {"PODTUNE_RANK_ZERO_STORES": "true"}
     leader, follower = rank(0, **alone), rank(1, **alone)
     report(follower, tmp_path / "one", weights="one")
@@ -92,7 +101,9 @@ def test_where_rank_0_stores_alone_the_others_store_nothing(rank, store, operato
     assert not [key for key in store.objects if "/parts/" in key]
 
 
-def test_a_rank_that_can_not_restore_what_the_others_can_fails(environ, store, monkeypatch):
+def test_a_rank_that_can_not_restore_what_the_others_can_fails(
+    environ: dict[str, str], store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("podtune.agent.checkpoints.restore.RESTORE_PATIENCE", 0.0)
     store.failure = Unreachable("bucket 'models' does not answer")
     candidates = [{"uri": f"s3://models/{ROOT}/1", "digest": "sha256:0", "step": 1}]
@@ -104,6 +115,6 @@ def test_a_rank_that_can_not_restore_what_the_others_can_fails(environ, store, m
         restore(settings, log, Random(1), lambda _: store)
 
 
-def test_a_rank_that_is_no_number_is_refused(environ):
+def test_a_rank_that_is_no_number_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(AgentSettingsError, match="PODTUNE_RANK is 'first', not a whole number"):
         Settings.from_environ(environ | {"PODTUNE_RANK": "first"})

@@ -13,7 +13,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules.keys() -
 """
 
 
-def test_the_agent_needs_nothing_that_its_image_does_not_have():
+def test_the_agent_needs_nothing_that_its_image_does_not_have() -> None:
     loaded = json.loads(subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, check=True).stdout)
     others = {name for name in loaded if name not in sys.stdlib_module_names and not name.startswith("_")}
     assert others - SDK == {"podtune"}

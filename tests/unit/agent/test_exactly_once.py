@@ -1,6 +1,7 @@
 """Whatever is lost, doubled or forgotten on the way, each result is taken in once, in order."""
 
 import json
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from podtune.agent.state.attempt import HEARTBEAT, Attempt
 from podtune.agent.state.outbox import Outbox
 from podtune.agent.state.result_line import ResultLine
-from podtune.protocol.messages import Reply, Result, parse_reply, parse_report
+from podtune.protocol.messages import MetricValue, Reply, Result, parse_reply, parse_report
 
 EVENTS = st.lists(
     st.one_of(
@@ -26,9 +27,9 @@ EVENTS = st.lists(
 class Operator:
     """The receiving half: takes the next result and no other; forgets what is not durable when it dies."""
 
-    def __init__(self):
-        self.durable = []
-        self.taken = []
+    def __init__(self) -> None:
+        self.durable: list[MetricValue] = []
+        self.taken: list[MetricValue] = []
 
     def take(self, body: bytes) -> bytes:
         for result in parse_report(body).results:
@@ -36,29 +37,29 @@ class Operator:
                 self.taken.append(result.metrics["value"])
         return Reply(acked_seq=len(self.taken), durable_seq=len(self.durable)).to_json()
 
-    def persist(self):
+    def persist(self) -> None:
         self.durable = list(self.taken)
 
-    def die(self):
+    def die(self) -> None:
         self.taken = list(self.durable)
 
 
 class World:
     """The program's file, an agent, an operator, and what lies between."""
 
-    def __init__(self):
-        self.file = []
+    def __init__(self) -> None:
+        self.file: list[int] = []
         self.operator = Operator()
         self.agent = Attempt("pod-1", "value", has_store=False)
         self.now = 0.0
-        self.late = None
+        self.late: bytes | None = None
 
-    def write(self, count):
+    def write(self, count: int) -> None:
         for _ in range(count):
             self.file.append(len(self.file) + 1)
             self.agent.add(ResultLine({"value": self.file[-1]}), self.now)
 
-    def exchange(self, *, request_arrives=True, reply_arrives=True, times=1):
+    def exchange(self, *, request_arrives: bool = True, reply_arrives: bool = True, times: int = 1) -> None:
         body = self.agent.report(self.now).to_json()
         replies = [self.operator.take(body) for _ in range(times)] if request_arrives else []
         self.now += 0.01
@@ -68,12 +69,12 @@ class World:
             self.late = replies[-1] if replies else self.late
             self.agent.lost_report()
 
-    def restart_agent(self):
+    def restart_agent(self) -> None:
         self.agent = Attempt("pod-1", "value", has_store=False)
         for value in self.file:
             self.agent.add(ResultLine({"value": value}), self.now)
 
-    def do(self, event, *arguments):
+    def do(self, event: str, *arguments: int) -> None:
         match event:
             case "result":
                 self.write(*arguments)
@@ -94,7 +95,7 @@ class World:
             case "late reply" if self.late is not None:
                 self.agent.take_reply(parse_reply(self.late), self.now)
 
-    def run_quietly(self):
+    def run_quietly(self) -> None:
         """Nothing fails any more: reports go out when they are due."""
         for _ in range(20):
             self.now = max(self.now, self.agent.next_report_at())
@@ -103,7 +104,7 @@ class World:
 
 @given(EVENTS)
 @settings(max_examples=400, deadline=None)
-def test_every_result_arrives_once_and_in_order(events):
+def test_every_result_arrives_once_and_in_order(events: list[tuple[Any, ...]]) -> None:
     world = World()
     for event in events:
         world.do(*event)
@@ -117,7 +118,7 @@ def test_every_result_arrives_once_and_in_order(events):
 
 @given(EVENTS)
 @settings(max_examples=200, deadline=None)
-def test_killed_anywhere_the_agent_and_the_operator_hold_everything_between_them(events):
+def test_killed_anywhere_the_agent_and_the_operator_hold_everything_between_them(events: list[tuple[Any, ...]]) -> None:
     world = World()
     for event in events:
         world.do(*event)
@@ -129,7 +130,7 @@ def test_killed_anywhere_the_agent_and_the_operator_hold_everything_between_them
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(1, 30))
-def test_a_batch_always_starts_after_the_acknowledged(acks, count):
+def test_a_batch_always_starts_after_the_acknowledged(acks: list[int], count: int) -> None:
     outbox = Outbox()
     for seq in range(1, count + 1):
         outbox.add(Result(seq=seq, time=0.0, metrics={}, step=seq))
@@ -138,7 +139,7 @@ def test_a_batch_always_starts_after_the_acknowledged(acks, count):
         assert [result.seq for result in outbox.next_batch()] == list(range(ack + 1, count + 1))
 
 
-def test_batches_fit_into_a_report():
+def test_batches_fit_into_a_report() -> None:
     outbox = Outbox()
     for seq in range(1, 2001):
         outbox.add(Result(seq=seq, time=0.0, metrics={f"m{n}": "x" * 200 for n in range(60)}, step=seq))
@@ -147,7 +148,7 @@ def test_batches_fit_into_a_report():
     assert len(json.dumps([dict(result.metrics) for result in batch])) < 1 << 20
 
 
-def test_a_full_outbox_asks_for_a_rest_until_results_are_durable():
+def test_a_full_outbox_asks_for_a_rest_until_results_are_durable() -> None:
     outbox = Outbox(capacity=2)
     for seq in (1, 2):
         outbox.add(Result(seq=seq, time=0.0, metrics={}, step=seq))
@@ -157,7 +158,7 @@ def test_a_full_outbox_asks_for_a_rest_until_results_are_durable():
     assert not outbox.is_full
 
 
-def test_reports_are_due_when_there_is_something_to_say():
+def test_reports_are_due_when_there_is_something_to_say() -> None:
     attempt = Attempt("pod-1", "value", has_store=False)
     assert attempt.next_report_at() < 0  # the first one says that the agent is there
     attempt.report(0.0)

@@ -8,7 +8,7 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 
 
-def test_all_options_are_read():
+def test_all_options_are_read() -> None:
     text = json.dumps({
         "layout": "Packed", "reuseUnchanged": False, "exclude": ["*.tmp"], "timeout": 60, "retries": 3,
         "artifacts": {"include": ["logs/*"], "exclude": ["x"], "period": 10, "onCheckpoint": False},
@@ -23,6 +23,6 @@ def test_all_options_are_read():
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"timeout": "x"}', '{"exclude": 1}', '{"artifacts": 1}', '{"retries": -1}']
 )
-def test_wrong_settings_are_named(environ, text):
+def test_wrong_settings_are_named(environ: dict[str, str], text: str) -> None:
     with pytest.raises(AgentSettingsError, match="PODTUNE_SYNC is"):
         Settings.from_environ(environ | {"PODTUNE_SYNC": text})

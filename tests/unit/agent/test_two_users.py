@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ pytestmark = [
 
 
 @pytest.fixture
-def shared():
+def shared() -> Iterator[Path]:
     """As the kubelet makes an emptyDir: open to everyone."""
     directory = Path(tempfile.mkdtemp())
     directory.chmod(0o777)
@@ -39,10 +40,10 @@ def shared():
     shutil.rmtree(directory)
 
 
-def as_user(user, action, *arguments):
+def as_user(user: int, action: Callable[..., object], *arguments: object) -> None:
     """Runs something in a process of another user, with the strictest umask."""
 
-    def run():
+    def run() -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
@@ -55,7 +56,7 @@ def as_user(user, action, *arguments):
     assert process.exitcode == 0
 
 
-def program(shared):
+def program(shared: Path) -> None:
     source = shared / "mine"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "weights").write_text("w")
@@ -64,12 +65,12 @@ def program(shared):
     session.report({"epoch": 1}, source, done=False)
 
 
-def start(shared):
+def start(shared: Path) -> None:
     prepare_directory(Directory(shared))
     ControlFileWriter(Directory(shared)).write({"shouldStop": True})
 
 
-def finish(shared):
+def finish(shared: Path) -> None:
     (line,) = ResultsFile(Directory(shared)).read_lines()
     parts = ("checkpoints", json.loads(line)["_checkpoint"])
     trial = TrialAddress(StoreAddress("b"), "uid", "t")
@@ -78,14 +79,14 @@ def finish(shared):
     delete_tree(Directory(shared), parts)
 
 
-def test_the_agent_starts_first(shared):
+def test_the_agent_starts_first(shared: Path) -> None:
     as_user(AGENT, start, shared)
     as_user(PROGRAM, program, shared)
     as_user(AGENT, finish, shared)
     assert list((shared / "checkpoints").iterdir()) == []
 
 
-def test_the_program_is_quicker(shared):
+def test_the_program_is_quicker(shared: Path) -> None:
     as_user(AGENT, lambda: ControlFileWriter(Directory(shared)).write({"shouldStop": True}))
     as_user(PROGRAM, program, shared)
     as_user(AGENT, start, shared)
@@ -93,6 +94,6 @@ def test_the_program_is_quicker(shared):
     assert list((shared / "checkpoints").iterdir()) == []
 
 
-def test_the_program_learns_what_was_restored(shared):
+def test_the_program_learns_what_was_restored(shared: Path) -> None:
     as_user(AGENT, RestoreInfo(Restored(CheckpointRef("s3://b/9", "sha256:9", 9)), 9).write, Directory(shared))
     as_user(PROGRAM, lambda: read_restore_info(Directory(shared)).restored.uri + "")

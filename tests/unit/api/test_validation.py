@@ -24,7 +24,7 @@ def _said(manifest: dict[str, Any]) -> str:
 
 
 def _changed(*path: str | int, to: Any) -> dict[str, Any]:
-    manifest = copy.deepcopy(GOOD)
+    manifest: dict[str, Any] = copy.deepcopy(GOOD)
     place = manifest["spec"]
     for part in path[:-1]:
         place = place[part]
@@ -118,7 +118,7 @@ PLACES = [
 
 
 @given(place=st.sampled_from(PLACES), value=JSON)
-def test_whatever_stands_in_a_manifest_it_is_taken_or_refused_in_one_line(place: tuple, value: Any) -> None:
+def test_whatever_stands_in_a_manifest_it_is_taken_or_refused_in_one_line(place: tuple[Any, ...], value: Any) -> None:
     said = "spec"
     try:
         parse_experiment(_changed(*place, to=value))

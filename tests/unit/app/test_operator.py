@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -132,7 +132,7 @@ def cluster() -> Cluster:
 
 
 @pytest.fixture
-def kopf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kopf]:
+def kopf(monkeypatch: pytest.MonkeyPatch) -> Kopf:
     kopf = Kopf()
     monkeypatch.setattr(operator_module, "run_kopf", kopf.watch)
     return kopf

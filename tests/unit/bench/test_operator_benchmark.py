@@ -83,7 +83,7 @@ async def test_a_watch_begins_after_a_version_and_sees_what_it_selects() -> None
     pods.set_deleting("n", "a")
     pods.remove("n", "a")
     queue = pods.watch(int(first["metadata"]["resourceVersion"]), selecting("x in (1,3)"))
-    events = [json.loads(queue.get_nowait()) for _ in range(queue.qsize())]
+    events = [json.loads(queue.get_nowait() or b"") for _ in range(queue.qsize())]
     assert [event["type"] for event in events] == ["MODIFIED", "DELETED"]
     assert "deletionTimestamp" in events[0]["object"]["metadata"]
 
@@ -129,7 +129,7 @@ async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_
     async with run_fake_cluster(lambda _: None) as cluster:
         for number, name in enumerate(("listed", "watched"), start=1):  # its watch is open once it has seen the second
             cluster.create_experiment(name, 3, 3)
-            assert await until(lambda number=number: len(cluster.created) == 3 * number, 60)  # type: ignore[misc]
+            assert await until(lambda number=number: len(cluster.created) == 3 * number, 60)
         cluster.api.retry_after = 1
         cluster.create_experiment("late", 3, 1)
         assert await until(lambda: len(cluster.api.refused) > 2, 60)

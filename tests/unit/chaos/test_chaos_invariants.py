@@ -101,7 +101,11 @@ def test_a_checkpoint_too_many_or_too_few_is_seen() -> None:
 
 
 LOSS = "the checkpoint of iteration 3 is lost; the newest stored one is from iteration 2"
-LOST = {**ENDED, "lostCheckpoint": {"attempt": 1, "step": 3, "attempts": 1, "message": LOSS}, "message": f"bad; {LOSS}"}
+LOST: dict[str, Any] = {
+    **ENDED,
+    "lostCheckpoint": {"attempt": 1, "step": 3, "attempts": 1, "message": LOSS},
+    "message": f"bad; {LOSS}",
+}
 TOLD = {"lostCheckpoints": 1, "conditions": [{"type": "CheckpointsStored", "status": "False"}]}
 
 

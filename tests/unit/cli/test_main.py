@@ -103,7 +103,7 @@ REFUSED = {
         }
     ],
 }
-BROKEN = {
+BROKEN: dict[str, Any] = {
     "state": "ERROR",
     "reason": "MaxFailuresExceeded",
     "message": "container trial exited with code 1; not retried: failure 2, maxFailures is 1",
@@ -487,7 +487,7 @@ def test_watch_ends_with_the_experiment(
 
 @pytest.mark.parametrize("command", ["describe digits", "best digits", "watch digits"])
 def test_an_unknown_experiment_is_one_line_with_a_remedy(api: FakeApi, podtune: Command, command: str) -> None:
-    nothing = [Change("RELISTED", {}), Change("SYNCED", {})]
+    nothing: list[Change | Exception] = [Change("RELISTED", {}), Change("SYNCED", {})]
     api.scripts = {paths.experiments(NAMESPACE): nothing, paths.trials(NAMESPACE): nothing}
     podtune(command, expect=1)
     assert podtune.error == "error: no Experiment 'digits' in namespace 'vision'; `podtune list -A` shows all\n"

@@ -188,7 +188,7 @@ async def test_who_no_longer_leads_reads_but_writes_nothing(script: Script, clie
     await guarded.request("GET", PATH)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         with pytest.raises(NotLeading):
-            await guarded.request(method, PATH, body={})  # type: ignore[arg-type]
+            await guarded.request(method, PATH, body={})
     assert [request.method for request in script.requests] == ["POST", "GET"]
 
 

@@ -153,7 +153,7 @@ def ended(at: str = "2024-05-01T12:00:05Z", code: int = 0) -> Manifest:
     ],
 )
 def test_a_deletion_counts_from_when_it_was_asked_for(deletion: str, grace: int | None, interrupted: bool) -> None:
-    metadata = {"deletionTimestamp": deletion, "deletionGracePeriodSeconds": grace}
+    metadata: dict[str, Any] = {"deletionTimestamp": deletion, "deletionGracePeriodSeconds": grace}
     assert decode_pod(pod_body(status=ended(), **metadata)).interrupted is interrupted
 
 
@@ -272,7 +272,8 @@ def parts_of(draw: st.DrawFn, whole: Any) -> Any:
 @settings(deadline=None, max_examples=150)
 @given(parts_of(_FULL), st.booleans(), st.booleans())
 def test_any_part_of_a_status_can_be_read(status: Manifest, deleting: bool, gone: bool) -> None:
-    metadata = {"deletionTimestamp": "2024-05-01T12:00:35Z", "deletionGracePeriodSeconds": 30} if deleting else {}
+    ending: dict[str, Any] = {"deletionTimestamp": "2024-05-01T12:00:35Z", "deletionGracePeriodSeconds": 30}
+    metadata = ending if deleting else {}
     pod = decode_pod(pod_body(status=status, **metadata), gone=gone)
     assert pod.gone is gone
     assert pod.deleting is deleting

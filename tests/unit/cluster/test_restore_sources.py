@@ -87,7 +87,7 @@ def test_what_is_not_there_is_told(found: Any, step: int | None, status: ActionS
 
 
 def test_what_could_not_be_restored_is_passed_over() -> None:
-    older, newest = (checkpoint["uri"] for checkpoint in CHECKPOINTS)
+    older, newest = (str(checkpoint["uri"]) for checkpoint in CHECKPOINTS)
     found = find(trial(), lost=(newest,)).checkpoint
     assert found is not None
     assert found.uri == older

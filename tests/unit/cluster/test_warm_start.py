@@ -31,7 +31,12 @@ def ended(type_: str = "Complete") -> dict[str, Any]:
 
 
 def put_trial(cluster: FakeCluster, index: int, value: str, owner: str = "old-uid") -> None:
-    result = {"state": "TERMINATED", "observationSeq": index, "iteration": 9, "lastResult": {"accuracy": value}}
+    result: dict[str, Any] = {
+        "state": "TERMINATED",
+        "observationSeq": index,
+        "iteration": 9,
+        "lastResult": {"accuracy": value},
+    }
     body = trial_body(index, f"t-{index}", owner=owner, experiment="old", **result)
     body["metadata"]["labels"] = {"podtune.dev/experiment": "old"}
     cluster.put(TRIALS, body)

@@ -120,7 +120,7 @@ def _take_time(world: World, seconds: float) -> None:
         await asyncio.sleep(seconds)
         return await request(*args, **kwargs)
 
-    world.cluster.request = slow  # type: ignore[method-assign]
+    world.cluster.request = slow
 
 
 class World:
@@ -447,7 +447,7 @@ async def test_an_error_in_a_decision_is_of_that_experiment_alone_and_tried_agai
         world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2"))
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patch, capture_logs() as logs:
-            patch.setattr(operator.store.entry("e-2").machine, "decide", lambda _: 1 / 0)  # type: ignore[union-attr]
+            patch.setattr(operator.store.entry("e-2").machine, "decide", lambda _: 1 / 0)
             await world.until("Complete")
         assert 1 <= [log["event"] for log in logs].count("reconcile failed") <= 8
         await world.until_it(lambda: len(world.cluster.all("trials")) == 6)
@@ -459,7 +459,7 @@ async def test_an_error_on_an_outcome_leaves_nothing_hanging() -> None:
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.051)
-        operator.store.entry("e-1").machine.on_action_result = lambda *_: 1 / 0  # type: ignore[union-attr, method-assign]
+        operator.store.entry("e-1").machine.on_action_result = lambda *_: 1 / 0
         with capture_logs() as logs:
             await world.until("Complete")
     assert [log["event"] for log in logs if "anew" in log["event"]]
@@ -481,7 +481,7 @@ async def test_no_more_requests_of_an_experiment_are_under_way_at_a_time_than_ma
         return await request(method, *args, **kwargs)
 
     async with world.operating():
-        world.cluster.request = slow  # type: ignore[method-assign]
+        world.cluster.request = slow
         world.experiment(search={"algorithm": "random", "maxTrials": 200, "seed": 7}, maxConcurrentTrials=200)
         await asyncio.sleep(60)
     assert most == action_runner.MAX_REQUESTS_OF_ONE
@@ -520,7 +520,7 @@ async def test_requests_that_get_no_answer_hold_up_those_of_their_experiment_alo
         return await request(method, path, **kwargs)
 
     async with world.operating():
-        world.cluster.request = hangs_for_one  # type: ignore[method-assign]
+        world.cluster.request = hangs_for_one
         search = {"algorithm": "random", "maxTrials": 500, "seed": 7}
         world.cluster.put(EXPERIMENTS, experiment_body("stuck", "s", search=search, maxConcurrentTrials=500))
         await asyncio.sleep(60)
@@ -551,7 +551,7 @@ async def test_look_ups_that_get_no_answer_are_few_and_end_with_their_experiment
         finally:
             under_way.remove(path)
 
-    world.cluster.request = hang  # type: ignore[method-assign]
+    world.cluster.request = hang
     initial = [
         {
             "parameters": {"lr": 0.001 * (n + 1), "units": 16},
@@ -718,7 +718,7 @@ async def test_what_is_seen_while_a_machine_is_made_reaches_it(slow_builds: list
         world.cluster.put(EXPERIMENTS, experiment_body())
         world.cluster.put(TRIALS, trial_body())
         await asyncio.sleep(0.5)
-        assert operator.store.entry("e-1").machine is None  # type: ignore[union-attr]
+        assert operator.store.entry("e-1").machine is None
         fewer = {"algorithm": "random", "maxTrials": 2, "seed": 7}
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(search=fewer))
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["metadata"].update(generation=2))
@@ -734,7 +734,7 @@ async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(sl
         _take_time(world, 0.5)
         world.experiment()
         await world.until_it(lambda: len(world.cluster.all("trials")) == 2)
-        machine = operator.store.entry("e-1").machine  # type: ignore[union-attr]
+        machine = operator.store.entry("e-1").machine
         assert machine is not None
         machine._outdated = True
         operator.queue.add("e-1")

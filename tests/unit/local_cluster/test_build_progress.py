@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -15,8 +16,8 @@ from typing import Any
 import pytest
 
 from e2e import demo, prepare
-from e2e.devcluster import kind, native, progress
-from e2e.devcluster.building import builds, tools
+from e2e.devcluster import kind, progress
+from e2e.devcluster.building import builds, packages, tools
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.locks import locked
 from e2e.devcluster.processes import follow
@@ -338,7 +339,7 @@ def test_who_may_not_start_a_cluster_is_told_before_ten_minutes_are_spent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(kind, "is_used", lambda: False)
-    monkeypatch.setattr(native.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(tools, "installed", lambda _: None)
     monkeypatch.setattr(tools, "ensure", pytest.fail)
     assert prepare.main() == 1
@@ -385,7 +386,7 @@ def test_a_build_of_an_image_shows_at_which_instruction_it_is(
     monkeypatch.setattr(builds, "follow", go_on)
     monkeypatch.setattr(builds, "screen", screen)
     monkeypatch.setattr(builds, "base_image", lambda: SimpleNamespace(tag="localhost/podtune-base:1", key="1"))
-    monkeypatch.setattr(builds.packages, "ensure_images", lambda: None)
+    monkeypatch.setattr(packages, "ensure_images", lambda: None)
     monkeypatch.setattr(builds, "_buildah_has", lambda tag: True)
     monkeypatch.setattr(builds, "_buildah_command", lambda *words: (list(words), {}))
     monkeypatch.setattr(builds, "_export", lambda tag, archive: archive.path.touch())

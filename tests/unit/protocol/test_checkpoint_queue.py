@@ -7,16 +7,16 @@ from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit
 
 
-def pending(seq):
+def pending(seq: int) -> PendingCheckpoint:
     return PendingCheckpoint(seq, seq, f"c{seq}")
 
 
-def commit(checkpoint):
+def commit(checkpoint: PendingCheckpoint) -> CheckpointCommit:
     return CheckpointCommit(CheckpointRef(f"s3://b/{checkpoint.step}", "sha256:0", checkpoint.step), checkpoint.seq)
 
 
 @given(st.lists(st.sampled_from(["add", "start", "succeed", "retry", "give up", "acknowledge"])))
-def test_none_is_lost_doubled_or_overtaken(events):
+def test_none_is_lost_doubled_or_overtaken(events: list[str]) -> None:
     queue, given_up, stored, recorded, flying, count = CheckpointQueue(2), [], [], [], None, 0
     for event in events:
         if event == "add":
@@ -47,7 +47,7 @@ def test_none_is_lost_doubled_or_overtaken(events):
     assert recorded + [c.seq for c in queue.commits] == stored
 
 
-def test_the_newest_is_never_given_up():
+def test_the_newest_is_never_given_up() -> None:
     queue = CheckpointQueue(max_waiting=2)
     assert [queue.add(pending(seq)) for seq in (1, 2)] == [None, None]
     assert queue.add(pending(3)) == pending(1)
@@ -55,7 +55,7 @@ def test_the_newest_is_never_given_up():
     assert queue.start() == pending(3)
 
 
-def test_only_one_is_in_flight():
+def test_only_one_is_in_flight() -> None:
     queue = CheckpointQueue()
     queue.add(pending(1))
     queue.add(pending(2))

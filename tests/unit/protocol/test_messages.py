@@ -1,6 +1,7 @@
 import contextlib
 import json
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +26,7 @@ from podtune.protocol.messages import (
     result_json,
 )
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 COUNTS = st.integers(0, (1 << 53) - 1)
 VALUES = (
     st.booleans()
@@ -110,17 +111,17 @@ PARSERS = [parse_report, parse_reply, lambda data: parse_final_commit(data.decod
 
 @given(REPORTS)
 @settings(deadline=None)
-def test_a_report_comes_back_as_it_was(report):
+def test_a_report_comes_back_as_it_was(report: Report) -> None:
     assert parse_report(report.to_json()) == report
 
 
 @given(REPLIES)
-def test_a_reply_comes_back_as_it_was(reply):
+def test_a_reply_comes_back_as_it_was(reply: Reply) -> None:
     assert parse_reply(reply.to_json()) == reply
 
 
 @given(RESULTS)
-def test_a_result_comes_back_as_it_was_and_takes_one_line(result):
+def test_a_result_comes_back_as_it_was_and_takes_one_line(result: Result) -> None:
     line = result_json(result)
     assert "\n" not in line
     assert parse_result(json.loads(line)) == result
@@ -128,7 +129,7 @@ def test_a_result_comes_back_as_it_was_and_takes_one_line(result):
 
 @given(FINAL_COMMITS)
 @settings(max_examples=300, deadline=None)
-def test_a_final_commit_fits_and_keeps_what_counts(commit):
+def test_a_final_commit_fits_and_keeps_what_counts(commit: FinalCommit) -> None:
     text = commit.to_json()
     assert len(text.encode()) <= messages.MAX_FINAL_COMMIT
     parsed = parse_final_commit(text)
@@ -136,7 +137,7 @@ def test_a_final_commit_fits_and_keeps_what_counts(commit):
     assert (parsed.done, parsed.complete) == (commit.done, commit.complete)
 
 
-def test_the_largest_usual_final_commit_keeps_the_last_result_and_all_commits():
+def test_the_largest_usual_final_commit_keeps_the_last_result_and_all_commits() -> None:
     commit = FinalCommit(
         attempt="3c6ef372-fe94-f82b-3c6e-f372fe94f82b",
         seq=100,
@@ -150,7 +151,7 @@ def test_the_largest_usual_final_commit_keeps_the_last_result_and_all_commits():
     assert parse_final_commit(commit.to_json()) == commit
 
 
-def test_the_worst_final_commit_keeps_the_newest_commit_and_the_first_values():
+def test_the_worst_final_commit_keeps_the_newest_commit_and_the_first_values() -> None:
     message = "\U0001f525" * 512
     commit = FinalCommit(
         attempt="pod-1",
@@ -171,21 +172,21 @@ def test_the_worst_final_commit_keeps_the_newest_commit_and_the_first_values():
 
 
 @given(st.sampled_from(PARSERS), st.binary(max_size=100))
-def test_no_bytes_break_a_parser(parse, data):
+def test_no_bytes_break_a_parser(parse: Callable[[bytes], object], data: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         parse(data)
 
 
 @given(st.sampled_from(PARSERS), st.dictionaries(st.sampled_from(FIELDS), JSON))
 @settings(max_examples=200, deadline=None)
-def test_no_json_breaks_a_parser(parse, body):
+def test_no_json_breaks_a_parser(parse: Callable[[bytes], object], body: dict[str, object]) -> None:
     with contextlib.suppress(ProtocolError):
         parse(json.dumps(body).encode())
 
 
 @given(REPORTS, st.sampled_from(FIELDS), JSON)
 @settings(deadline=None)
-def test_no_wrong_field_breaks_a_parser_or_gets_through_unencodable(report, field, value):
+def test_no_wrong_field_breaks_a_parser_or_gets_through_unencodable(report: Report, field: str, value: object) -> None:
     body = json.loads(report.to_json())
     targets = [body, *body["results"], *body["checkpoints"], body["restored"] or {}, body["store_problem"] or {}]
     for target in targets:
@@ -217,11 +218,13 @@ def test_no_wrong_field_breaks_a_parser_or_gets_through_unencodable(report, fiel
         (b'{"attempt": "a", "results": [{"seq": 1, "step": 1, "metrics": {}, "time": Infinity}]}', "finite"),
     ],
 )
-def test_a_bad_report_is_told_what_is_wrong_with_it(data, said):
+def test_a_bad_report_is_told_what_is_wrong_with_it(data: bytes, said: str) -> None:
     with pytest.raises(ProtocolError, match=said):
         parse_report(data)
 
 
-def test_nan_gets_through():
+def test_nan_gets_through() -> None:
     result = Result(1, 0.0, {"loss": math.nan}, 1)
-    assert math.isnan(parse_report(Report("a", results=(result,)).to_json()).results[0].metrics["loss"])
+    loss = parse_report(Report("a", results=(result,)).to_json()).results[0].metrics["loss"]
+    assert isinstance(loss, float)
+    assert math.isnan(loss)

@@ -138,7 +138,7 @@ async def test_who_leads_no_more_after_the_wait_acknowledges_nothing(site: Site,
     async def lose(pod_uid: str, seconds: float) -> None:
         handler.is_leading = False
 
-    handler.wait_for_next = lose  # type: ignore[method-assign]
+    handler.wait_for_next = lose
     status, _ = await site.post(Report("p-1/0.1", final=FinalCommit("p-1/0.1", 0, 0)))
     assert status == 503
 

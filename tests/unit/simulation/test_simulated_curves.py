@@ -218,7 +218,7 @@ class TestTable:
         space = parameters(RATE, WIDTH, KIND, {"name": "twice", "expression": "2 * rate"}, wide)
         written = [f"{line},twice,depth" if line.startswith("rate") else f"{line},?," for line in TABLE.splitlines()]
         curves = read_curves(written, space, LOSS, time="epoch", seconds=60)
-        proposed = {"rate": 0.01, "width": 60, "kind": "a", "twice": 0.02}
+        proposed: dict[str, float | int | str | bool] = {"rate": 0.01, "width": 60, "kind": "a", "twice": 0.02}
         assert curves.curve(proposed, 0).metrics(2)["loss"] == 0.5
 
     def test_an_iteration_that_is_there_twice_is_refused(self) -> None:

@@ -64,7 +64,8 @@ def stored_and_lost(outcome: SimulationResult) -> tuple[int | None, str]:
     """The iteration of the only trial's newest stored checkpoint, and what is told of a lost one."""
     status: TrialStatus = outcome.trials[0].status
     lost = status.lost_checkpoint
-    return status.checkpoint and status.checkpoint.step, lost.message if lost is not None else ""
+    step = None if status.checkpoint is None else status.checkpoint.step
+    return step, lost.message if lost is not None else ""
 
 
 def test_a_pod_whose_program_has_ended_stays_until_its_checkpoint_is_stored() -> None:

@@ -2,64 +2,66 @@
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from podtune.storage.content import BytesContent, FileSlice
 from podtune.storage.errors import NotFound
+from podtune.storage.object_store import ObjectStore
 
 PART = 5 << 20
 
 
 class ObjectStoreConformance:
-    def test_the_bucket_can_be_checked(self, store):
+    def test_the_bucket_can_be_checked(self, store: ObjectStore) -> None:
         store.check()
 
-    def test_what_was_put_comes_back(self, store):
+    def test_what_was_put_comes_back(self, store: ObjectStore) -> None:
         store.put_bytes("a/b", b"content")
         assert b"".join(store.get("a/b")) == b"content"
         assert store.get_bytes("a/b", 100) == b"content"
 
-    def test_an_empty_object_comes_back(self, store):
+    def test_an_empty_object_comes_back(self, store: ObjectStore) -> None:
         store.put("empty", io.BytesIO(), 0)
         assert list(store.get("empty")) in ([], [b""])
         assert store.get_bytes("empty", 1) == b""
 
-    def test_a_new_object_takes_the_place_of_the_old(self, store):
+    def test_a_new_object_takes_the_place_of_the_old(self, store: ObjectStore) -> None:
         store.put_bytes("a", b"old")
         store.put_bytes("a", b"new")
         assert store.get_bytes("a", 100) == b"new"
 
     @pytest.mark.parametrize("size", [1, 8 << 20, (8 << 20) + 1, 21 << 20])
-    def test_sources_of_all_sizes_are_read_once_from_front_to_back(self, store, size):
+    def test_sources_of_all_sizes_are_read_once_from_front_to_back(self, store: ObjectStore, size: int) -> None:
         content = (b"0123456789abcdef" * (size // 16 + 1))[:size]
         store.put("big", OnceReadable(content), size)
         assert b"".join(store.get("big")) == content
 
-    def test_no_more_than_the_limit_is_read(self, store):
+    def test_no_more_than_the_limit_is_read(self, store: ObjectStore) -> None:
         store.put_bytes("a", b"x" * 1000)
         assert len(store.get_bytes("a", 10)) == 11
 
-    def test_a_missing_object_is_not_found(self, store):
+    def test_a_missing_object_is_not_found(self, store: ObjectStore) -> None:
         with pytest.raises(NotFound):
             next(store.get("missing"))
         with pytest.raises(NotFound):
             store.get_bytes("missing", 10)
 
-    def test_listing_goes_by_prefix_and_is_sorted(self, store):
+    def test_listing_goes_by_prefix_and_is_sorted(self, store: ObjectStore) -> None:
         for key in ("p/2", "p/10", "q/1", "p/sub/x"):
             store.put_bytes(key, b"")
         assert list(store.list("p/")) == ["p/10", "p/2", "p/sub/x"]
         assert list(store.list("nothing/")) == []
 
-    def test_what_was_deleted_is_gone_and_the_rest_stays(self, store):
+    def test_what_was_deleted_is_gone_and_the_rest_stays(self, store: ObjectStore) -> None:
         for key in ("a", "b", "c"):
             store.put_bytes(key, b"")
         store.delete(["a", "b", "never there"])
         store.delete([])
         assert list(store.list("")) == ["c"]
 
-    def test_unusual_characters_in_keys_survive(self, store):
+    def test_unusual_characters_in_keys_survive(self, store: ObjectStore) -> None:
         key = "dir/ä ö+&=%?#~(1)'!.txt"
         store.put_bytes(key, b"1")
         assert list(store.list("dir/")) == [key]
@@ -68,30 +70,30 @@ class ObjectStoreConformance:
         assert list(store.list("dir/")) == []
 
     @pytest.mark.parametrize("size", [100, 20 << 20])
-    def test_a_source_that_fails_stores_nothing(self, store, size):
+    def test_a_source_that_fails_stores_nothing(self, store: ObjectStore, size: int) -> None:
         with pytest.raises(RuntimeError, match="disk on fire"):
             store.put("broken", FailingReader(size // 2), size)
         assert list(store.list("")) == []
 
     @pytest.mark.parametrize(("start", "size"), [(0, 1), (3, 4), (95, 5), (90, None), (99, 1)])
-    def test_a_range_is_read(self, store, start, size):
+    def test_a_range_is_read(self, store: ObjectStore, start: int, size: int | None) -> None:
         content = bytes(range(100))
         store.put_bytes("a", content)
         assert b"".join(store.get("a", start, size)) == content[start:][:size]
 
-    def test_a_range_that_an_object_does_not_reach_is_not_found(self, store):
+    def test_a_range_that_an_object_does_not_reach_is_not_found(self, store: ObjectStore) -> None:
         store.put_bytes("a", b"short")
         with pytest.raises(NotFound):
             next(store.get("a", 100, 10))
 
-    def test_a_file_is_stored_from_its_middle(self, store, tmp_path):
+    def test_a_file_is_stored_from_its_middle(self, store: ObjectStore, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(bytes(range(256)) * 10_000)
         with (tmp_path / "file").open("rb") as file:
             store.put_content("a", FileSlice(file.fileno(), 1000, 2 << 20))
             store.put_content("a", FileSlice(file.fileno(), 1000, 2 << 20))
         assert b"".join(store.get("a")) == (bytes(range(256)) * 10_000)[1000 : 1000 + (2 << 20)]
 
-    def test_parts_become_an_object_whatever_the_order_in_which_they_come(self, store):
+    def test_parts_become_an_object_whatever_the_order_in_which_they_come(self, store: ObjectStore) -> None:
         upload = store.start_upload("dir/ä b")
         assert list(store.list("dir/")) == []
         assert list(store.list_uploads("dir/")) == [upload]
@@ -101,7 +103,7 @@ class ObjectStoreConformance:
         assert b"".join(store.get("dir/ä b")) == b"\1" * PART + b"\2" * PART + b"\3" * 10
         assert list(store.list_uploads("dir/")) == []
 
-    def test_an_upload_that_was_aborted_leaves_nothing(self, store):
+    def test_an_upload_that_was_aborted_leaves_nothing(self, store: ObjectStore) -> None:
         upload = store.start_upload("dir/a")
         store.put_part(upload, 1, BytesContent(b"x" * PART))
         other = store.start_upload("other/a")
@@ -113,8 +115,8 @@ class ObjectStoreConformance:
             store.put_part(upload, 2, BytesContent(b"y"))
         store.abort_upload(other)
 
-    def test_many_threads_may_use_it_at_once(self, store):
-        def work(number):
+    def test_many_threads_may_use_it_at_once(self, store: ObjectStore) -> None:
+        def work(number: int) -> bytes:
             store.put_bytes(f"t/{number}", str(number).encode())
             return store.get_bytes(f"t/{number}", 10)
 
@@ -122,7 +124,7 @@ class ObjectStoreConformance:
             assert list(pool.map(work, range(12))) == [str(number).encode() for number in range(12)]
         assert len(list(store.list("t/"))) == 12
 
-    def test_a_copy_is_what_it_was_made_of(self, store):
+    def test_a_copy_is_what_it_was_made_of(self, store: ObjectStore) -> None:
         key = "dir/ä ö+&=%?#~(1)'!.txt"
         store.put_bytes(key, b"content")
         store.copy(key, "copies/ü+1")
@@ -135,18 +137,18 @@ class ObjectStoreConformance:
 class OnceReadable:
     """A source without seek, tell or length."""
 
-    def __init__(self, content):
+    def __init__(self, content: bytes) -> None:
         self._stream = io.BytesIO(content)
 
-    def read(self, size=-1, /):
+    def read(self, size: int = -1, /) -> bytes:
         return self._stream.read(size)
 
 
 class FailingReader:
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         self._left = size
 
-    def read(self, size=-1, /):
+    def read(self, size: int = -1, /) -> bytes:
         if self._left <= 0:
             raise RuntimeError("disk on fire")
         amount = self._left if size < 0 else min(size, self._left)

@@ -1,6 +1,7 @@
 """What an agent does in a directory of the program's never leads out of it, whatever links the program puts there."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from podtune.storage.directory import Directory, NotAFile
 
 
 @pytest.fixture
-def outside(tmp_path):
+def outside(tmp_path: Path) -> Path:
     """What a program must not have the agent touch."""
     directory = tmp_path / "secrets"
     directory.mkdir()
@@ -25,7 +26,7 @@ def outside(tmp_path):
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path: Path) -> Path:
     directory = tmp_path / "podtune"
     (directory / "trials" / "digits-1-1").mkdir(parents=True)
     return directory
@@ -70,7 +71,9 @@ USES = {
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize("swapped", ["trials", "trials/digits-1-1"])
-def test_a_directory_that_was_swapped_for_a_link_is_not_entered(root, outside, swapped, use):
+def test_a_directory_that_was_swapped_for_a_link_is_not_entered(
+    root: Path, outside: Path, swapped: str, use: Callable[[Directory], object]
+) -> None:
     place = root / swapped
     place.rename(root / "moved")
     place.symlink_to(outside if "/" in swapped else outside.parent)
@@ -83,7 +86,7 @@ def test_a_directory_that_was_swapped_for_a_link_is_not_entered(root, outside, s
     assert listed(outside) == before
 
 
-def test_a_link_in_the_place_of_a_file_is_replaced_or_refused_and_never_followed(root, outside):
+def test_a_link_in_the_place_of_a_file_is_replaced_or_refused_and_never_followed(root: Path, outside: Path) -> None:
     directory = Directory(root)
     for name in ("restore.json", ".restore.json", "control.json", "results.jsonl", "restored"):
         (root / name).symlink_to(outside / "token")
@@ -100,7 +103,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced_or_refused_and_never_followed
     assert not (root / "restored").is_symlink()
 
 
-def test_a_link_to_a_directory_is_removed_and_not_what_it_leads_to(root, outside):
+def test_a_link_to_a_directory_is_removed_and_not_what_it_leads_to(root: Path, outside: Path) -> None:
     (root / "restored").symlink_to(outside)
     (root / "own").mkdir()
     (root / "own" / "link").symlink_to(outside)
@@ -112,21 +115,21 @@ def test_a_link_to_a_directory_is_removed_and_not_what_it_leads_to(root, outside
     assert [path.name for path in root.iterdir()] == ["trials"]
 
 
-def test_a_pipe_is_no_file_and_holds_nobody_up(root):
+def test_a_pipe_is_no_file_and_holds_nobody_up(root: Path) -> None:
     os.mkfifo(root / "results.jsonl")
     with pytest.raises(NotAFile, match=r"results\.jsonl is not a regular file"):
         Directory(root).take_file("results.jsonl")
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc", "a\0b"])
-def test_a_name_leads_nowhere_else(root, name):
+def test_a_name_leads_nowhere_else(root: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not the name of"):
         Directory(root, (name,))
     with pytest.raises(ValueError, match="not the name of"):
-        Directory(root).replace_file("a", b"") or Directory(root).unlink(name)
+        Directory(root).unlink(name)
 
 
-def test_a_volume_that_others_use_too_leads_nowhere_else(tmp_path, outside):
+def test_a_volume_that_others_use_too_leads_nowhere_else(tmp_path: Path, outside: Path) -> None:
     """A template may mount the trial's scratch volume."""
     content = (outside / "token").read_bytes()
     file = ManifestFile("weights", len(content), "0" * 64)

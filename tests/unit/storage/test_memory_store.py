@@ -7,9 +7,9 @@ from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 
 class TestMemoryStore(ObjectStoreConformance):
     @pytest.fixture
-    def store(self):
+    def store(self) -> MemoryStore:
         return MemoryStore()
 
-    def test_a_missing_bucket_is_named(self):
+    def test_a_missing_bucket_is_named(self) -> None:
         with pytest.raises(BucketNotFound):
             MemoryStore(bucket_exists=False).check()

@@ -1,35 +1,39 @@
 """A web server whose answers are scripted, and that remembers what it was asked."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass
-class ProposalRequest:
+class RecordedRequest:
     method: str
     target: str
-    headers: dict
+    headers: dict[str, str]
     body: bytes
+
+
+Answer = tuple[int, dict[str, str], bytes]  # status, headers, body
 
 
 @dataclass
 class WebServer:
     """Answers by `answer(asked)`: status, headers, body; a status of 0 hangs up without an answer."""
 
-    answer: object = lambda asked: (200, {}, b"")
-    asked: list = field(default_factory=list)
+    answer: Callable[[RecordedRequest], Answer] = lambda asked: (200, {}, b"")
+    asked: list[RecordedRequest] = field(default_factory=list)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def handle_any(self):
+            def handle_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                asked = ProposalRequest(self.command, self.path, headers, body)
+                asked = RecordedRequest(self.command, self.path, headers, body)
                 outer.asked.append(asked)
                 status, headers, content = outer.answer(asked)
                 if not status:
@@ -46,7 +50,7 @@ class WebServer:
 
             do_GET = do_PUT = do_POST = do_DELETE = handle_any
 
-            def log_message(self, *_):
+            def log_message(self, *_: object) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -55,7 +59,7 @@ class WebServer:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
 
-    def close(self):
+    def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

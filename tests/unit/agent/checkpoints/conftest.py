@@ -1,7 +1,8 @@
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -11,30 +12,33 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.result_line import ResultLine
+from podtune.protocol.messages import MetricValue
 from podtune.trial.snapshot import take_snapshot
-from tests.unit.agent.running_agent import STORE, TAKEN_WITH
-from tests.unit.agent.stub_operator import dumps
+from tests.unit.agent.running_agent import STORE, TAKEN_WITH, RunningAgent, StartAgent, TakeCheckpoint
+from tests.unit.agent.stub_operator import StubOperator, dumps
 from tests.unit.storage.memory_store import MemoryStore
 
 
 @pytest.fixture
-def store():
+def store() -> MemoryStore:
     return MemoryStore()
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch):
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_retry, "FIRST_WAIT", 0.02)
     monkeypatch.setattr(store_retry, "PERMANENT_WAIT", 0.05)
 
 
 @pytest.fixture
-def drain_seconds():
+def drain_seconds() -> int:
     return 1
 
 
 @pytest.fixture
-def agent(start_agent, store, operator, drain_seconds):
+def agent(
+    start_agent: StartAgent, store: MemoryStore, operator: StubOperator, drain_seconds: int
+) -> Iterator[RunningAgent]:
     environ = STORE | TAKEN_WITH | {"PODTUNE_DRAIN_SECONDS": str(drain_seconds)}
     running = start_agent(environ, make_store=lambda _: store)
     yield running
@@ -42,8 +46,8 @@ def agent(start_agent, store, operator, drain_seconds):
 
 
 @pytest.fixture
-def report(agent, tmp_path):
-    def report(content, **metrics):
+def report(agent: RunningAgent, tmp_path: Path) -> TakeCheckpoint:
+    def report(content: str, **metrics: MetricValue) -> str:
         source = tmp_path / "user"
         (source / "sub").mkdir(parents=True, exist_ok=True)
         (source / "weights").write_text(content)
@@ -56,11 +60,13 @@ def report(agent, tmp_path):
 
 
 @pytest.fixture
-def start(start_agent, store):
-    agents = []
+def start(start_agent: StartAgent, store: MemoryStore) -> Iterator[StartAgent]:
+    agents: list[RunningAgent] = []
 
-    def start(sync, **environ):
-        agents.append(start_agent(STORE | {"PODTUNE_SYNC": json.dumps(sync)} | environ, make_store=lambda _: store))
+    def start(sync: Mapping[str, object] = MappingProxyType({}), **environ: str) -> RunningAgent:
+        agents.append(
+            start_agent(STORE | {"PODTUNE_SYNC": json.dumps(dict(sync))} | environ, make_store=lambda _: store)
+        )
         return agents[-1]
 
     yield start

@@ -11,18 +11,21 @@ from podtune.agent.checkpoints.artifact_upload import ArtifactUpload, make_artif
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.storage.errors import Unreachable
-from tests.unit.agent.running_agent import ROOT, take_checkpoint
-from tests.unit.agent.stub_operator import dumps, wait_until
+from podtune.storage.object_store import Reader
+from tests.unit.agent.running_agent import ROOT, StartAgent, take_checkpoint
+from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 
 class TestArtifacts:
-    def artifacts(self, store):
+    def artifacts(self, store: MemoryStore) -> dict[str, bytes]:
         return {
             key.removeprefix(f"{ROOT}/artifacts/"): data for key, data in store.objects.items() if "/artifacts/" in key
         }
 
-    def test_are_stored_at_the_end_but_for_our_own_files_and_the_excluded(self, start, store, tmp_path):
+    def test_are_stored_at_the_end_but_for_our_own_files_and_the_excluded(
+        self, start: StartAgent, store: MemoryStore, tmp_path: Path
+    ) -> None:
         agent = start({"artifacts": {"exclude": ["*.tmp"], "period": 600}})
         (agent.directory / "logs").mkdir()
         (agent.directory / "logs" / "train.log").write_bytes(b"epoch 1")
@@ -32,7 +35,7 @@ class TestArtifacts:
         agent.end()
         assert self.artifacts(store) == {"logs/train.log": b"epoch 1", "figure.png": b"png"}
 
-    def test_are_stored_every_period_and_only_what_has_changed(self, start, store):
+    def test_are_stored_every_period_and_only_what_has_changed(self, start: StartAgent, store: MemoryStore) -> None:
         agent = start({"artifacts": {"include": ["logs/*"], "period": 0.05}})
         (agent.directory / "logs").mkdir()
         (agent.directory / "logs" / "same").write_bytes(b"same")
@@ -43,7 +46,9 @@ class TestArtifacts:
         assert store.operations.count(f"put {ROOT}/artifacts/logs/same") == 1
 
     @pytest.mark.parametrize("on_checkpoint", [True, False])
-    def test_are_stored_after_a_checkpoint_if_that_is_wanted(self, start, store, operator, tmp_path, on_checkpoint):
+    def test_are_stored_after_a_checkpoint_if_that_is_wanted(
+        self, start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path, on_checkpoint: bool
+    ) -> None:
         agent = start({"artifacts": {"period": 600, "onCheckpoint": on_checkpoint}})
         (agent.directory / "log").write_bytes(b"1")
         take_checkpoint(agent, {"a": b"1"}, tmp_path, accuracy=1)
@@ -54,7 +59,7 @@ class TestArtifacts:
         operator.wait_for(lambda: operator.acked_seq == 2)
         assert bool(self.artifacts(store)) == on_checkpoint
 
-    def test_links_are_passed_over_and_told_of(self, start, store, tmp_path):
+    def test_links_are_passed_over_and_told_of(self, start: StartAgent, store: MemoryStore, tmp_path: Path) -> None:
         agent = start({"artifacts": {"period": 0.05}})
         (tmp_path / "secret").write_text("very secret")
         (agent.directory / "link").symlink_to(tmp_path / "secret")
@@ -64,11 +69,11 @@ class TestArtifacts:
         assert b"very secret" not in b"".join(store.objects.values())
 
     def test_a_store_that_is_away_is_tried_again_and_a_checkpoint_is_not_held_up(
-        self, start, store, operator, tmp_path
-    ):
+        self, start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path
+    ) -> None:
         real = store.put
 
-        def fail(key, source, size):
+        def fail(key: str, source: Reader, size: int) -> None:
             if "/artifacts/" in key:
                 raise Unreachable("gone")
             real(key, source, size)

@@ -4,7 +4,7 @@ import io
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -21,14 +21,18 @@ from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.shards import commit_alone
 from podtune.storage.cleanup.garbage import GarbageCollector
+from podtune.storage.content import Content
 from podtune.storage.errors import Unreachable
+from podtune.storage.object_store import PartialUpload, StoredPart
 from podtune.trial.snapshot import take_snapshot
-from tests.unit.agent.running_agent import ROOT, STORE, take_checkpoint
-from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.agent.running_agent import ROOT, STORE, RunningAgent, StartAgent, TakeCheckpoint, take_checkpoint
+from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 
-def test_a_checkpoint_is_stored_with_its_manifest_last_and_reported(operator, agent, report, store):
+def test_a_checkpoint_is_stored_with_its_manifest_last_and_reported(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     name = report("w1", accuracy=0.5)
     operator.wait_for(lambda: operator.commits)
     (commit,) = operator.commits.values()
@@ -42,7 +46,7 @@ def test_a_checkpoint_is_stored_with_its_manifest_last_and_reported(operator, ag
 
 
 @pytest.fixture(params=["link", "link inside", "missing", "pipe"])
-def bad_checkpoint(request, agent, tmp_path):
+def bad_checkpoint(request: pytest.FixtureRequest, agent: RunningAgent, tmp_path: Path) -> Iterator[str]:
     """Name of a checkpoint that is none, and a secret that it may lead to."""
     trick = request.param
     (tmp_path / "token-of-the-agent").mkdir()
@@ -62,8 +66,8 @@ def bad_checkpoint(request, agent, tmp_path):
 
 
 def test_a_checkpoint_that_can_not_be_trusted_is_refused_and_the_next_one_stored(
-    operator, agent, report, store, bad_checkpoint
-):
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, bad_checkpoint: str
+) -> None:
     agent.write(dumps(accuracy=0.1, _checkpoint=bad_checkpoint))
     operator.wait_for(lambda: any(report.store_problem for report in operator.reports))
     report("good", accuracy=0.2)
@@ -72,7 +76,9 @@ def test_a_checkpoint_that_can_not_be_trusted_is_refused_and_the_next_one_stored
     assert b"very secret" not in b"".join(store.objects.values())
 
 
-def test_an_unchanged_file_is_stored_once_also_by_the_next_attempt(operator, agent, report, store, start_agent):
+def test_an_unchanged_file_is_stored_once_also_by_the_next_attempt(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, start_agent: StartAgent
+) -> None:
     report("w1", accuracy=1)
     operator.wait_for(lambda: operator.commits)
     operator.kept = tuple(operator.commits)
@@ -88,7 +94,9 @@ def test_an_unchanged_file_is_stored_once_also_by_the_next_attempt(operator, age
     assert stored == []
 
 
-def test_two_checkpoints_at_one_iteration_do_not_overwrite_each_other(operator, agent, report, store):
+def test_two_checkpoints_at_one_iteration_do_not_overwrite_each_other(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     report("w1", training_iteration=3)
     operator.wait_for(lambda: len(operator.commits) == 1)
     report("w2", training_iteration=3)
@@ -97,7 +105,9 @@ def test_two_checkpoints_at_one_iteration_do_not_overwrite_each_other(operator, 
     assert store.objects[f"{ROOT}/3.2/data/weights"] == b"w2"
 
 
-def test_a_restarted_agent_tells_of_checkpoints_that_it_stored_before(operator, agent, report, start_agent, store):
+def test_a_restarted_agent_tells_of_checkpoints_that_it_stored_before(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, start_agent: StartAgent, store: MemoryStore
+) -> None:
     report("w1", accuracy=0.5)
     operator.wait_for(lambda: operator.commits)
     before = dict(operator.commits)
@@ -111,12 +121,12 @@ def test_a_restarted_agent_tells_of_checkpoints_that_it_stored_before(operator, 
 
 
 def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_next_ones(
-    start_agent, store, operator, monkeypatch
-):
+    start_agent: StartAgent, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "20"}, make_store=lambda _: store)
     real = store.put_bytes
 
-    def put_bytes(key, data):
+    def put_bytes(key: str, data: bytes) -> None:
         if key.endswith("/1/manifest.json"):
             raise Unreachable("bucket 'models' does not answer")
         return real(key, data)
@@ -137,7 +147,9 @@ def test_what_was_stored_of_a_checkpoint_that_was_given_up_is_not_taken_for_the_
     assert store.objects[f"{ROOT}/2/data/weights"] == b"w2"
 
 
-def test_without_a_store_checkpoints_do_not_fill_the_disk(operator, start_agent, tmp_path):
+def test_without_a_store_checkpoints_do_not_fill_the_disk(
+    operator: StubOperator, start_agent: StartAgent, tmp_path: Path
+) -> None:
     agent = start_agent()
     (tmp_path / "mine").mkdir()
     wait_until((agent.directory / "checkpoints").exists)
@@ -150,7 +162,9 @@ def test_without_a_store_checkpoints_do_not_fill_the_disk(operator, start_agent,
     assert "no checkpoints.store" in agent.log.getvalue()
 
 
-def test_checkpoints_that_come_too_fast_do_not_fill_the_disk(agent, report, store, operator):
+def test_checkpoints_that_come_too_fast_do_not_fill_the_disk(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
+) -> None:
     store.failure = Unreachable("bucket 'models' does not answer")
     names = [report(f"w{step}", accuracy=step) for step in range(1, 9)]
     wait_until(lambda: len(list((agent.directory / "checkpoints").iterdir())) <= 5)
@@ -160,7 +174,9 @@ def test_checkpoints_that_come_too_fast_do_not_fill_the_disk(agent, report, stor
     assert "take them less often" in agent.log.getvalue()
 
 
-def test_checkpoints_are_packed_and_left_out_of_as_was_asked(start, store, operator, tmp_path):
+def test_checkpoints_are_packed_and_left_out_of_as_was_asked(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
     agent = start({"layout": "Packed", "exclude": ["*.tmp"]})
     take_checkpoint(agent, {"a": b"1", "b": b"2", "c.tmp": b"3"}, tmp_path, accuracy=1)
     operator.wait_for(lambda: operator.commits)
@@ -168,7 +184,9 @@ def test_checkpoints_are_packed_and_left_out_of_as_was_asked(start, store, opera
     assert store.objects[f"{ROOT}/1/packs/0-0"] == b"12"
 
 
-def test_a_checkpoint_is_given_up_after_as_many_retries_and_the_next_one_stored(start, store, operator, tmp_path):
+def test_a_checkpoint_is_given_up_after_as_many_retries_and_the_next_one_stored(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
     agent = start({"retries": 2})
     store.failure = Unreachable("bucket 'models' does not answer")
     take_checkpoint(agent, {"a": b"1"}, tmp_path, accuracy=1)
@@ -180,7 +198,9 @@ def test_a_checkpoint_is_given_up_after_as_many_retries_and_the_next_one_stored(
     assert [commit.step for commit in operator.commits.values()] == [2]
 
 
-def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(start, store, operator, tmp_path):
+def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
     agent = start({"timeout": 0}, PODTUNE_DRAIN_SECONDS="1")
     take_checkpoint(agent, {"a": b"1"}, tmp_path, accuracy=1)
     operator.wait_for(lambda: any(report.store_problem for report in operator.reports))
@@ -189,17 +209,19 @@ def test_an_upload_that_takes_too_long_is_broken_off_and_goes_on_where_it_was(st
     assert "checkpoints.sync.timeout of 0 s; raise it" in problem.message
 
 
-def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(start, store, operator, tmp_path, monkeypatch):
+def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_upload, "WHOLE", 10)
     monkeypatch.setattr(file_upload, "CHUNK", 10)
     started, cancelled = threading.Event(), threading.Event()
     real, cancel = store.put_part, Uploader.cancel
 
-    def cancel_and_tell(uploader):
+    def cancel_and_tell(uploader: Uploader) -> None:
         cancel(uploader)
         cancelled.set()
 
-    def slowly(upload, number, content):
+    def slowly(upload: PartialUpload, number: int, content: Content) -> StoredPart:
         started.set()
         assert cancelled.wait(60)
         return real(upload, number, content)
@@ -217,7 +239,9 @@ def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(start, store,
 
 
 class TestScratch:
-    def test_what_an_attempt_has_stored_is_there_for_the_next_one(self, start, store, operator, tmp_path, environ):
+    def test_what_an_attempt_has_stored_is_there_for_the_next_one(
+        self, start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path, environ: dict[str, str]
+    ) -> None:
         (tmp_path / "scratch").mkdir()
         scratch = {"PODTUNE_SCRATCH": str(tmp_path / "scratch")}
         agent = start({}, **scratch)
@@ -226,9 +250,14 @@ class TestScratch:
         agent.end()
         (commit,) = operator.commits.values()
         candidates = [{"uri": commit.uri, "digest": commit.digest, "step": commit.step}]
-        fetched = []
+        fetched: list[str] = []
         real = store.get
-        store.get = lambda key, *rest: fetched.append(key) or real(key, *rest)
+
+        def get(key: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
+            fetched.append(key)
+            return real(key, start, size)
+
+        store.get = get
         variables = environ | STORE | scratch | {"PODTUNE_RESTORE_FROM": json.dumps(candidates)}
         log = io.StringIO()
         info = restore(
@@ -239,7 +268,9 @@ class TestScratch:
         assert json.loads(log.getvalue())["local_bytes"] == 1000
         assert (agent.directory / "restored" / "weights").read_bytes() == b"w" * 1000
 
-    def test_a_volume_that_can_not_be_written_to_is_told_and_does_no_harm(self, start, operator, tmp_path):
+    def test_a_volume_that_can_not_be_written_to_is_told_and_does_no_harm(
+        self, start: StartAgent, operator: StubOperator, tmp_path: Path
+    ) -> None:
         agent = start({}, PODTUNE_SCRATCH=str(tmp_path / "nothing" / "here"))
         take_checkpoint(agent, {"weights": b"w"}, tmp_path, accuracy=1)
         operator.wait_for(lambda: operator.commits)
@@ -296,8 +327,8 @@ def test_what_was_stored_before_a_failure_is_not_stored_again(
         put_bytes(key, data)
 
     take(1, b"w1")
-    store.put_bytes = refuse_manifest  # type: ignore[method-assign]
+    store.put_bytes = refuse_manifest
     task.run()
-    store.put_bytes = put_bytes  # type: ignore[method-assign]
+    store.put_bytes = put_bytes
     task.run()
     assert store.operations == [f"put {ROOT}/1/data/weights", f"put {ROOT}/1/manifest.json"]

@@ -1,6 +1,7 @@
 """Checkpoints that are not kept any more leave the bucket."""
 
 import io
+from pathlib import Path
 
 import pytest
 
@@ -11,15 +12,17 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.errors import Unreachable
-from tests.unit.agent.running_agent import ROOT, TRIAL, take_checkpoint
-from tests.unit.agent.stub_operator import dumps, wait_until
+from tests.unit.agent.running_agent import ROOT, TRIAL, RunningAgent, StartAgent, TakeCheckpoint, take_checkpoint
+from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 
-def test_only_kept_checkpoints_stay(operator, agent, report, store):
+def test_only_kept_checkpoints_stay(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     for step in range(1, 5):
         report(f"w{step}", accuracy=step)
-        operator.wait_for(lambda step=step: len(operator.commits) == step)
+        operator.wait_for_commits(step)
     operator.kept = (f"s3://models/{ROOT}/3", f"s3://models/{ROOT}/4")
     agent.write(dumps(accuracy=5))
     gone = [f"{ROOT}/{step}/{name}" for step in (1, 2) for name in ("manifest.json", "data/weights")]
@@ -28,7 +31,9 @@ def test_only_kept_checkpoints_stay(operator, agent, report, store):
     assert {f"{ROOT}/3/manifest.json", f"{ROOT}/4/manifest.json"} <= set(store.objects)
 
 
-def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(operator, agent, report, store):
+def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     report("w1", accuracy=1)
     operator.wait_for(lambda: len(operator.commits) == 1)
     operator.kept = (f"s3://models/{ROOT}/2",)
@@ -38,7 +43,9 @@ def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(operator
     assert f"{ROOT}/2/manifest.json" in store.objects
 
 
-def test_uploads_that_an_earlier_attempt_left_are_aborted(start, store, operator, tmp_path):
+def test_uploads_that_an_earlier_attempt_left_are_aborted(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
     store.start_upload(f"{TRIAL}/pod-0/1/data/a")
     other = store.start_upload(f"{TRIAL}0/pod-0/1/data/a")
     agent = start({})

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,33 +13,35 @@ from podtune.storage.errors import InvalidCredentials, Unreachable
 
 
 @pytest.fixture(autouse=True)
-def credentials(monkeypatch, tmp_path):
+def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
 
 
-def test_what_is_wrong_with_the_bucket_is_told_as_if_it_had_been_looked_at_here(monkeypatch):
+def test_what_is_wrong_with_the_bucket_is_told_as_if_it_had_been_looked_at_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(InvalidCredentials, match="no credentials for bucket 'models'"):
         LazyStore(StoreAddress("models", endpoint="http://127.0.0.1:9")).check()
 
 
-def test_a_process_that_can_not_be_started_says_nothing_against_the_bucket(monkeypatch):
+def test_a_process_that_can_not_be_started_says_nothing_against_the_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(Unreachable, match="could not be checked"):
         LazyStore(StoreAddress("models")).check()
 
 
-def test_an_agent_that_stores_nothing_does_not_hold_the_sdk():
+def test_an_agent_that_stores_nothing_does_not_hold_the_sdk() -> None:
     program = "import sys, podtune.agent.main; print('boto3' in sys.modules, 'botocore' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
 
-def test_once_it_is_in_use_it_is_asked_here():
+def test_once_it_is_in_use_it_is_asked_here() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         store = LazyStore(StoreAddress("models", endpoint=f"http://127.0.0.1:{server.getsockname()[1]}"))

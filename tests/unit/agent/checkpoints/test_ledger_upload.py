@@ -4,27 +4,31 @@ import json
 import time
 from dataclasses import asdict
 
+import pytest
+
 from podtune.agent.checkpoints import upload_task
 from podtune.agent.checkpoints.ledger_upload import LedgerUpload
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.protocol.messages import LedgerLine, parse_ledger
 from podtune.storage.errors import Unreachable
-from tests.unit.agent.running_agent import ROOT
-from tests.unit.agent.stub_operator import wait_until
+from tests.unit.agent.running_agent import ROOT, RunningAgent, TakeCheckpoint
+from tests.unit.agent.stub_operator import StubOperator, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 
-def decision(number, action="CONTINUE"):
+def decision(number: int, action: str = "CONTINUE") -> LedgerLine:
     inputs = {"rung": str(number)}
     return LedgerLine(number, "2026-01-01T00:00:00Z", 1, number, action, f"at rung {number} – ½", inputs)
 
 
-def heard(operator):
+def heard(operator: StubOperator) -> int:
     """Number of the last decision that the agent says it knows."""
     return operator.reports[-1].ledger if operator.reports else 0
 
 
-def test_the_decisions_that_the_operator_tells_of_are_stored_once_each(agent, report, store, operator):
+def test_the_decisions_that_the_operator_tells_of_are_stored_once_each(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
+) -> None:
     operator.ledger.append(decision(1))
     report("w1", accuracy=0.5)
     operator.wait_for(lambda: heard(operator) == 1)
@@ -36,7 +40,9 @@ def test_the_decisions_that_the_operator_tells_of_are_stored_once_each(agent, re
     assert [json.loads(line) for line in stored] == [asdict(decision(1)), asdict(decision(2))]
 
 
-def test_the_decision_that_ended_the_attempt_is_among_them(agent, report, store, operator):
+def test_the_decision_that_ended_the_attempt_is_among_them(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
+) -> None:
     """It was taken on the last result, so nothing else would be left to say."""
     report("w1", accuracy=0.5)
     operator.wait_for(lambda: operator.commits)
@@ -46,7 +52,9 @@ def test_the_decision_that_ended_the_attempt_is_among_them(agent, report, store,
     assert json.loads(store.objects[f"{ROOT}/ledger.jsonl"])["action"] == "STOP"
 
 
-def test_decisions_are_stored_as_they_come_and_the_last_word_says_how_far(agent, report, store, operator):
+def test_decisions_are_stored_as_they_come_and_the_last_word_says_how_far(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
+) -> None:
     """An agent whose node is lost has no time to store anything."""
     operator.ledger.append(decision(1))
     report("w1", accuracy=0.5)
@@ -57,10 +65,16 @@ def test_decisions_are_stored_as_they_come_and_the_last_word_says_how_far(agent,
     assert commit.ledger == 2
 
 
-def test_decisions_that_could_not_be_stored_are_not_said_to_be(agent, report, store, operator, monkeypatch):
+def test_decisions_that_could_not_be_stored_are_not_said_to_be(
+    agent: RunningAgent,
+    report: TakeCheckpoint,
+    store: MemoryStore,
+    operator: StubOperator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     put = store.put_bytes
 
-    def refuse(key, data):
+    def refuse(key: str, data: bytes) -> None:
         if key.endswith("ledger.jsonl"):
             raise Unreachable("no answer")
         put(key, data)
@@ -72,7 +86,9 @@ def test_decisions_that_could_not_be_stored_are_not_said_to_be(agent, report, st
     assert agent.end().ledger == 0
 
 
-def test_an_operator_that_is_away_at_the_end_is_not_waited_for_long(agent, report, store, operator):
+def test_an_operator_that_is_away_at_the_end_is_not_waited_for_long(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
+) -> None:
     operator.ledger.append(decision(1))
     report("w1", accuracy=0.5)
     operator.wait_for(lambda: operator.commits and heard(operator) == 1)
@@ -84,13 +100,17 @@ def test_an_operator_that_is_away_at_the_end_is_not_waited_for_long(agent, repor
     assert json.loads(store.objects[f"{ROOT}/ledger.jsonl"])["number"] == 1
 
 
-def test_a_trial_without_decisions_has_no_ledger(agent, report, store):
+def test_a_trial_without_decisions_has_no_ledger(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     report("w1", accuracy=0.5)
     agent.end()
     assert f"{ROOT}/ledger.jsonl" not in store.objects
 
 
-def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(agent, report, store, operator):
+def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
+) -> None:
     operator.acks_commits = False
     report("w1", accuracy=0.5)
     commit = agent.end()

@@ -11,11 +11,14 @@ from podtune.agent.checkpoints.store_check import StoreCheck
 from podtune.agent.checkpoints.store_retry import StoreRetry
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.storage.errors import InvalidCredentials, Unreachable
-from tests.unit.agent.running_agent import STORE
+from tests.unit.agent.running_agent import STORE, RunningAgent, StartAgent, TakeCheckpoint
+from tests.unit.agent.stub_operator import StubOperator
 from tests.unit.storage.memory_store import MemoryStore
 
 
-def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(operator, agent, report, store):
+def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     store.failure = InvalidCredentials("bucket 'models' refuses the credentials; correct the Secret")
     report("w1", accuracy=0.5)
     operator.wait_for(lambda: operator.reports and operator.reports[-1].store_problem is not None)
@@ -25,7 +28,9 @@ def test_a_store_problem_is_reported_early_and_withdrawn_once_it_is_mended(opera
     operator.wait_for(lambda: operator.commits and operator.reports[-1].store_problem is None)
 
 
-def test_a_missing_bucket_is_reported_before_there_is_a_checkpoint(operator, start_agent):
+def test_a_missing_bucket_is_reported_before_there_is_a_checkpoint(
+    operator: StubOperator, start_agent: StartAgent
+) -> None:
     agent = start_agent(STORE, make_store=lambda _: MemoryStore(bucket_exists=False))
     operator.wait_for(lambda: operator.reports and operator.reports[-1].store_problem is not None)
     assert operator.reports[-1].store_problem.reason == "BucketNotFound"

@@ -11,19 +11,20 @@ from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.sidecar import drain
 from podtune.protocol.messages import LedgerLine, Unstored, parse_final_commit
-from podtune.storage.errors import BucketNotFound, Unreachable
-from tests.unit.agent.running_agent import ROOT, STORE
-from tests.unit.agent.stub_operator import FENCED, dumps, wait_until
+from podtune.storage.content import Content
+from podtune.storage.errors import BucketNotFound, StoreError, Unreachable
+from tests.unit.agent.running_agent import ROOT, STORE, RunningAgent, StartAgent, TakeCheckpoint
+from tests.unit.agent.stub_operator import FENCED, StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 
 @pytest.fixture
-def finishing(monkeypatch):
+def finishing(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once the uploader knows that the program has ended."""
     told = threading.Event()
     finish = Uploader.finish
 
-    def finish_and_tell(uploader):
+    def finish_and_tell(uploader: Uploader) -> None:
         finish(uploader)
         told.set()
 
@@ -32,11 +33,13 @@ def finishing(monkeypatch):
 
 
 @pytest.fixture
-def backlog(agent, report, store, operator, finishing):
+def backlog(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator, finishing: threading.Event
+) -> None:
     """Three checkpoints that the bucket takes no earlier than at the program's end."""
     real = store.put_content
 
-    def put_content(key, content):
+    def put_content(key: str, content: Content) -> None:
         assert finishing.wait(60)
         return real(key, content)
 
@@ -46,12 +49,16 @@ def backlog(agent, report, store, operator, finishing):
     operator.wait_for(lambda: operator.acked_seq == 3)
 
 
-def test_all_that_wait_when_the_program_ends_are_stored(agent, backlog, operator):
+def test_all_that_wait_when_the_program_ends_are_stored(
+    agent: RunningAgent, backlog: None, operator: StubOperator
+) -> None:
     agent.end()
     assert [commit.step for commit in operator.commits.values()] == [1, 2, 3]
 
 
-def test_of_those_that_wait_only_the_newest_is_stored_when_the_trial_was_told_to_end(agent, backlog, operator, report):
+def test_of_those_that_wait_only_the_newest_is_stored_when_the_trial_was_told_to_end(
+    agent: RunningAgent, backlog: None, operator: StubOperator, report: TakeCheckpoint
+) -> None:
     operator.decision = "PAUSE"
     agent.write(dumps(accuracy=4))  # its answer brings the decision
     wait_until(agent.is_told_to_stop)
@@ -61,10 +68,12 @@ def test_of_those_that_wait_only_the_newest_is_stored_when_the_trial_was_told_to
 
 
 @pytest.mark.parametrize("drain_seconds", [8])  # a slow machine needs some for the newest
-def test_older_ones_leave_time_for_the_newest(agent, backlog, store, operator, monkeypatch):
+def test_older_ones_leave_time_for_the_newest(
+    agent: RunningAgent, backlog: None, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = store.put_content
 
-    def put_content(key, content):
+    def put_content(key: str, content: Content) -> None:
         if "/2/data" in key:
             raise Unreachable("bucket 'models' does not answer")
         return real(key, content)
@@ -74,7 +83,9 @@ def test_older_ones_leave_time_for_the_newest(agent, backlog, store, operator, m
     assert [commit.step for commit in operator.commits.values()] == [1, 3]
 
 
-def test_a_store_that_stays_away_is_told_in_the_final_commit(agent, report, store):
+def test_a_store_that_stays_away_is_told_in_the_final_commit(
+    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     store.failure = Unreachable("bucket 'models' does not answer")
     report("w1", accuracy=0.5)
     commit = agent.end()
@@ -83,7 +94,9 @@ def test_a_store_that_stays_away_is_told_in_the_final_commit(agent, report, stor
     assert commit.acked_seq == 1
 
 
-def test_a_fenced_attempt_stores_nothing(operator, agent, report, store):
+def test_a_fenced_attempt_stores_nothing(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
     operator.wait_for(lambda: operator.reports)
     operator.faults = [FENCED]
     agent.write(dumps(accuracy=0))
@@ -94,7 +107,7 @@ def test_a_fenced_attempt_stores_nothing(operator, agent, report, store):
 
 
 class TestTheEnd:
-    def write_checkpoint(self, agent, accuracy=0.5):
+    def write_checkpoint(self, agent: RunningAgent, accuracy: float = 0.5) -> None:
         directory = agent.directory / "checkpoints" / "last"
         directory.mkdir(parents=True)
         (directory / "weights").write_text("w")
@@ -104,13 +117,19 @@ class TestTheEnd:
         "problem", [BucketNotFound("bucket 'models' does not exist"), Unreachable("bucket 'models' does not answer")]
     )
     def test_a_bucket_that_comes_back_within_the_drain_gets_the_last_checkpoint(
-        self, start_agent, store, operator, finishing, problem
-    ):
+        self,
+        start_agent: StartAgent,
+        store: MemoryStore,
+        operator: StubOperator,
+        finishing: threading.Event,
+        problem: StoreError,
+    ) -> None:
         """Somebody may mend it by then, and this is the last time that the checkpoint can be stored."""
         agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
-        real, failures = store.put_content, []
+        real = store.put_content
+        failures: list[str] = []
 
-        def put_content(key, content):
+        def put_content(key: str, content: Content) -> None:
             if not finishing.is_set() or len(failures) < 3:
                 failures.append(key)
                 raise problem
@@ -122,7 +141,9 @@ class TestTheEnd:
         assert commit.store_problem is None
         assert f"{ROOT}/1/manifest.json" in store.objects
 
-    def test_time_that_is_over_names_the_field_that_gives_more(self, start_agent, store, operator, monkeypatch):
+    def test_time_that_is_over_names_the_field_that_gives_more(
+        self, start_agent: StartAgent, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         is_over = threading.Event()
         monkeypatch.setattr(store, "put_content", lambda *_: is_over.wait(60))  # no other problem is told
         monkeypatch.setattr(drain, "ABORT_SECONDS", 0.1)
@@ -134,14 +155,14 @@ class TestTheEnd:
         assert (final.unstored.seq, final.unstored.waits) == (1, True), "the operator says what is lost"
 
     def test_an_agent_that_is_killed_later_has_said_that_the_last_checkpoint_is_stored(
-        self, start_agent, store, monkeypatch
-    ):
+        self, start_agent: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Storing the rest takes its time, too: what its last word calls lost would be told to people."""
         agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
         said = {}
 
-        def hear(method):
-            def store_and_hear(key, *content):
+        def hear(method: Callable[..., None]) -> Callable[..., None]:
+            def store_and_hear(key: str, *content: object) -> None:
                 wait_until(agent.settings.termination_log.exists)  # the program has ended
                 said[key] = parse_final_commit(agent.settings.termination_log.read_text()).unstored
                 return method(key, *content)

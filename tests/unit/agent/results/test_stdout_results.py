@@ -2,16 +2,20 @@
 
 import re
 import threading
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import pytest
 
 from podtune.agent.results.stdout_results import LogPosition, make_log_parser, match_line, nanoseconds
-from tests.unit.agent.stub_operator import wait_until
+from podtune.protocol.messages import MetricValue, Result, read_number
+from tests.unit.agent.running_agent import StartAgent
+from tests.unit.agent.stub_operator import StubOperator, wait_until
 
 PATTERN = r"epoch=(?P<epoch>\d+) loss=(?P<loss>\S+)(?: note=(?P<note>\w+))?"
 
 
-def stamped(number, text, nanos=None):
+def stamped(number: int, text: str, nanos: int | None = None) -> bytes:
     return f"2026-01-01T00:00:{number:02d}.{nanos or number:09d}Z {text}\n".encode()
 
 
@@ -24,16 +28,18 @@ def stamped(number, text, nanos=None):
         ("nothing of the kind", None),
     ],
 )
-def test_named_groups_become_metrics(text, metrics):
+def test_named_groups_become_metrics(
+    text: str, metrics: dict[str, float | int | str] | dict[str, float] | dict[str, int | str] | None
+) -> None:
     line = match_line(re.compile(PATTERN), text)
     assert (line and line.metrics) == metrics
 
 
-def test_a_group_named_like_nothing_finite_is_kept_as_a_number():
+def test_a_group_named_like_nothing_finite_is_kept_as_a_number() -> None:
     assert str(match_line(re.compile(PATTERN), "epoch=1 loss=nan").metrics["loss"]) == "nan"
 
 
-def test_an_endless_number_is_left_out():
+def test_an_endless_number_is_left_out() -> None:
     line = match_line(re.compile(PATTERN), f"epoch={'9' * 400} loss=1")
     assert line.metrics == {"loss": 1}
     assert "64 bits" in line.problems[0]
@@ -44,7 +50,7 @@ KATIB = r"(?P<name>[\w|-]+)\s*=\s*(?P<value>[+-]?\d*(\.\d+)?([Ee][+-]?\d+)?)"
 WITH_EPOCH = rf"[Ee]poch (?P<epoch>\d+):|{KATIB}"
 
 
-def read(pattern, text, last=""):
+def read(pattern: str, text: str, last: str = "") -> list[Mapping[str, MetricValue]]:
     """All results of some output, in order."""
     lines = make_log_parser(re.compile(pattern), last)
     found = [line for text_line in text.splitlines() for line in lines.take(text_line)]
@@ -71,11 +77,13 @@ def read(pattern, text, last=""):
         (r"(?P<name>\w+): (?P<value>\S+)", "loss: 1e3\nstate: warm", [{"loss": 1000.0, "state": "warm"}]),
     ],
 )
-def test_lines_that_name_their_metrics_make_results(pattern, text, results):
+def test_lines_that_name_their_metrics_make_results(
+    pattern: str, text: str, results: list[dict[str, MetricValue]]
+) -> None:
     assert read(pattern, text) == results
 
 
-def test_a_result_is_complete_with_the_metric_that_comes_last():
+def test_a_result_is_complete_with_the_metric_that_comes_last() -> None:
     lines = make_log_parser(re.compile(KATIB), "acc")
     assert [line.metrics for line in lines.take("loss=0.5")] == []
     assert [line.metrics for line in lines.take("acc=0.1")] == [{"loss": 0.5, "acc": 0.1}]
@@ -83,7 +91,7 @@ def test_a_result_is_complete_with_the_metric_that_comes_last():
     assert list(lines.finish()) == []
 
 
-def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone():
+def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone() -> None:
     many = [f"m{number}=1" for number in range(100)]
     (metrics,) = read(KATIB, "\n".join([*many, f"{'n' * 300}=1", "loss=2"]), last="loss")
     assert metrics["loss"] == 2
@@ -108,11 +116,11 @@ def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone():
         ("", None),
     ],
 )
-def test_timestamps_are_read_to_the_nanosecond(stamp, expected):
+def test_timestamps_are_read_to_the_nanosecond(stamp: str, expected: int | None) -> None:
     assert nanoseconds(stamp) == expected
 
 
-def test_a_stream_that_starts_over_gives_each_line_once():
+def test_a_stream_that_starts_over_gives_each_line_once() -> None:
     position = LogPosition()
     lines = [stamped(1, "a"), stamped(1, "b"), stamped(2, "c")]
     position.restart()
@@ -127,41 +135,42 @@ def test_a_stream_that_starts_over_gives_each_line_once():
 class Log:
     """The program's log at the operator, which gives it from a time on."""
 
-    def __init__(self, operator):
-        self.lines = []
+    def __init__(self, operator: StubOperator) -> None:
+        self.lines: list[bytes] = []
         self.ended = False
-        self.breaks_after = None
+        self.breaks_after: int | None = None
         self.rotations = 0
-        self.requests = []
+        self.requests: list[str] = []
         self.changed = threading.Condition()
         operator.log_lines = self._stream
 
-    def print(self, text):
+    def print(self, text: str) -> None:
         with self.changed:
             self.lines.append(stamped(len(self.lines) + 1, text))
             self.changed.notify_all()
 
-    def end(self):
+    def end(self) -> None:
         with self.changed:
             self.ended = True
             self.changed.notify_all()
 
-    def rotate(self):
+    def rotate(self) -> None:
         """Ends the streams there are, as if all had been said."""
         with self.changed:
             self.rotations += 1
             self.changed.notify_all()
 
-    def _stream(self, since):
+    def _has_news(self, number: int, rotations: int) -> bool:
+        return self.ended or number < len(self.lines) or self.rotations > rotations
+
+    def _stream(self, since: str) -> Iterator[bytes]:
         with self.changed:
             rotations = self.rotations
             self.requests.append(since)
             number = next((n for n, line in enumerate(self.lines) if line.decode().startswith(since)), 0)
         while True:
             with self.changed:
-                assert self.changed.wait_for(
-                    lambda n=number: self.ended or n < len(self.lines) or self.rotations > rotations, 20
-                )
+                assert self.changed.wait_for(partial(self._has_news, number, rotations), 20)
                 if number >= len(self.lines):
                     return
                 if self.breaks_after == number:
@@ -172,20 +181,24 @@ class Log:
 
 
 @pytest.fixture
-def log(operator):
+def log(operator: StubOperator) -> Iterator[Log]:
     log = Log(operator)
     yield log
     log.end()
 
 
-def metrics_of(result):
+def metrics_of(result: Result) -> dict[str, MetricValue]:
     """A result's metrics without its times, which are there."""
     metrics = dict(result.metrics)
-    assert 0 <= metrics.pop("time_this_iter_s") <= metrics.pop("time_total_s")
+    this, total = (read_number(metrics, name) for name in ("time_this_iter_s", "time_total_s"))
+    assert this is not None
+    assert total is not None
+    assert 0 <= this <= total
+    del metrics["time_this_iter_s"], metrics["time_total_s"]
     return metrics
 
 
-def test_results_come_as_they_are_printed(operator, start_agent, log):
+def test_results_come_as_they_are_printed(operator: StubOperator, start_agent: StartAgent, log: Log) -> None:
     agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
     log.print("starting")
     log.print("epoch=1 loss=0.5")
@@ -198,7 +211,9 @@ def test_results_come_as_they_are_printed(operator, start_agent, log):
     assert metrics_of(operator.results[2]) == {"epoch": 2, "loss": 0.25, "training_iteration": 2}
 
 
-def test_lines_that_name_their_metrics_come_as_results(operator, start_agent, log):
+def test_lines_that_name_their_metrics_come_as_results(
+    operator: StubOperator, start_agent: StartAgent, log: Log
+) -> None:
     agent = start_agent({"PODTUNE_STDOUT_PATTERN": KATIB})
     log.print("loss=0.5")
     log.print("acc=0.1")
@@ -212,7 +227,9 @@ def test_lines_that_name_their_metrics_come_as_results(operator, start_agent, lo
     assert metrics_of(operator.results[2]) == {"loss": 0.25, "acc": 0.2, "training_iteration": 2}
 
 
-def test_with_the_last_metric_known_nothing_is_held_back(operator, start_agent, log):
+def test_with_the_last_metric_known_nothing_is_held_back(
+    operator: StubOperator, start_agent: StartAgent, log: Log
+) -> None:
     agent = start_agent({"PODTUNE_STDOUT_PATTERN": KATIB, "PODTUNE_STDOUT_LAST": "acc"})
     log.print("loss=0.5")
     log.print("acc=0.1")
@@ -222,7 +239,7 @@ def test_with_the_last_metric_known_nothing_is_held_back(operator, start_agent, 
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_broken_stream_is_taken_up_where_it_broke(operator, start_agent, log):
+def test_a_broken_stream_is_taken_up_where_it_broke(operator: StubOperator, start_agent: StartAgent, log: Log) -> None:
     log.breaks_after = 2
     for epoch in range(1, 5):
         log.print(f"epoch={epoch} loss=0")
@@ -234,7 +251,7 @@ def test_a_broken_stream_is_taken_up_where_it_broke(operator, start_agent, log):
     assert log.requests[1].startswith("2026-01-01T00:00:02")
 
 
-def test_what_is_printed_last_is_waited_for(operator, start_agent, log):
+def test_what_is_printed_last_is_waited_for(operator: StubOperator, start_agent: StartAgent, log: Log) -> None:
     agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
     wait_until(lambda: log.requests)
     ending = threading.Thread(target=agent.end)
@@ -246,7 +263,9 @@ def test_what_is_printed_last_is_waited_for(operator, start_agent, log):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_stream_that_breaks_after_the_end_of_the_program_is_not_its_end(operator, start_agent, log):
+def test_a_stream_that_breaks_after_the_end_of_the_program_is_not_its_end(
+    operator: StubOperator, start_agent: StartAgent, log: Log
+) -> None:
     log.breaks_after = 1
     log.print("epoch=1 loss=0.5")
     log.print("epoch=2 loss=0.5")
@@ -255,7 +274,9 @@ def test_a_stream_that_breaks_after_the_end_of_the_program_is_not_its_end(operat
     assert (commit.seq, commit.acked_seq, commit.complete) == (2, 2, True)
 
 
-def test_a_stream_that_was_begun_before_the_end_of_the_program_may_lack_the_last_lines(operator, start_agent, log):
+def test_a_stream_that_was_begun_before_the_end_of_the_program_may_lack_the_last_lines(
+    operator: StubOperator, start_agent: StartAgent, log: Log
+) -> None:
     agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
     log.print("epoch=1 loss=0.5")
     operator.wait_for(lambda: operator.acked_seq == 1)
@@ -270,7 +291,9 @@ def test_a_stream_that_was_begun_before_the_end_of_the_program_may_lack_the_last
     assert operator.acked_seq == 2
 
 
-def test_a_stream_that_does_not_end_makes_the_results_incomplete(operator, start_agent, log):
+def test_a_stream_that_does_not_end_makes_the_results_incomplete(
+    operator: StubOperator, start_agent: StartAgent, log: Log
+) -> None:
     agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN, "PODTUNE_DRAIN_SECONDS": "0.4"})
     log.print("epoch=1 loss=0.5")
     operator.wait_for(lambda: operator.acked_seq == 1)

@@ -1,33 +1,40 @@
 """The end of an attempt in time that passes only where somebody waits: minutes of it take none here."""
 
 import io
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Self, cast
 
 import pytest
 
+from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.event_log import EventLog
+from podtune.agent.results.result_reader import ResultReader
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar import drain
 from podtune.agent.sidecar.drain import Drain
 from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.messages import CheckpointCommit, parse_final_commit
+from podtune.protocol.messages import CheckpointCommit, FinalCommit, parse_final_commit
 
 COMMIT = CheckpointCommit(CheckpointRef("s3://b/1", "sha256:1", 1), 1)
+
+
+Ended = tuple[FinalCommit, float, "SlowUploader"]
 
 
 class Waiting:
     """A condition whose waiting moves the clock, to what happens next or to the end of patience."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.now = 0.0
-        self.coming = []
+        self.coming: list[tuple[float, Callable[[], None]]] = []
 
-    def monotonic(self):
+    def monotonic(self) -> float:
         return self.now
 
-    def wait_for(self, predicate, timeout):
+    def wait_for(self, predicate: Callable[[], bool], timeout: float) -> bool:
         end = self.now + timeout
         while not predicate():
             due = min((event for event in self.coming if event[0] <= end), default=None)
@@ -39,52 +46,52 @@ class Waiting:
             happen()
         return True
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         pass
 
-    def notify_all(self):
+    def notify_all(self) -> None:
         pass
 
 
 class SlowUploader:
     """Has one checkpoint in flight, which is stored so many seconds after the program's end."""
 
-    def __init__(self, attempt, seconds, waiting):
+    def __init__(self, attempt: Attempt, seconds: float, waiting: Waiting) -> None:
         self._attempt = attempt
-        self._then = None
+        self._then: Callable[[], None] = lambda: None
         self.is_finished = self.is_cancelled = False
         waiting.coming.append((seconds, self._store))
 
-    def _store(self):
+    def _store(self) -> None:
         self._attempt.commit(COMMIT)
         self._then()
         self.is_finished = True
 
-    def when_stored(self, then):
+    def when_stored(self, then: Callable[[], None]) -> None:
         self._then = then
 
-    def finish(self):
+    def finish(self) -> None:
         pass
 
-    def hurry(self):
+    def hurry(self) -> None:
         pass
 
-    def cancel(self):
+    def cancel(self) -> None:
         self.is_cancelled = self.is_finished = True
 
 
 @pytest.fixture
-def end(environ, monkeypatch):
+def end(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], Ended]:
     """Ends an attempt whose last checkpoint takes so many seconds; what it has said then, and when."""
 
-    def end(drain_seconds, takes):
+    def end(drain_seconds: int, takes: float) -> Ended:
         waiting = Waiting()
         monkeypatch.setattr(drain, "time", waiting)
         attempt = Attempt("pod-1", "loss", has_store=True)
-        attempt.changed = waiting
+        monkeypatch.setattr(attempt, "changed", waiting)
         attempt.begin(0.0)
         attempt.add(ResultLine({"loss": 1.0}, "a"), 1.0)
         attempt.checkpoints.start()
@@ -93,9 +100,9 @@ def end(environ, monkeypatch):
         Drain(
             attempt,
             settings=settings,
-            result_reader=SimpleNamespace(poll=lambda: True, finish=lambda: None),
+            result_reader=cast("ResultReader", SimpleNamespace(poll=lambda: True, finish=lambda: None)),
             log_stream=None,
-            uploader=uploader,
+            uploader=cast("Uploader", uploader),
             log=EventLog(lambda: 1.0, stream=io.StringIO()),
             output=io.StringIO(),
         ).run()
@@ -105,7 +112,9 @@ def end(environ, monkeypatch):
 
 
 @pytest.mark.parametrize(("drain_seconds", "takes"), [(20, 15), (600, 25), (600, 590), (86_399, 7_200)])
-def test_the_last_checkpoint_is_waited_for_as_long_as_the_experiment_allows(end, drain_seconds, takes):
+def test_the_last_checkpoint_is_waited_for_as_long_as_the_experiment_allows(
+    end: Callable[[int, float], Ended], drain_seconds: int, takes: int
+) -> None:
     commit, seconds, uploader = end(drain_seconds, takes)
     assert (commit.checkpoints, commit.store_problem, commit.unstored) == ((COMMIT,), None, None)
     assert not uploader.is_cancelled
@@ -115,7 +124,9 @@ def test_the_last_checkpoint_is_waited_for_as_long_as_the_experiment_allows(end,
 
 
 @pytest.mark.parametrize(("drain_seconds", "takes"), [(1, 15), (600, 620)])
-def test_one_that_takes_longer_is_given_up_and_said_to_be(end, drain_seconds, takes):
+def test_one_that_takes_longer_is_given_up_and_said_to_be(
+    end: Callable[[int, float], Ended], drain_seconds: int, takes: int
+) -> None:
     commit, seconds, uploader = end(drain_seconds, takes)
     assert uploader.is_cancelled
     assert commit.checkpoints == ()

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from random import Random
+from typing import Any, Protocol
 
 import pytest
 
@@ -20,9 +23,19 @@ from podtune.agent.settings import Settings
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
 from podtune.protocol.assignment import Assignment, attempt_in
 from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.messages import NOT_RESTORABLE, Reply, Report, parse_final_commit
+from podtune.protocol.messages import (
+    NOT_RESTORABLE,
+    FinalCommit,
+    MetricValue,
+    Reply,
+    Report,
+    RestoreFailure,
+    parse_final_commit,
+)
+from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.directory import Directory
+from podtune.storage.object_store import ObjectStore
 from tests.unit.agent.stub_operator import FENCED, StubOperator, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -39,15 +52,21 @@ PROGRAM = """
 POD = "pod-1"
 
 
+class StartPod(Protocol):
+    """Starts a pod whose program and store may be the test's own."""
+
+    def __call__(self, *args: Any, **options: Any) -> "Pod": ...
+
+
 class HandingOut(StubOperator):
     """Hands trials out, and keeps the results of each apart."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.waiting: list[Assignment] = []
-        self.by_attempt: dict[str, dict[int, float]] = {}
-        self.finals = {}
-        self._given = {}
+        self.by_attempt: dict[str, dict[int, MetricValue]] = {}
+        self.finals: dict[str, tuple[FinalCommit, RestoreFailure | None]] = {}
+        self._given: dict[str, Assignment | None] = {}
 
     def take(self, report: Report) -> Reply:
         with self.changed:
@@ -68,13 +87,13 @@ class HandingOut(StubOperator):
 
 
 @pytest.fixture
-def operator():
+def operator() -> Iterator[HandingOut]:
     stub = HandingOut()
     yield stub
     stub.close()
 
 
-def assignment(index: int, rate: float, number: int = 1, **fields) -> Assignment:
+def assignment(index: int, rate: float, number: int = 1, **fields: Any) -> Assignment:
     trial = f"digits-{index}"
     return Assignment(trial, number, attempt_in(POD, trial, number), {"rate": rate}, seed=7, **fields)
 
@@ -82,7 +101,12 @@ def assignment(index: int, rate: float, number: int = 1, **fields) -> Assignment
 class Pod:
     """A training program in a process, and its agent in a thread."""
 
-    def __init__(self, environ, program=PROGRAM, make_store=None):
+    def __init__(
+        self,
+        environ: dict[str, str],
+        program: str = PROGRAM,
+        make_store: Callable[[StoreAddress], ObjectStore] | None = None,
+    ) -> None:
         self.environ = environ
         self.log = io.StringIO()
         self._ended = threading.Event()
@@ -92,14 +116,14 @@ class Pod:
             [sys.executable, "-c", textwrap.dedent(program)], env={**variables, **environ}, stderr=subprocess.PIPE
         )
 
-    def _start_agent(self, make_store):
+    def _start_agent(self, make_store: Callable[[StoreAddress], ObjectStore] | None) -> None:
         settings = Settings.from_environ(self.environ)
         options = {} if make_store is None else {"make_store": make_store}
         agent = WarmSidecar(settings, EventLog(lambda: 1.0, stream=self.log), Random(1), io.StringIO(), **options)
         self.thread = threading.Thread(target=lambda: agent.run(self._ended.wait), daemon=True)
         self.thread.start()
 
-    def restart_agent(self, operator):
+    def restart_agent(self, operator: HandingOut) -> None:
         self._ended.set()
         self.thread.join(30)
         operator.faults = [FENCED]  # ends the thread that would be gone with its process
@@ -107,7 +131,7 @@ class Pod:
         self._ended = threading.Event()
         self._start_agent(None)
 
-    def end(self):
+    def end(self) -> FinalCommit:
         """The kubelet ends the agent after the program."""
         self.process.wait(30)
         self._ended.set()
@@ -117,7 +141,7 @@ class Pod:
 
 
 @pytest.fixture
-def reused(environ, tmp_path):
+def reused(environ: dict[str, str], tmp_path: Path) -> dict[str, str]:
     state = tmp_path / "state"
     state.mkdir()
     return {**environ, "PODTUNE_REUSE": "true", "PODTUNE_TRIAL": "digits-0", "PODTUNE_ATTEMPT": "1",
@@ -125,10 +149,10 @@ def reused(environ, tmp_path):
 
 
 @pytest.fixture
-def start(reused):
+def start(reused: dict[str, str]) -> Iterator[StartPod]:
     pods = []
 
-    def start_pod(*args, **options):
+    def start_pod(*args: Any, **options: Any) -> Pod:
         pods.append(Pod(reused, *args, **options))
         return pods[-1]
 
@@ -138,7 +162,7 @@ def start(reused):
         pod.process.communicate()
 
 
-def test_each_trial_has_its_own_results(start, operator):
+def test_each_trial_has_its_own_results(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0), assignment(2, 3.0)]
     pod = start()
     operator.wait_for(lambda: len(operator.finals) == 3)
@@ -153,7 +177,7 @@ def test_each_trial_has_its_own_results(start, operator):
     assert pod.end().attempt == "pod-1/2.1"
 
 
-def test_a_short_trial_is_told_of_in_one_report(start, operator):
+def test_a_short_trial_is_told_of_in_one_report(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0)]
     start()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
@@ -161,7 +185,7 @@ def test_a_short_trial_is_told_of_in_one_report(start, operator):
     assert (len(told.results), told.final is not None) == (2, True)
 
 
-def test_a_crash_is_the_end_of_the_trial_under_way(start, operator):
+def test_a_crash_is_the_end_of_the_trial_under_way(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0), assignment(2, 1000.0)]
     pod = start()
     assert pod.process.wait(60) == 1
@@ -170,7 +194,7 @@ def test_a_crash_is_the_end_of_the_trial_under_way(start, operator):
     assert set(operator.finals) == {"pod-1/0.1", "pod-1/1.1"}
 
 
-def test_an_agent_that_was_started_again_goes_on_where_it_was(start, operator):
+def test_an_agent_that_was_started_again_goes_on_where_it_was(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0)]
     pod = start()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
@@ -182,7 +206,7 @@ def test_an_agent_that_was_started_again_goes_on_where_it_was(start, operator):
     assert operator.by_attempt["pod-1/0.1"] == {1: 0.5, 2: 1.0}
 
 
-def test_an_assignment_that_the_program_has_written_counts_for_nothing(start, operator):
+def test_an_assignment_that_the_program_has_written_counts_for_nothing(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0)]
     pod = start()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
@@ -196,19 +220,24 @@ def test_an_assignment_that_the_program_has_written_counts_for_nothing(start, op
     assert {report.attempt for report in operator.reports} == {"pod-1/0.1", "pod-1/1.1"}
 
 
-def test_an_agent_that_ended_before_it_had_told_the_program_does_so_when_it_is_started_again(start, operator, reused):
+def test_an_agent_that_ended_before_it_had_told_the_program_does_so_when_it_is_started_again(
+    start: StartPod, operator: HandingOut, reused: dict[str, str]
+) -> None:
     pod = start()
     operator.wait_for(lambda: "pod-1/0.1" in operator.finals)
     settings = Settings.from_environ(reused)
     settings.directory.below("trials").make(0o755)
     settings.directory.below("trials", "digits-1-1").make(0o777)
+    assert settings.state is not None
     Directory(settings.state).replace_file("assignment.json", json.dumps(asdict(assignment(1, 1.0))).encode())
     pod.restart_agent(operator)
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
     assert operator.by_attempt["pod-1/1.1"] == {1: 1.0, 2: 2.0}
 
 
-def test_a_directory_that_the_program_has_swapped_for_a_link_is_not_stored(reused, start, operator, tmp_path):
+def test_a_directory_that_the_program_has_swapped_for_a_link_is_not_stored(
+    reused: dict[str, str], start: StartPod, operator: HandingOut, tmp_path: Path
+) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "token").write_text("the agent's own")
     reused["PODTUNE_STORE"] = json.dumps({"bucket": "bucket"})
@@ -240,7 +269,7 @@ def test_a_directory_that_the_program_has_swapped_for_a_link_is_not_stored(reuse
     assert b"the agent's own" not in store.objects.values()
 
 
-def test_only_the_agent_may_move_the_directories_of_trials(start, operator):
+def test_only_the_agent_may_move_the_directories_of_trials(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0)]
     pod = start()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
@@ -249,7 +278,7 @@ def test_only_the_agent_may_move_the_directories_of_trials(start, operator):
     assert stat.S_IMODE((trials / "digits-1-1").stat().st_mode) & stat.S_IWOTH, "the program writes to its own"
 
 
-def test_the_program_finds_the_variables_of_its_trial(start, operator, tmp_path):
+def test_the_program_finds_the_variables_of_its_trial(start: StartPod, operator: HandingOut, tmp_path: Path) -> None:
     operator.waiting = [assignment(4, 1.0, number=3)]
     program = f"""
         import os, json
@@ -269,7 +298,7 @@ def test_the_program_finds_the_variables_of_its_trial(start, operator, tmp_path)
     assert expected == {name: second[0][f"PODTUNE_{name}"] for name in expected}
 
 
-def test_a_trial_that_is_to_stop_is_told(start, operator):
+def test_a_trial_that_is_to_stop_is_told(start: StartPod, operator: HandingOut) -> None:
     operator.decision = "STOP"
     program = """
         import time
@@ -285,7 +314,9 @@ def test_a_trial_that_is_to_stop_is_told(start, operator):
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
 
 
-def test_files_of_a_trial_are_gone_when_the_next_one_runs(start, operator, environ):
+def test_files_of_a_trial_are_gone_when_the_next_one_runs(
+    start: StartPod, operator: HandingOut, environ: dict[str, str]
+) -> None:
     operator.waiting = [assignment(1, 1.0), assignment(2, 1.0)]
     start()
     operator.wait_for(lambda: "pod-1/2.1" in operator.finals)
@@ -293,7 +324,9 @@ def test_files_of_a_trial_are_gone_when_the_next_one_runs(start, operator, envir
     wait_until(lambda: [path.name for path in trials.iterdir()] == ["digits-2-1"])
 
 
-def test_a_clone_without_its_checkpoint_never_begins(reused, start, operator):
+def test_a_clone_without_its_checkpoint_never_begins(
+    reused: dict[str, str], start: StartPod, operator: HandingOut
+) -> None:
     reused["PODTUNE_STORE"] = json.dumps({"bucket": "bucket"})
     candidates = (CheckpointRef("s3://bucket/nowhere/1", "sha256:0", 1),)
     operator.waiting = [assignment(1, 1.0, restore_from=candidates, restore_or_fail=True), assignment(2, 3.0)]
@@ -306,7 +339,9 @@ def test_a_clone_without_its_checkpoint_never_begins(reused, start, operator):
     assert operator.by_attempt["pod-1/2.1"] == {1: 3.0, 2: 6.0}
 
 
-def test_a_trial_that_is_to_look_begins_with_what_is_found(reused, start, operator):
+def test_a_trial_that_is_to_look_begins_with_what_is_found(
+    reused: dict[str, str], start: StartPod, operator: HandingOut
+) -> None:
     reused["PODTUNE_STORE"] = json.dumps({"bucket": "bucket"})
     store, ours = MemoryStore(), "c" * 64
     for step, configuration in ((5, ours), (9, "d" * 64)):

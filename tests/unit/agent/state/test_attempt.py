@@ -11,7 +11,7 @@ COMMIT = CheckpointCommit(CheckpointRef("s3://b/1", "sha256:1", 1), 1)
 
 
 @pytest.fixture
-def attempt():
+def attempt() -> Attempt:
     """An attempt whose operator knows that a checkpoint is being stored."""
     attempt = Attempt("pod-1", "loss", has_store=True)
     attempt.begin(0.0)
@@ -23,7 +23,7 @@ def attempt():
     return attempt
 
 
-def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt):
+def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt: Attempt) -> None:
     attempt.checkpoints.give_up()
     assert attempt.next_report_at() < 10.0
     assert attempt.report(11.0).unstored == Unstored(since=1, seq=1, step=1, waits=False)
@@ -31,12 +31,12 @@ def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt):
     assert attempt.next_report_at() > 11.0, "once"
 
 
-def test_that_it_was_stored_is_said_at_once(attempt):
+def test_that_it_was_stored_is_said_at_once(attempt: Attempt) -> None:
     attempt.checkpoints.succeed(COMMIT)
     assert attempt.next_report_at() < 10.0
     report = attempt.report(11.0)
     assert (report.unstored, report.checkpoints) == (None, (COMMIT,))
 
 
-def test_the_last_word_says_it_too(attempt):
+def test_the_last_word_says_it_too(attempt: Attempt) -> None:
     assert attempt.final_commit().unstored == Unstored(since=1, seq=1, step=1, waits=True)

@@ -1,6 +1,8 @@
 """The command `podtune-agent storage`, with a store in memory."""
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,7 +11,14 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
 from podtune.agent.storage_pod.pod import STORE_PATIENCE, StoragePodSettings, run_storage
 from podtune.protocol import agent_environment as env
-from podtune.protocol.storage_job import StoragePurpose, StorageTask, StoredTrial, chunked, parse_storage_report
+from podtune.protocol.storage_job import (
+    StoragePurpose,
+    StorageReport,
+    StorageTask,
+    StoredTrial,
+    chunked,
+    parse_storage_report,
+)
 from podtune.storage.errors import BucketNotFound, Unreachable
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -17,20 +26,22 @@ STORE = json.dumps({"bucket": "b", "prefix": "demo"})
 
 
 class Waits:
-    def __init__(self, store=None):
+    def __init__(self, store: MemoryStore | None = None) -> None:
         self.now = 0.0
         self.store = store
 
-    def clock(self):
+    def clock(self) -> float:
         return self.now
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> None:
         self.now += seconds
         if self.store is not None and self.now > 20:
             self.store.failure = None
 
 
-def pod(tmp_path, trials=(), purpose=StoragePurpose.PRUNE):
+def pod(
+    tmp_path: Path, trials: Iterable[StoredTrial] = (), purpose: StoragePurpose = StoragePurpose.PRUNE
+) -> StoragePodSettings:
     chunks = list(chunked(trials))
     for number, data in enumerate(chunks):
         (tmp_path / f"{number}.gz").write_bytes(data)
@@ -39,7 +50,7 @@ def pod(tmp_path, trials=(), purpose=StoragePurpose.PRUNE):
     return StoragePodSettings.from_environ(environ, tmp_path)
 
 
-def run(pod, store, waits=None):
+def run(pod: StoragePodSettings, store: MemoryStore, waits: Waits | None = None) -> tuple[int, StorageReport]:
     waits = waits or Waits()
     code = run_storage(
         pod, EventLog(lambda: 0.0), Random(1), lambda address: store, clock=waits.clock, sleep=waits.sleep
@@ -47,7 +58,7 @@ def run(pod, store, waits=None):
     return code, parse_storage_report(pod.termination_log.read_text())
 
 
-def test_a_job_is_done_and_reported(tmp_path):
+def test_a_job_is_done_and_reported(tmp_path: Path) -> None:
     store = MemoryStore()
     store.objects = {f"demo/uid/digits-0/a/{step}/manifest.json": b"" for step in (1, 2)}
     code, report = run(pod(tmp_path, [StoredTrial("digits-0", ("s3://b/demo/uid/digits-0/a/2",))]), store)
@@ -57,7 +68,7 @@ def test_a_job_is_done_and_reported(tmp_path):
     assert list(store.objects) == ["demo/uid/digits-0/a/2/manifest.json"]
 
 
-def test_ten_thousand_trials_go_into_a_few_config_maps(tmp_path):
+def test_ten_thousand_trials_go_into_a_few_config_maps(tmp_path: Path) -> None:
     trials = [
         StoredTrial(f"digits-{i}", tuple(f"s3://b/demo/{Random(i).random()}/digits-{i}/{step}" for step in range(4)))
         for i in range(10_000)
@@ -68,14 +79,14 @@ def test_ten_thousand_trials_go_into_a_few_config_maps(tmp_path):
     assert all((tmp_path / f"{number}.gz").stat().st_size <= 700_000 for number in range(told.task.chunks))
 
 
-def test_a_store_that_does_not_answer_is_asked_again(tmp_path):
+def test_a_store_that_does_not_answer_is_asked_again(tmp_path: Path) -> None:
     store = MemoryStore()
     store.failure = Unreachable("it does not answer")
     code, report = run(pod(tmp_path), store, Waits(store))
     assert (code, report.ok) == (0, True)
 
 
-def test_and_in_the_end_left_to_the_next_pod(tmp_path):
+def test_and_in_the_end_left_to_the_next_pod(tmp_path: Path) -> None:
     store = MemoryStore()
     store.failure = Unreachable("it does not answer")
     waits = Waits()
@@ -84,7 +95,7 @@ def test_and_in_the_end_left_to_the_next_pod(tmp_path):
     assert STORE_PATIENCE / 2 < waits.now <= STORE_PATIENCE
 
 
-def test_what_somebody_has_to_mend_is_said_at_once(tmp_path):
+def test_what_somebody_has_to_mend_is_said_at_once(tmp_path: Path) -> None:
     waits = Waits()
     code, report = run(pod(tmp_path), MemoryStore(bucket_exists=False), waits)
     assert (code, report.ok, waits.now) == (1, False, 0.0)
@@ -92,7 +103,7 @@ def test_what_somebody_has_to_mend_is_said_at_once(tmp_path):
     assert "there is no bucket" in report.message
 
 
-def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path):
+def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path: Path) -> None:
     told = pod(tmp_path, [StoredTrial("digits-0")])
     (tmp_path / "0.gz").write_bytes((tmp_path / "0.gz").read_bytes()[:-6])
     store = MemoryStore()
@@ -103,12 +114,12 @@ def test_a_list_of_trials_that_is_cut_off_deletes_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("job", ["", "{}", "[]", '{"purpose": "Dance"}', '{"purpose": "Prune", "chunks": "no"}'])
-def test_a_job_that_can_not_be_read_is_refused(job, tmp_path):
+def test_a_job_that_can_not_be_read_is_refused(job: str, tmp_path: Path) -> None:
     with pytest.raises(AgentSettingsError, match=env.STORAGE_JOB):
         StoragePodSettings.from_environ({env.STORAGE_JOB: job, env.STORE: STORE}, tmp_path)
 
 
-def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path):
+def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path: Path) -> None:
     from podtune.protocol.storage_job import ExportedCheckpoint
     from podtune.storage.checkpoint.manifest import CheckpointManifest, digest_of
 

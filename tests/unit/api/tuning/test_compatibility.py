@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podtune.api.base import FieldError
@@ -15,9 +17,8 @@ TWO = Objective(metric="accuracy", mode="max", others=[Criterion(metric="latency
 
 def scheduler(name: str) -> SchedulerSpec:
     """A scheduler whose settings don't matter."""
-    return SchedulerSpec.model_construct(
-        **{field: {} if alias == name else None for alias, field in SCHEDULERS.items()}
-    )
+    fields: dict[str, Any] = {field: {} if alias == name else None for alias, field in SCHEDULERS.items()}
+    return SchedulerSpec.model_construct(**fields)
 
 
 def search(algorithm: str, divisions: int = 3) -> SearchSpec:

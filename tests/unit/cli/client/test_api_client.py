@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -36,7 +37,7 @@ class Server:
         lines = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.answers.append((status, lines, headers))
 
-    def streams(self, *events: dict) -> None:
+    def streams(self, *events: dict[str, Any]) -> None:
         self.answers_with(b"".join(json.dumps(event).encode() + b"\n" for event in events))
 
 
@@ -86,11 +87,11 @@ def api(server: Server, slept: list[float]) -> HttpApi:
     return HttpApi(connection, slept.append, random.Random(7))
 
 
-def _item(name: str, version: int = 1) -> dict:
+def _item(name: str, version: int = 1) -> dict[str, Any]:
     return {"metadata": {"name": name, "resourceVersion": str(version)}}
 
 
-def _page(*names: str, version: str = "10", more: str = "") -> dict:
+def _page(*names: str, version: str = "10", more: str = "") -> dict[str, Any]:
     metadata = {"resourceVersion": version} | ({"continue": more} if more else {})
     return {"metadata": metadata, "items": [_item(name) for name in names]}
 

@@ -68,7 +68,8 @@ def suspended(api: MovingApi, **changes: Any) -> None:
     api.objects[paths.experiment(OLD, "digits")] = body
     clone = {"donor": "digits-1", "checkpoint": {"step": 3, "uri": "s3://b/e-1/digits-1/a/3", "digest": "sha256:0"}}
     pod = {"name": "digits-0-1", "uid": "p"}
-    for index, status in enumerate(({"state": "PAUSED", "clone": clone, "pod": pod}, {"state": "TERMINATED"})):
+    statuses: list[dict[str, Any]] = [{"state": "PAUSED", "clone": clone, "pod": pod}, {"state": "TERMINATED"}]
+    for index, status in enumerate(statuses):
         trial = trial_body(index, uid=f"t-{index}", **status)
         trial["metadata"]["labels"] = {"podtune.dev/experiment": "digits"}
         api.objects[paths.trial(OLD, f"digits-{index}")] = trial

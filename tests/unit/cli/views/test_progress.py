@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,7 +19,7 @@ from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, expe
 NOW = datetime(2026, 1, 1, 10, 5, tzinfo=UTC)
 
 
-def _list(progress: Progress, source: str, *items: dict) -> None:
+def _list(progress: Progress, source: str, *items: dict[str, Any]) -> None:
     progress.apply(source, Change("RELISTED", {}))
     for item in items:
         progress.apply(source, Change("ADDED", item))
@@ -119,7 +121,7 @@ def test_the_picture_names_what_waits_for_a_correction(progress: Progress, width
 def test_a_line_is_written_when_something_goes_wrong_and_when_it_is_mended(progress: Progress) -> None:
     written: list[str] = []
 
-    def states():
+    def states() -> Iterator[Progress]:
         yield progress
         progress.apply(TRIALS_CHANGED, Change("MODIFIED", trial(7, **TRAINING | {"conditions": [LOST]})))
         progress.apply(EXPERIMENT_CHANGED, Change("MODIFIED", experiment("digits", **RUNNING | {"conditions": [LOST]})))
@@ -157,7 +159,7 @@ def test_before_anything_is_known_the_picture_says_so() -> None:
 def test_lines_are_written_for_what_changes_and_nothing_else(progress: Progress) -> None:
     written: list[str] = []
 
-    def states():
+    def states() -> Iterator[Progress]:
         yield progress
         yield progress  # nothing has changed
         progress.apply(TRIALS_CHANGED, Change("MODIFIED", trial(7, **TRAINING | {"lastResult": {"accuracy": "0.97"}})))

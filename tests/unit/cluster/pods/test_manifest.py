@@ -190,7 +190,12 @@ def test_the_agent_knows_the_configuration_by_a_digest_of_parameters_and_seed() 
 
     spec = action(()).spec
     backwards = dict(reversed(spec.parameters.items()))
-    changes = [{}, {"parameters": backwards}, {"parameters": spec.parameters | {"lr": "0.02"}}, {"seed": 5}]
+    changes: list[dict[str, Any]] = [
+        {},
+        {"parameters": backwards},
+        {"parameters": spec.parameters | {"lr": "0.02"}},
+        {"seed": 5},
+    ]
     first, same, other, seeded = [digest(spec.model_copy(update=change)) for change in changes]
     assert re.fullmatch("[0-9a-f]{64}", first)
     assert first == same
@@ -471,7 +476,7 @@ def test_each_term_of_the_template_keeps_off_too_and_the_template_stays_as_it_wa
     zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     named = {"matchFields": [off("n9")]}
     preferred = [{"weight": 1, "preference": zone}]
-    template = {
+    template: dict[str, Any] = {
         "nodeAffinity": {
             REQUIRED: {"nodeSelectorTerms": [zone, named]},
             "preferredDuringSchedulingIgnoredDuringExecution": preferred,

@@ -11,6 +11,7 @@ from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.cluster.pods.storage_pod import make_storage_pod
+from podtune.kube.manifests import Manifest
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial, parse_task, read_chunk
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, CreateStoragePod
 from podtune.runner.records import PodPhase
@@ -34,6 +35,11 @@ class Seen:
         self.bodies.append(body)
 
     experiment = trial = pod
+
+    def experiment_status(self, metadata: Manifest, status: object) -> None:
+        """No storage pod changes a status."""
+
+    trial_status = experiment_status
 
 
 async def execute(cluster: FakeCluster, seen: Seen | None = None) -> ActionResult:

@@ -194,7 +194,7 @@ async def test_the_agent_of_rank_0_speaks_for_its_gang() -> None:
     labels = {"podtune.dev/trial": "digits-0", "podtune.dev/attempt": "1", "podtune.dev/experiment": "digits"}
     with scene.running():
         for rank in (0, 1):
-            of_rank = {"name": f"digits-0-1-{rank}", "labels": labels | {"podtune.dev/rank": str(rank)}}
+            of_rank: dict[str, Any] = {"name": f"digits-0-1-{rank}", "labels": labels | {"podtune.dev/rank": str(rank)}}
             scene.see(uid=f"p-{rank}", **of_rank)
             scene.overdue.heard("p-0", Unstored(since=7, seq=7, step=7, waits=True))
             scene.see(uid=f"p-{rank}", deleted=now(), **of_rank)

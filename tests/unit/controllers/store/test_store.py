@@ -19,6 +19,7 @@ from podtune.api.resources.trial import TrialStatus
 from podtune.controllers.store.store import Store
 from podtune.runner.actions import CreateTrial, WriteMetadata
 from podtune.runner.experiment_machine import ExperimentMachine
+from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
 from tests.unit.cluster.objects import experiment_body, pod_body, trial_body
 
@@ -165,7 +166,7 @@ def test_what_an_ended_pod_left_behind_is_taken_in_although_it_was_never_seen_be
     known.store.pod_gone(pod_body(status=status))
     plan = known.machine().decide(1000.0)
     (write,) = [action for action in plan.actions if type(action).__name__ == "WriteTrialStatus"]
-    assert write.status.last_attempt.exit_code == 3  # type: ignore[union-attr]
+    assert write.status.last_attempt.exit_code == 3
 
 
 def test_nothing_is_left_of_an_experiment_that_is_gone(known: Known) -> None:
@@ -197,7 +198,10 @@ def test_what_is_known_of_an_experiment_goes_with_it_without_a_collection(known:
     known.store.trial(trial_body())
     known.store.pod(pod_body(status=RUNNING))
     assert known.machine().decide(1e9).actions
-    held = [weakref.ref(known.machine()._trials["digits-0"]), weakref.ref(known.machine()._planner._processor)]
+    held: list[weakref.ref[Any]] = [
+        weakref.ref(known.machine()._trials["digits-0"]),
+        weakref.ref(known.machine()._planner._processor),
+    ]
     gc.disable()
     try:
         known.store.experiment_gone(gone(experiment_body()))
@@ -309,11 +313,15 @@ def test_a_malformed_trial_is_told_of_once_and_harms_nothing(known: Known) -> No
     assert known.trials() == ["t-2"]
 
 
+def fail(pod: Pod) -> None:
+    raise ZeroDivisionError(pod.name)
+
+
 def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(known: Known) -> None:
     known.store.experiment(experiment_body())
     known.store.trial(trial_body())
     first = known.machine()
-    first.observe_pod = lambda _: 1 / 0  # type: ignore[method-assign]
+    first.observe_pod = fail
     with capture_logs() as logs:
         known.store.pod(pod_body())
     assert "made anew" in logs[0]["event"]

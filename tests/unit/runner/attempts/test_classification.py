@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -131,7 +132,7 @@ def test_an_attempt_is_complete_when_all_its_ranks_are() -> None:
 # The user's rules
 
 
-def by_rule(seen: Pod, *rules: dict[str, object], log: str = "") -> AttemptOutcome:
+def by_rule(seen: Pod, *rules: Mapping[str, object], log: str = "") -> AttemptOutcome:
     return classify([seen], None, said_done=False, failures=failures(rules=rules), log_tail=log)
 
 

@@ -113,7 +113,7 @@ def assert_trials_end_as_in(undisturbed: Simulation, simulation: Simulation) -> 
 @bounded
 @given(weathers, faults, seeds)
 def test_every_trial_ends_as_if_nothing_had_happened(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = run(weather, program, seed)
@@ -129,7 +129,7 @@ def test_every_trial_ends_as_if_nothing_had_happened(
 @bounded
 @given(weathers, faults, seeds)
 def test_every_attempt_is_counted_once(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
     """While an operator looks: a pod that came and went while none did is not known of."""
     weather = replace(weather, restarts=())
@@ -167,7 +167,7 @@ def test_asha_decides_the_same_from_the_same_order_of_results(
 @bounded
 @given(weathers, faults, seeds, st.integers(1, 4))
 def test_asha_records_what_the_trials_reported(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, concurrent: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, concurrent: int
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=2, faults=faults)
     simulation = run(weather, program, seed, scheduler=ASHA, maxConcurrentTrials=concurrent)
@@ -186,7 +186,7 @@ def test_asha_records_what_the_trials_reported(
 @given(weathers, faults, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
 def test_a_machine_made_anew_agrees(
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault, ...]],
+    faults: Mapping[int, tuple[ScheduledFault, ...]],
     seed: int,
     moment: float,
     scheduler: dict[str, Any],
@@ -203,7 +203,7 @@ def test_a_machine_made_anew_agrees(
 @given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
 def test_every_trial_ends_whatever_users_do(
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault, ...]],
+    faults: Mapping[int, tuple[ScheduledFault, ...]],
     seed: int,
     moves: list[tuple[float, str, int]],
     scheduler: dict[str, Any],

@@ -44,7 +44,7 @@ class Untouchable(dict[int, PendingTrial]):
 
     looked_at = 0
 
-    def get(self, number: int, default: object = None) -> PendingTrial:  # type: ignore[override]
+    def get(self, number: int, default: object = None) -> PendingTrial:
         self.looked_at += 1
         return self[number]
 

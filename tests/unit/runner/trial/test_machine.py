@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def trial(version: int = 1, desired: DesiredState = DesiredState.RUNNING, **stat
     return Trial("e-0", "trial-uid", version, 1, asked, TrialStatus.model_validate(status))
 
 
-def machine(**status: object) -> TrialMachine:
+def machine(**status: Any) -> TrialMachine:
     return TrialMachine(trial(**status), CONTEXT)
 
 

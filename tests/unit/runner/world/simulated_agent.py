@@ -12,6 +12,7 @@ from podtune.protocol.messages import (
     NOT_RESTORABLE,
     UNACKED_PREFIX,
     CheckpointCommit,
+    Phase,
     Reply,
     Report,
     Restored,
@@ -109,7 +110,7 @@ class DistantAgent(Agent):
     @override
     def _report(self) -> Report:
         failure = None if self._owner.can_start else RestoreFailure(NOT_RESTORABLE, "its manifest is missing")
-        phase = "Training" if self._owner.is_alive else "Draining"
+        phase: Phase = "Training" if self._owner.is_alive else "Draining"
         return replace(super()._report(), phase=phase, restore_failure=failure)
 
     @override

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
@@ -117,7 +118,7 @@ class ApiServer:
         self.changed(pod)
         return pod
 
-    def update_pod(self, name: str, **changes: object) -> Pod:
+    def update_pod(self, name: str, **changes: Any) -> Pod:
         pod = replace(self.pods[name], version=self.next_version(), **changes)
         self.pods[name] = pod
         self.changed(pod)
@@ -135,7 +136,7 @@ class ApiServer:
         self.overridden[name] |= spec.overrides.keys()
         return self._put_trial(replace(trial, version=self.next_version(), generation=trial.generation + 1, spec=spec))
 
-    def edit_experiment(self, **changes: object) -> Experiment:
+    def edit_experiment(self, **changes: Any) -> Experiment:
         self.experiment = replace(
             self.experiment, version=self.next_version(), generation=self.experiment.generation + 1, **changes
         )

@@ -77,7 +77,7 @@ class SimulatedPod:
         open_to_it = [node for node in program.nodes if node not in action.avoid]
         self.node = open_to_it[self.index % len(open_to_it)] if open_to_it else ""
         if not self.node:
-            self._fault = ScheduledFault(Fault.UNSCHEDULABLE)
+            self._fault: ScheduledFault | None = ScheduledFault(Fault.UNSCHEDULABLE)
         elif self.node in program.bad_nodes:
             self._fault = ScheduledFault(Fault.CRASH, 1, exit_code=42)
 

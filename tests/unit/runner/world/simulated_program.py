@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from podtune.protocol.messages import StoreProblem
@@ -42,8 +42,8 @@ class Program:
     says_done: bool = True
     metric: Callable[[int, int], float | None] = rising_value
     further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
-    faults: dict[int, tuple[ScheduledFault | None, ...]] = field(default_factory=dict)
-    snags: dict[int, tuple[Snag | None, ...]] = field(default_factory=dict)
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]] = field(default_factory=dict)
+    snags: Mapping[int, tuple[Snag | None, ...]] = field(default_factory=dict)
     store_problem: dict[int, StoreProblem] = field(default_factory=dict)
     gpus: float = 0.0
     nodes: tuple[str, ...] = ("n1",)

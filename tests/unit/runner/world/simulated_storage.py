@@ -66,7 +66,9 @@ class SimHost(Protocol):
     """What a storage pod needs of the simulation."""
 
     bucket: WatchedBucket
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock: ...
 
     def jitter(self, seconds: float) -> float: ...
 

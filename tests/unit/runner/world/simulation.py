@@ -54,7 +54,8 @@ from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Proposal
 from tests.unit.runner.world import checkpoint_invariants
 from tests.unit.runner.world.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
-from tests.unit.runner.world.simulated_pod import Program, SimulatedPod
+from tests.unit.runner.world.simulated_pod import SimulatedPod
+from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulated_storage import StoragePods, WatchedBucket
 from tests.unit.tuning.manifests import experiment as make_spec
 
@@ -132,11 +133,11 @@ class PodClock(Clock):
 
     is_frozen = False
 
-    def after(self, seconds: float, what: Callable[[], object]) -> None:
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
         """Has something happen in a pod."""
         super().after(seconds, lambda: None if self.is_frozen else what())
 
-    def surely_after(self, seconds: float, what: Callable[[], object]) -> None:
+    def surely_after(self, seconds: float, what: Callable[[], None]) -> None:
         """Has something happen elsewhere."""
         super().after(seconds, what)
 
@@ -285,6 +286,7 @@ class Simulation:
         self._heard, self._booted = set[str](), self.now
         self._cap = CountedCap(self.pods_allowed)
         self.machine = self.rebuilt(self._cap)
+        assert self.api.experiment.spec is not None
         self._searcher = SearcherSession(self.api.experiment.spec)
         self._wake(self.now)
 
@@ -323,7 +325,7 @@ class Simulation:
             assert action.key not in self._in_flight, f"{action.key} is under way twice"
             self._in_flight.add(action.key)
             self.log.append(action)
-            self.after(self.random.uniform(0, self.weather.latency), lambda action=action: self._arrive(life, action))
+            self.after(self.random.uniform(0, self.weather.latency), partial(self._arrive, life, action))
         if plan.wake < float("inf"):
             self._wake(plan.wake)
 
@@ -433,9 +435,9 @@ class Simulation:
                 self.pods[pod.name].delete()
             return
         self.storage.delete(action.name, action.uid)
-        pod = self.api.pods.get(action.name)
-        if pod is not None and pod.uid == action.uid:
-            self._check_deletion(pod)
+        named = self.api.pods.get(action.name)
+        if named is not None and named.uid == action.uid:
+            self._check_deletion(named)
             self.pods[action.name].delete(action.grace)
             self.api.writes["delete-pod"] += 1
 

@@ -1,5 +1,7 @@
 """What a volume that outlives the attempt saves."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,7 +13,7 @@ from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.local_tree import open_tree
-from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.checkpoint.restore import RestoreOutcome, Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
 from podtune.storage.directory import Directory
 from tests.unit.storage.memory_store import MemoryStore
@@ -22,41 +24,32 @@ TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")
 class Counting(MemoryStore):
     fetched = 0
 
-    def get(self, key, start=0, size=None):
+    def get(self, key: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
         for piece in super().get(key, start, size):
             self.fetched += len(piece)
             yield piece
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "packed"])
-def world(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_upload, "WHOLE", 100)
-    monkeypatch.setattr(file_upload, "CHUNK", 100)
-    (tmp_path / "scratch").mkdir()
-    (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
-    for name, content in {"large": b"w" * 950, "empty": b"", "sub/small": b"small"}.items():
-        (tmp_path / "shared" / "c1" / name).write_bytes(content)
-    return World(tmp_path, packs=request.param)
-
-
 class World:
-    def __init__(self, directory, packs):
+    def __init__(self, directory: Path, packs: bool) -> None:
         self.directory = directory
         self.source = directory / "shared" / "c1"
         self.store = Counting()
         self.cache = LocalCache(directory / "scratch")
         self.packs = packs
 
-    def save(self, step=1):
+    def save(self, step: int = 1) -> CheckpointRef:
         address, content_index = TRIAL.checkpoint("pod-1", str(step)), ContentIndex(TRIAL.prefix)
         with open_tree(Directory(self.directory / "shared"), ("c1",)) as tree:
             info = CheckpointInfo("pod-1", step, step, "")
             options = Options(packs=self.packs)
             digest = upload_checkpoint(self.store, tree, address, info, content_index=content_index, options=options)
-            self.cache.keep(tree, content_index.get(address))
+            manifest = content_index.get(address)
+            assert manifest is not None
+            self.cache.keep(tree, manifest)
         return CheckpointRef(address.uri, digest, step)
 
-    def restore(self, candidate):
+    def restore(self, candidate: CheckpointRef) -> RestoreOutcome:
         self.store.fetched = 0
         restorer = Restorer(
             self.store, "models", backoff=ExponentialBackoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
@@ -70,17 +63,28 @@ class World:
         return outcome
 
     @property
-    def held(self):
+    def held(self) -> list[Path]:
         return list((self.directory / "scratch" / "by-content").iterdir())
 
 
-def test_nothing_is_fetched_that_is_on_the_volume(world):
+@pytest.fixture(params=[False, True], ids=["plain", "packed"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(file_upload, "WHOLE", 100)
+    monkeypatch.setattr(file_upload, "CHUNK", 100)
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
+    for name, content in {"large": b"w" * 950, "empty": b"", "sub/small": b"small"}.items():
+        (tmp_path / "shared" / "c1" / name).write_bytes(content)
+    return World(tmp_path, packs=request.param)
+
+
+def test_nothing_is_fetched_that_is_on_the_volume(world: World) -> None:
     outcome = world.restore(world.save())
     assert world.store.fetched == 0
     assert outcome.local_bytes == 955
 
 
-def test_what_was_damaged_on_the_volume_comes_from_the_bucket(world):
+def test_what_was_damaged_on_the_volume_comes_from_the_bucket(world: World) -> None:
     candidate = world.save()
     (large,) = [path for path in world.held if path.stat().st_size == 950]
     large.write_bytes(b"w" * 500 + b"?" + b"w" * 449)
@@ -89,14 +93,14 @@ def test_what_was_damaged_on_the_volume_comes_from_the_bucket(world):
     assert not large.exists()
 
 
-def test_what_is_cut_off_or_gone_comes_from_the_bucket_too(world):
+def test_what_is_cut_off_or_gone_comes_from_the_bucket_too(world: World) -> None:
     candidate = world.save()
     for path in world.held:
         path.unlink() if path.stat().st_size == 5 else path.write_bytes(path.read_bytes()[:100])
     assert world.restore(candidate).local_bytes == 0
 
 
-def test_only_the_last_checkpoint_takes_up_space_and_what_has_not_changed_is_not_copied_again(world):
+def test_only_the_last_checkpoint_takes_up_space_and_what_has_not_changed_is_not_copied_again(world: World) -> None:
     world.save(1)
     (kept,) = [path for path in world.held if path.stat().st_size == 5]
     before = kept.stat().st_ino
@@ -107,7 +111,7 @@ def test_only_the_last_checkpoint_takes_up_space_and_what_has_not_changed_is_not
     assert world.restore(candidate).local_bytes == 955
 
 
-def test_a_volume_that_is_not_there_costs_nothing_but_time(world):
+def test_a_volume_that_is_not_there_costs_nothing_but_time(world: World) -> None:
     candidate = world.save()
     world.cache = LocalCache(world.directory / "gone")
     world.restore(candidate)

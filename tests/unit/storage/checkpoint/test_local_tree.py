@@ -8,7 +8,7 @@ from podtune.storage.directory import Directory
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path: Path) -> Path:
     (tmp_path / "shared" / "c1" / "sub").mkdir(parents=True)
     (tmp_path / "shared" / "c1" / "b").write_text("bb")
     (tmp_path / "shared" / "c1" / "sub" / "a").write_text("a")
@@ -16,7 +16,7 @@ def tree(tmp_path):
     return tmp_path / "shared" / "c1"
 
 
-def test_files_are_listed_and_read(tree):
+def test_files_are_listed_and_read(tree: Path) -> None:
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
         assert [(file.path, file.size) for file in opened.files()] == [("b", 2), ("sub/a", 1)]
         with opened.open("sub/a") as stream:
@@ -24,12 +24,12 @@ def test_files_are_listed_and_read(tree):
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "link to a directory", "pipe"])
-def test_what_is_no_file_is_refused(tree, tmp_path, kind):
+def test_what_is_no_file_is_refused(tree: Path, tmp_path: Path, kind: str) -> None:
     bad = tree / "sub" / "bad"
     if kind == "pipe":
         os.mkfifo(bad)
     else:
-        bad.symlink_to({"link": tmp_path / "secret", "dangling link": "nowhere"}.get(kind, tmp_path))
+        bad.symlink_to({"link": tmp_path / "secret", "dangling link": Path("nowhere")}.get(kind, tmp_path))
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
         with pytest.raises(UnusableTree, match="sub/bad is"):
             opened.files()
@@ -37,7 +37,7 @@ def test_what_is_no_file_is_refused(tree, tmp_path, kind):
             pass
 
 
-def test_a_directory_that_became_a_link_is_not_followed(tree, tmp_path):
+def test_a_directory_that_became_a_link_is_not_followed(tree: Path, tmp_path: Path) -> None:
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
         opened.files()
         (tree / "sub" / "a").unlink()
@@ -48,7 +48,7 @@ def test_a_directory_that_became_a_link_is_not_followed(tree, tmp_path):
             pass
 
 
-def test_a_link_on_the_way_to_the_directory_is_not_followed(tree, tmp_path):
+def test_a_link_on_the_way_to_the_directory_is_not_followed(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "shared2").mkdir()
     (tmp_path / "shared2" / "checkpoints").symlink_to(tree.parent)
     with (
@@ -58,20 +58,20 @@ def test_a_link_on_the_way_to_the_directory_is_not_followed(tree, tmp_path):
         pass
 
 
-def test_a_missing_directory_is_told_from_a_bad_one(tree):
+def test_a_missing_directory_is_told_from_a_bad_one(tree: Path) -> None:
     with pytest.raises(MissingTree, match="c2 does not exist"), open_tree(Directory(tree.parent), ("c2",)):
         pass
     with pytest.raises(UnusableTree, match="b is a link, or not"), open_tree(Directory(tree.parent), ("c1", "b")):
         pass
 
 
-def test_names_that_are_no_unicode_are_refused(tree):
+def test_names_that_are_no_unicode_are_refused(tree: Path) -> None:
     os.close(os.open(os.fsencode(tree) + b"/\xff", os.O_CREAT | os.O_WRONLY))
     with open_tree(Directory(tree.parent), ("c1",)) as opened, pytest.raises(UnusableTree, match="not valid Unicode"):
         opened.files()
 
 
-def test_endless_nesting_is_refused(tree):
+def test_endless_nesting_is_refused(tree: Path) -> None:
     deep = tree
     for _ in range(40):
         deep /= "d"
@@ -80,7 +80,7 @@ def test_endless_nesting_is_refused(tree):
         opened.files()
 
 
-def test_deleting_takes_links_away_and_not_what_they_lead_to(tree, tmp_path):
+def test_deleting_takes_links_away_and_not_what_they_lead_to(tree: Path, tmp_path: Path) -> None:
     (tree / "sub" / "link").symlink_to(tmp_path / "secret")
     (tree / "directory").symlink_to(tmp_path)
     delete_tree(Directory(tree.parent), ("c1",))
@@ -89,7 +89,7 @@ def test_deleting_takes_links_away_and_not_what_they_lead_to(tree, tmp_path):
     delete_tree(Directory(tree.parent), ("c1",))
 
 
-def test_nothing_is_left_open(tree):
+def test_nothing_is_left_open(tree: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
         opened.files()

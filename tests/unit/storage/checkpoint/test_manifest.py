@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,15 +22,21 @@ NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_character
 PATHS = st.lists(st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=3).map("/".join))
 
 
-def manifest(*paths, **changes):
-    fields = {"attempt": "pod-1", "step": 9, "iteration": 9, "metric": "0.5", "created": "2026-01-01T00:00:00+00:00"}
+def manifest(*paths: str, **changes: Any) -> CheckpointManifest:
+    fields: dict[str, Any] = {
+        "attempt": "pod-1",
+        "step": 9,
+        "iteration": 9,
+        "metric": "0.5",
+        "created": "2026-01-01T00:00:00+00:00",
+    }
     fields["time_total"] = 81.5
     fields["files"] = tuple(ManifestFile(path, 1, HASH) for path in paths)
     return CheckpointManifest(**(fields | changes))
 
 
 @given(PATHS)
-def test_a_manifest_comes_back_as_it_was_or_is_refused(paths):
+def test_a_manifest_comes_back_as_it_was_or_is_refused(paths: list[str]) -> None:
     whole = manifest(*paths)
     try:
         check_paths(paths)
@@ -54,19 +61,19 @@ IN_CHUNKS = ManifestFile("a", 15, digest_of_chunks(CHUNKS), 10, CHUNKS)
         (replace(IN_CHUNKS, object="pod-1/9/data/a", split=True), 3),
     ],
 )
-def test_a_manifest_is_written_in_the_first_version_that_can_say_it(file, version):
+def test_a_manifest_is_written_in_the_first_version_that_can_say_it(file: ManifestFile, version: int) -> None:
     whole = manifest(files=(ManifestFile("z", 1, HASH), file))
     assert json.loads(whole.to_bytes())["version"] == version
     assert parse_manifest(whole.to_bytes()) == whole
 
 
-def test_one_of_an_earlier_release_took_no_time():
+def test_one_of_an_earlier_release_took_no_time() -> None:
     body = json.loads(manifest("a").to_bytes())
     del body["time_total_s"]
     assert parse_manifest(json.dumps(body).encode()) == manifest("a", time_total=0.0)
 
 
-def test_one_says_what_its_checkpoint_was_taken_with_unless_that_is_not_known():
+def test_one_says_what_its_checkpoint_was_taken_with_unless_that_is_not_known() -> None:
     whole = manifest("a", configuration="c" * 64)
     assert json.loads(whole.to_bytes())["configuration"] == "c" * 64
     assert parse_manifest(whole.to_bytes()) == whole
@@ -75,7 +82,7 @@ def test_one_says_what_its_checkpoint_was_taken_with_unless_that_is_not_known():
         parse_manifest(json.dumps(json.loads(whole.to_bytes()) | {"configuration": 1}).encode())
 
 
-def test_the_digest_is_that_of_the_stored_bytes():
+def test_the_digest_is_that_of_the_stored_bytes() -> None:
     assert digest_of(manifest("a").to_bytes()) == digest_of(manifest("a").to_bytes())
     assert digest_of(manifest("a").to_bytes()) != digest_of(manifest("a", step=10).to_bytes())
     assert digest_of(b"") == "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -84,13 +91,13 @@ def test_the_digest_is_that_of_the_stored_bytes():
 @pytest.mark.parametrize(
     "path", ["", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a", ".", "..", "a\0b", "a\nb", "x" * 600, "\ud800"]
 )
-def test_a_path_can_not_lead_anywhere_else(path):
+def test_a_path_can_not_lead_anywhere_else(path: str) -> None:
     with pytest.raises(InvalidManifest, match="path"):
         check_paths([path])
 
 
 @pytest.mark.parametrize("paths", [["a", "a"], ["a", "a/b"], ["a/b/c", "a/b", "x"]])
-def test_paths_can_not_clash(paths):
+def test_paths_can_not_clash(paths: list[str]) -> None:
     with pytest.raises(InvalidManifest, match=r"twice|below a file"):
         check_paths(paths)
 
@@ -115,13 +122,13 @@ def test_paths_can_not_clash(paths):
         *[({"time_total_s": value}, "time_total_s") for value in ("1", -1, True, math.nan, math.inf, 10**400)],
     ],
 )
-def test_a_bad_field_is_named(change, said):
+def test_a_bad_field_is_named(change: dict[str, object], said: str) -> None:
     body = json.loads(manifest("a").to_bytes()) | change
     with pytest.raises(InvalidManifest, match=said):
         parse_manifest(json.dumps(body).encode())
 
 
 @given(st.binary(max_size=100))
-def test_no_bytes_break_the_parser(data):
+def test_no_bytes_break_the_parser(data: bytes) -> None:
     with pytest.raises(InvalidManifest):
         parse_manifest(data)

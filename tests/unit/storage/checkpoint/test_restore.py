@@ -15,11 +15,19 @@ OURS, OTHERS = "a" * 64, "b" * 64
 
 
 @pytest.fixture
-def store():
+def store() -> MemoryStore:
     return MemoryStore()
 
 
-def put(store, step, attempt="pod-1", *, configuration=OURS, trial=TRIAL, day=1):
+def put(
+    store: MemoryStore,
+    step: int,
+    attempt: str = "pod-1",
+    *,
+    configuration: str = OURS,
+    trial: TrialAddress = TRIAL,
+    day: int = 1,
+) -> str:
     manifest = CheckpointManifest(
         attempt, step, step, "0.5", f"2026-01-{day:02}T00:00:00+00:00", (), 0.0, configuration
     )
@@ -28,30 +36,30 @@ def put(store, step, attempt="pod-1", *, configuration=OURS, trial=TRIAL, day=1)
     return address.uri
 
 
-def found(store, configuration=OURS):
+def found(store: MemoryStore, configuration: str = OURS) -> list[str]:
     return [candidate.uri for candidate in find_checkpoints(store, TRIAL, configuration)]
 
 
-def test_the_one_that_has_come_furthest_comes_first_and_of_equals_the_newest(store):
+def test_the_one_that_has_come_furthest_comes_first_and_of_equals_the_newest(store: MemoryStore) -> None:
     early, old = put(store, 4, "pod-2", day=9), put(store, 12, "pod-1", day=1)
     again, middle = put(store, 12, "pod-2", day=2), put(store, 8, "pod-1")
     assert found(store) == [again, old, middle, early]
 
 
-def test_its_digest_is_that_of_the_stored_manifest(store):
+def test_its_digest_is_that_of_the_stored_manifest(store: MemoryStore) -> None:
     put(store, 4)
     candidate = find_checkpoints(store, TRIAL, OURS)[0]
     assert (candidate.step, candidate.digest[:7], len(candidate.digest)) == (4, "sha256:", 71)
 
 
-def test_those_of_another_configuration_are_refused(store):
+def test_those_of_another_configuration_are_refused(store: MemoryStore) -> None:
     ours = put(store, 4)
     put(store, 8, configuration=OTHERS)
     assert found(store) == [ours]
     assert found(store, "c" * 64) == []
 
 
-def test_those_that_do_not_say_their_configuration_are_refused(store):
+def test_those_that_do_not_say_their_configuration_are_refused(store: MemoryStore) -> None:
     """As those of earlier releases."""
     put(store, 4, configuration="")
     assert found(store) == []
@@ -67,12 +75,12 @@ def test_those_that_do_not_say_their_configuration_are_refused(store):
     ],
     ids=["an earlier experiment of the name", "another trial", "another prefix"],
 )
-def test_those_of_others_are_not_looked_at(store, other):
+def test_those_of_others_are_not_looked_at(store: MemoryStore, other: TrialAddress) -> None:
     put(store, 4, trial=other)
     assert found(store) == []
 
 
-def test_what_is_no_checkpoint_is_passed_over(store):
+def test_what_is_no_checkpoint_is_passed_over(store: MemoryStore) -> None:
     whole = put(store, 4)
     root = "demo/uid/e-1/pod-1"
     store.put_bytes(f"{root}/8/data/manifest.json", store.objects[f"{root}/4/manifest.json"])
@@ -83,14 +91,14 @@ def test_what_is_no_checkpoint_is_passed_over(store):
     assert found(store) == [whole]
 
 
-def test_so_many_manifests_are_read_and_no_more(store):
+def test_so_many_manifests_are_read_and_no_more(store: MemoryStore) -> None:
     for step in range(MAX_LOOKED_AT + 20):
         put(store, step)
     assert len(found(store)) == MAX_LOOKED_AT
     assert found(store)[0].endswith(f"/{MAX_LOOKED_AT + 19}")
 
 
-def test_a_store_that_does_not_let_us_look_is_no_empty_one(store):
+def test_a_store_that_does_not_let_us_look_is_no_empty_one(store: MemoryStore) -> None:
     store.failure = AccessDenied("no")
     with pytest.raises(AccessDenied):
         found(store)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.meanwhile = lambda: None
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -131,7 +133,8 @@ def test_ranks_that_write_different_things_to_one_path_are_told(gang: Gang) -> N
 
 def test_a_rank_that_can_not_reach_the_store_goes_back_no_further_than_the_others(gang: Gang) -> None:
     for rank in (1, 2, 0):
-        digest = gang.upload(rank, **{f"shard{rank}": "content"})
+        files: dict[str, Any] = {f"shard{rank}": "content"}
+        digest = gang.upload(rank, **files)
     gang.store.failure = Unreachable("bucket 'bucket' does not answer")
     with pytest.raises(Unreachable):
         gang.restore(digest)

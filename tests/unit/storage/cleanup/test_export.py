@@ -1,7 +1,9 @@
 """Copies of checkpoints in a place of their own."""
 
 import json
+from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,23 +15,23 @@ from podtune.storage.checkpoint.download import CorruptCheckpoint
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.checkpoint.syncer import DEFAULTS, CheckpointInfo, Options, upload_checkpoint
-from podtune.storage.cleanup.export import Exporter, NotOurs
+from podtune.storage.cleanup.export import Exported, Exporter, NotOurs
 from podtune.storage.directory import Directory
 from podtune.storage.errors import RequestRejected
 from tests.unit.storage.memory_store import MemoryStore
 
 ROOT = "demo/uid/e-3"
 PLACE = CheckpointAddress("models", "demo/exports/e/best")
-CARD = {"version": 1, "experiment": {"namespace": "team", "name": "e", "uid": "uid"}, "trial": "e-3"}
+CARD: dict[str, Any] = {"version": 1, "experiment": {"namespace": "team", "name": "e", "uid": "uid"}, "trial": "e-3"}
 
 
 @pytest.fixture
-def store():
+def store() -> MemoryStore:
     return MemoryStore()
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path: Path) -> Path:
     directory = tmp_path / "shared" / "c1"
     (directory / "many").mkdir(parents=True)
     (directory / "weights").write_bytes(Random(1).randbytes(21 << 20))
@@ -39,18 +41,20 @@ def files(tmp_path):
     return directory
 
 
-def upload(store, directory, step=7, options=DEFAULTS):
+def upload(
+    store: MemoryStore, directory: Path, step: int = 7, options: Options = DEFAULTS
+) -> tuple[CheckpointAddress, str]:
     address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
     with open_tree(Directory(directory.parent), (directory.name,)) as tree:
         info = CheckpointInfo("pod-1", step, step, "0.5")
         return address, upload_checkpoint(store, tree, address, info, options=options)
 
 
-def contents(directory):
+def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def restored(store, exported, tmp_path):
+def restored(store: MemoryStore, exported: Exported, tmp_path: Path) -> dict[str, bytes]:
     clock = iter(range(1000))
     restorer = Restorer(
         store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=10.0,
@@ -62,7 +66,9 @@ def restored(store, exported, tmp_path):
 
 
 @pytest.mark.parametrize("same_bucket", [True, False])
-def test_an_export_is_whole_when_nothing_else_is_left(store, files, tmp_path, same_bucket):
+def test_an_export_is_whole_when_nothing_else_is_left(
+    store: MemoryStore, files: Path, tmp_path: Path, same_bucket: bool
+) -> None:
     address, digest = upload(store, files)
     target = store if same_bucket else MemoryStore()
     exported = Exporter(store, target, same_bucket=same_bucket).export(address, digest, PLACE, CARD)
@@ -73,7 +79,9 @@ def test_an_export_is_whole_when_nothing_else_is_left(store, files, tmp_path, sa
     assert restored(target, exported, tmp_path) == contents(files)
 
 
-def test_a_split_file_is_whole_again_in_an_export(store, files, tmp_path, monkeypatch):
+def test_a_split_file_is_whole_again_in_an_export(
+    store: MemoryStore, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_upload, "WHOLE", 16 << 20)
     address, digest = upload(store, files, options=Options(packs=True))
     assert address.data("weights/00001") in store.objects
@@ -82,7 +90,7 @@ def test_a_split_file_is_whole_again_in_an_export(store, files, tmp_path, monkey
     assert restored(store, exported, tmp_path) == contents(files)
 
 
-def test_the_manifest_comes_last_and_the_card_says_what_it_is(store, files):
+def test_the_manifest_comes_last_and_the_card_says_what_it_is(store: MemoryStore, files: Path) -> None:
     address, digest = upload(store, files)
     exported = Exporter(store, store, same_bucket=True).export(address, digest, PLACE, CARD)
     assert store.operations[-1] == f"put {PLACE.manifest}"
@@ -93,7 +101,7 @@ def test_the_manifest_comes_last_and_the_card_says_what_it_is(store, files):
     assert card["bytes"] == sum(map(len, contents(files).values()))
 
 
-def test_exporting_the_same_again_copies_nothing(store, files):
+def test_exporting_the_same_again_copies_nothing(store: MemoryStore, files: Path) -> None:
     address, digest = upload(store, files)
     exporter = Exporter(store, store, same_bucket=True)
     first = exporter.export(address, digest, PLACE, CARD)
@@ -102,7 +110,7 @@ def test_exporting_the_same_again_copies_nothing(store, files):
     assert store.operations == []
 
 
-def test_a_later_export_takes_the_place_of_the_earlier_one(store, files, tmp_path):
+def test_a_later_export_takes_the_place_of_the_earlier_one(store: MemoryStore, files: Path, tmp_path: Path) -> None:
     exporter = Exporter(store, store, same_bucket=True)
     exporter.export(*upload(store, files), PLACE, CARD)
     (files / "empty").unlink()
@@ -112,7 +120,7 @@ def test_a_later_export_takes_the_place_of_the_earlier_one(store, files, tmp_pat
     assert f"{PLACE.root}/data/empty" not in store.objects
 
 
-def test_what_another_experiment_has_exported_is_left_alone(store, files):
+def test_what_another_experiment_has_exported_is_left_alone(store: MemoryStore, files: Path) -> None:
     address, digest = upload(store, files)
     exporter = Exporter(store, store, same_bucket=True)
     exporter.export(address, digest, PLACE, {**CARD, "experiment": {"namespace": "other", "name": "e"}})
@@ -122,7 +130,9 @@ def test_what_another_experiment_has_exported_is_left_alone(store, files):
 
 @pytest.mark.parametrize("same_bucket", [True, False])
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose"])
-def test_a_damaged_checkpoint_is_never_exported(store, files, same_bucket, damage):
+def test_a_damaged_checkpoint_is_never_exported(
+    store: MemoryStore, files: Path, same_bucket: bool, damage: str
+) -> None:
     address, digest = upload(store, files)
     key = address.data("weights")
     data = store.objects.pop(key)
@@ -134,15 +144,15 @@ def test_a_damaged_checkpoint_is_never_exported(store, files, same_bucket, damag
     assert PLACE.manifest not in target.objects
 
 
-def test_another_manifest_than_was_committed_is_refused(store, files):
+def test_another_manifest_than_was_committed_is_refused(store: MemoryStore, files: Path) -> None:
     address, _ = upload(store, files)
     with pytest.raises(CorruptCheckpoint, match="not the one that was committed"):
         Exporter(store, store, same_bucket=True).export(address, "sha256:" + "0" * 64, PLACE, CARD)
 
 
-def test_a_store_that_can_not_copy_is_read_from_and_written_to(files, tmp_path):
+def test_a_store_that_can_not_copy_is_read_from_and_written_to(files: Path, tmp_path: Path) -> None:
     class Plain(MemoryStore):
-        def copy(self, source, key):
+        def copy(self, source: str, key: str) -> None:
             raise RequestRejected("not implemented")
 
     store = Plain()

@@ -1,8 +1,11 @@
 """What is left in the bucket of an experiment that has ended."""
 
+from collections.abc import Iterator
+
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.cleanup.prune import prune_checkpoints
 from podtune.storage.errors import RequestRejected
+from podtune.storage.object_store import PartialUpload
 from tests.unit.storage.memory_store import MemoryStore
 
 PREFIX = "demo/uid/"
@@ -20,7 +23,7 @@ def filled() -> MemoryStore:
     return store
 
 
-def test_only_what_is_kept_stays_and_what_is_no_checkpoint():
+def test_only_what_is_kept_stays_and_what_is_no_checkpoint() -> None:
     store = filled()
     kept = {"e-1": frozenset({f"{PREFIX}e-1/a/3"}), "e-10": frozenset({f"{PREFIX}e-10/b/1"})}
     found = prune_checkpoints(store, PREFIX, kept)
@@ -38,7 +41,7 @@ def test_only_what_is_kept_stays_and_what_is_no_checkpoint():
     ]
 
 
-def test_what_a_kept_one_refers_to_stays():
+def test_what_a_kept_one_refers_to_stays() -> None:
     store = filled()
     files = (ManifestFile("w", 1, "0" * 64, object="a/1/data/weights"),)
     store.objects[f"{PREFIX}e-1/a/3/manifest.json"] = CheckpointManifest("a", 3, 3, "", "", files).to_bytes()
@@ -48,7 +51,7 @@ def test_what_a_kept_one_refers_to_stays():
     assert {key for key in left if not key.startswith("a/3/")} == {"a/1/data/weights", "a/results.jsonl"}
 
 
-def test_manifests_go_first():
+def test_manifests_go_first() -> None:
     store = filled()
     prune_checkpoints(store, PREFIX, {"e-1": frozenset()})
     deletions = [operation.removeprefix("delete ") for operation in store.operations]
@@ -58,14 +61,14 @@ def test_manifests_go_first():
     assert manifests[2] < min(data), "each checkpoint loses its manifest before any loses data"
 
 
-def test_a_trial_that_nobody_knows_of_is_left_alone():
+def test_a_trial_that_nobody_knows_of_is_left_alone() -> None:
     store = filled()
     before = dict(store.objects)
     prune_checkpoints(store, PREFIX, {})
     assert store.objects == before
 
 
-def test_unfinished_uploads_are_aborted_those_of_others_are_not():
+def test_unfinished_uploads_are_aborted_those_of_others_are_not() -> None:
     store = filled()
     store.start_upload(f"{PREFIX}e-1/a/9/data/weights")
     others = store.start_upload("demo/other-uid/e-1/a/9/data/weights")
@@ -73,15 +76,15 @@ def test_unfinished_uploads_are_aborted_those_of_others_are_not():
     assert list(store.list_uploads("")) == [others]
 
 
-def test_a_store_without_a_list_of_uploads_will_do():
+def test_a_store_without_a_list_of_uploads_will_do() -> None:
     class Plain(MemoryStore):
-        def list_uploads(self, prefix):
+        def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
             raise RequestRejected("not implemented")
 
     assert prune_checkpoints(Plain(), PREFIX, {}).uploads is None
 
 
-def test_it_may_be_repeated():
+def test_it_may_be_repeated() -> None:
     store = filled()
     kept = {"e-1": frozenset({f"{PREFIX}e-1/a/3"})}
     prune_checkpoints(store, PREFIX, kept)

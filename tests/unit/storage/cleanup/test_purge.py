@@ -1,5 +1,7 @@
 """Deleting all that is in the bucket of an experiment."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from podtune.storage.cleanup.prune import purge
@@ -7,7 +9,7 @@ from podtune.storage.errors import RequestRejected
 from tests.unit.storage.memory_store import MemoryStore
 
 
-def test_nothing_of_the_experiment_is_left_and_all_of_others():
+def test_nothing_of_the_experiment_is_left_and_all_of_others() -> None:
     store = MemoryStore()
     mine = [f"demo/uid/e-0/a/{step}/{what}" for step in range(600) for what in ("data/weights", "manifest.json")]
     others = ["demo/uid-2/e-0/a/1/manifest.json", "demo/exports/e/best/manifest.json"]
@@ -19,16 +21,16 @@ def test_nothing_of_the_experiment_is_left_and_all_of_others():
     assert purge(store, "demo/uid/") == 0
 
 
-def test_manifests_go_first():
+def test_manifests_go_first() -> None:
     store = MemoryStore()
     store.objects = dict.fromkeys(["p/t/a/1/data/manifest.json", "p/t/a/1/manifest.json"], b"x")
     purge(store, "p/")
     assert store.operations[0] == "delete p/t/a/1/manifest.json"
 
 
-def test_who_goes_on_storing_is_named():
+def test_who_goes_on_storing_is_named() -> None:
     class Growing(MemoryStore):
-        def delete(self, keys):
+        def delete(self, keys: Iterable[str]) -> None:
             super().delete(keys)
             self.objects["p/more"] = b""
 

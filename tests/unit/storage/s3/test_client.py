@@ -2,12 +2,16 @@
 
 import hashlib
 import io
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, cast
 
 import pytest
-from botocore.awsrequest import AWSResponse
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.compat import HTTPHeaders
 
 from podtune.storage.checkpoint.address import StoreAddress
-from podtune.storage.content import PIECE, BytesContent, FileSlice
+from podtune.storage.content import PIECE, BytesContent, Content, FileSlice
 from podtune.storage.s3.client import ContentStream, make_client
 from podtune.storage.s3.store import S3Store
 from tests.unit.storage.web_server import WebServer
@@ -16,48 +20,50 @@ DATA = bytes(range(256)) * (3 * PIECE // 256)
 
 
 class Raw(io.BytesIO):
-    def stream(self, **_):
+    def stream(self, **_: object) -> Iterator[bytes]:
         yield from self
 
 
 class Wire:
     """Takes requests, and answers the first ones with the statuses that are given."""
 
-    def __init__(self, *statuses):
-        self.requests = []
-        self.bodies = []
+    def __init__(self, *statuses: int) -> None:
+        self.requests: list[AWSPreparedRequest] = []
+        self.bodies: list[list[bytes]] = []
         self._statuses = list(statuses)
 
-    def __call__(self, request, **_):
+    def __call__(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
         self.requests.append(request)
-        self.bodies.append([bytes(piece) for piece in request.body])
-        return AWSResponse(request.url, self._statuses.pop(0) if self._statuses else 200, {}, Raw())
+        self.bodies.append([bytes(piece) for piece in cast("Iterable[bytes]", request.body)])
+        return AWSResponse(request.url, self._statuses.pop(0) if self._statuses else 200, HTTPHeaders(), Raw())
 
 
-def put(wire, content, endpoint="http://s3.example"):
+def put(wire: Wire, content: Content, endpoint: str = "http://s3.example") -> None:
     client = make_client(StoreAddress("bucket", endpoint=endpoint))
-    client.meta.events.register_last("before-send.s3", wire)
-    client.put_object(Bucket="bucket", Key="key", Body=ContentStream(content))
+    client.meta.events.register_last("before-send.s3", cast("Callable[..., None]", wire))
+    client.put_object(Bucket="bucket", Key="key", Body=cast("IO[bytes]", ContentStream(content)))
 
 
 @pytest.fixture(autouse=True)
-def credentials(monkeypatch):
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "file").write_bytes(DATA)
     with (tmp_path / "file").open("rb") as file:
         yield file.fileno()
 
 
 @pytest.mark.parametrize("endpoint", ["http://s3.example", "https://s3.example"])
-def test_content_is_signed_with_its_hash_and_read_once_to_be_sent(endpoint, monkeypatch):
+def test_content_is_signed_with_its_hash_and_read_once_to_be_sent(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content, reads, wire = BytesContent(DATA), [], Wire()
 
-    def pieces():
+    def pieces() -> Iterator[bytes]:
         reads.append(len(DATA))
         yield DATA
 
@@ -65,11 +71,13 @@ def test_content_is_signed_with_its_hash_and_read_once_to_be_sent(endpoint, monk
     put(wire, content, endpoint)
     (request,) = wire.requests
     assert request.headers["X-Amz-Content-SHA256"] == hashlib.sha256(DATA).hexdigest().encode()
-    assert request.headers["Authorization"].startswith(b"AWS4-HMAC-SHA256 Credential=key/")
+    authorization: object = request.headers["Authorization"]
+    assert isinstance(authorization, bytes)
+    assert authorization.startswith(b"AWS4-HMAC-SHA256 Credential=key/")
     assert reads == [len(DATA)]
 
 
-def test_content_is_sent_by_the_piece_and_without_asking_first(file):
+def test_content_is_sent_by_the_piece_and_without_asking_first(file: int) -> None:
     wire = Wire()
     put(wire, FileSlice(file, 0, len(DATA)))
     assert [len(piece) for piece in wire.bodies[0]] == [PIECE] * 3
@@ -77,7 +85,7 @@ def test_content_is_sent_by_the_piece_and_without_asking_first(file):
     assert "Expect" not in wire.requests[0].headers
 
 
-def test_each_try_sends_the_content_from_the_front(file, monkeypatch):
+def test_each_try_sends_the_content_from_the_front(file: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     wire = Wire(503, 503)
     put(wire, FileSlice(file, 0, len(DATA)))
@@ -92,18 +100,20 @@ ASSUMED = b"""<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.co
 
 
 @pytest.fixture
-def server():
+def server() -> Iterator[WebServer]:
     server = WebServer()
     yield server
     server.close()
 
 
-def test_times_in_answers_are_not_read(server):
+def test_times_in_answers_are_not_read(server: WebServer) -> None:
     server.answer = lambda _: (200, {"Last-Modified": "never"}, b"content")
     assert b"".join(S3Store(StoreAddress("bucket", endpoint=server.url)).get("key")) == b"content"
 
 
-def test_the_role_of_a_pods_service_account_is_used_until_it_expires(server, monkeypatch, tmp_path):
+def test_the_role_of_a_pods_service_account_is_used_until_it_expires(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "token").write_text("token")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)

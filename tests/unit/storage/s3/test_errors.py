@@ -1,41 +1,44 @@
 """From an answer of S3 to a sentence that helps, and which answers are asked for again."""
 
 import io
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
-from botocore.awsrequest import AWSResponse
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.compat import HTTPHeaders
 
 from podtune.storage import errors
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
-from tests.unit.storage.web_server import WebServer
+from tests.unit.storage.web_server import Answer, WebServer
 
 
 class Streamed(io.BytesIO):
-    def stream(self):
+    def stream(self) -> Iterator[bytes]:
         yield self.read()
 
 
 @pytest.fixture
-def server():
+def server() -> Iterator[WebServer]:
     server = WebServer()
     yield server
     server.close()
 
 
 @pytest.fixture(autouse=True)
-def no_waits(monkeypatch):
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0.0)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKID")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
 
 
-def store(server, **options):
+def store(server: WebServer, **options: Any) -> S3Store:
     return S3Store(StoreAddress("models", endpoint=server.url, **options))
 
 
-def refusal(code, status=400):
+def refusal(code: str, status: int = 400) -> tuple[int, dict[str, str], bytes]:
     return status, {}, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
 
 
@@ -55,7 +58,9 @@ def refusal(code, status=400):
         ("QuotaExceeded", 400, errors.RequestRejected, "QuotaExceeded"),
     ],
 )
-def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(server, code, status, kind, remedy):
+def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(
+    server: WebServer, code: str, status: int, kind: type[errors.StoreError], remedy: str
+) -> None:
     server.answer = lambda asked: refusal(code, status)
     with pytest.raises(kind) as caught:
         store(server).put_bytes("x", b"")
@@ -67,7 +72,7 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(server, code
 
 
 @pytest.mark.parametrize("answer", [(0, {}, b""), (503, {}, b"<html>down"), refusal("SlowDown", 503)])
-def test_trouble_that_passes_is_not_noticed(server, answer):
+def test_trouble_that_passes_is_not_noticed(server: WebServer, answer: Answer) -> None:
     answers = [answer, answer]
     server.answer = lambda asked: answers.pop() if answers else (200, {}, b"")
     store(server).put_bytes("x", b"content")
@@ -75,7 +80,7 @@ def test_trouble_that_passes_is_not_noticed(server, answer):
     assert server.asked[-1].body == b"content"
 
 
-def test_an_answer_that_is_cut_off_is_no_answer(server):
+def test_an_answer_that_is_cut_off_is_no_answer(server: WebServer) -> None:
     server.answer = lambda asked: (200, {"Content-Length": "100"}, b"half")
     with pytest.raises(errors.Unreachable, match="does not answer"):
         b"".join(store(server).get("x"))
@@ -83,13 +88,13 @@ def test_an_answer_that_is_cut_off_is_no_answer(server):
         store(server).get_bytes("x", 1000)
 
 
-def test_a_listing_that_is_no_xml_is_no_answer(server):
+def test_a_listing_that_is_no_xml_is_no_answer(server: WebServer) -> None:
     server.answer = lambda asked: (200, {}, b"<html>")
     with pytest.raises(errors.Unreachable, match="can't serve"):
         list(store(server).list(""))
 
 
-def test_credentials_that_were_refused_are_looked_for_again(server, monkeypatch):
+def test_credentials_that_were_refused_are_looked_for_again(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.answer = lambda asked: refusal("InvalidAccessKeyId", 403)
     bucket = store(server)
     with pytest.raises(errors.InvalidCredentials):
@@ -100,12 +105,12 @@ def test_credentials_that_were_refused_are_looked_for_again(server, monkeypatch)
     assert "Credential=NEW/" in server.asked[-1].headers["authorization"]
 
 
-def test_a_range_is_cut_out_where_the_server_sends_everything(server):
+def test_a_range_is_cut_out_where_the_server_sends_everything(server: WebServer) -> None:
     server.answer = lambda asked: (200, {}, bytes(range(100)))
     assert b"".join(store(server).get("x", 10, 20)) == bytes(range(10, 30))
 
 
-def test_an_object_is_encrypted_with_the_key_that_was_named(server):
+def test_an_object_is_encrypted_with_the_key_that_was_named(server: WebServer) -> None:
     server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
     bucket = store(server, kms_key="key-1")
     bucket.put_bytes("x", b"")
@@ -117,12 +122,12 @@ def test_an_object_is_encrypted_with_the_key_that_was_named(server):
 
 class TestChecksums:
     @pytest.mark.parametrize("setting", ["whenRequired", "whenSupported"])
-    def test_are_sent_when_they_are_asked_for(self, server, setting):
+    def test_are_sent_when_they_are_asked_for(self, server: WebServer, setting: str) -> None:
         store(server, wire_checksums=setting).put_bytes("x", b"")
         sent = server.asked[0].headers.get("x-amz-checksum-sha256")
         assert sent == ("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=" if setting == "whenSupported" else None)
 
-    def test_are_left_out_for_a_store_that_does_not_know_them(self, server):
+    def test_are_left_out_for_a_store_that_does_not_know_them(self, server: WebServer) -> None:
         server.answer = lambda asked: (
             refusal("NotImplemented", 501) if "x-amz-checksum-sha256" in asked.headers else (200, {}, b"")
         )
@@ -133,7 +138,7 @@ class TestChecksums:
             ("/models/x", True), ("/models/x", False), ("/models/y", False),
         ]  # fmt: skip
 
-    def test_are_not_given_up_for_another_reason(self, server):
+    def test_are_not_given_up_for_another_reason(self, server: WebServer) -> None:
         server.answer = lambda asked: refusal("QuotaExceeded")
         bucket = store(server, wire_checksums="whenSupported")
         with pytest.raises(errors.RequestRejected, match="QuotaExceeded"):
@@ -144,7 +149,7 @@ class TestChecksums:
 
 
 class TestCompletion:
-    def test_an_error_that_comes_with_200_is_one(self, server):
+    def test_an_error_that_comes_with_200_is_one(self, server: WebServer) -> None:
         server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
         bucket = store(server)
         upload = bucket.start_upload("x")
@@ -152,7 +157,7 @@ class TestCompletion:
         with pytest.raises(errors.Unreachable):
             bucket.complete_upload(upload, [])
 
-    def test_is_believed_where_only_its_answer_was_lost(self, server):
+    def test_is_believed_where_only_its_answer_was_lost(self, server: WebServer) -> None:
         listing = b"<r><Contents><Key>x</Key></Contents></r>"
         server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
         bucket = store(server)
@@ -173,14 +178,14 @@ class TestCompletion:
         (StoreAddress("models", endpoint="http://s3:9000", addressing="VirtualHost"), "http://models.s3:9000/x"),
     ],
 )
-def test_the_bucket_is_named_in_the_host_or_in_the_path(address, url):
+def test_the_bucket_is_named_in_the_host_or_in_the_path(address: StoreAddress, url: str) -> None:
     asked = []
 
-    def answer(request, **_):
+    def answer(request: AWSPreparedRequest, **_: object) -> AWSResponse:
         asked.append(request.url)
-        return AWSResponse(request.url, 200, {}, Streamed())
+        return AWSResponse(request.url, 200, HTTPHeaders(), Streamed())
 
     client = s3_client.make_client(address)
-    client.meta.events.register("before-send.s3", answer)
+    client.meta.events.register("before-send.s3", cast("Callable[..., None]", answer))
     client.put_object(Bucket=address.bucket, Key="x")
     assert asked == [url]

@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.errors import InvalidCredentials
 from podtune.storage.s3.mounted_credentials import MountedCredentials
 from podtune.storage.s3.store import S3Store
-from tests.unit.storage.web_server import WebServer
+from tests.unit.storage.web_server import RecordedRequest, WebServer
 
 EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 
@@ -37,34 +38,34 @@ class Secret:
 
 
 @pytest.fixture(autouse=True)
-def nodes_own(monkeypatch):
+def nodes_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the SDK would find by itself, and must not."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-node")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of-the-node")
 
 
 @pytest.fixture
-def server():
+def server() -> Iterator[WebServer]:
     server = WebServer()
     yield server
     server.close()
 
 
 @pytest.fixture
-def secret(tmp_path):
+def secret(tmp_path: Path) -> Secret:
     return Secret(tmp_path / "podtune-s3")
 
 
 @pytest.fixture
-def store(server, secret):
+def store(server: WebServer, secret: Secret) -> S3Store:
     return S3Store(StoreAddress("models", endpoint=server.url, credentials=str(secret.directory)))
 
 
-def used(asked) -> str:
+def used(asked: RecordedRequest) -> str:
     return asked.headers["authorization"].split("Credential=")[1].split("/")[0]
 
 
-def test_a_renewed_secret_is_used_by_the_next_request(store, secret, server):
+def test_a_renewed_secret_is_used_by_the_next_request(store: S3Store, secret: Secret, server: WebServer) -> None:
     secret.write(accessKeyID="first", secretAccessKey="a", sessionToken="one")
     store.put_bytes("a", b"")
     secret.write(accessKeyID="second", secretAccessKey="b", sessionToken="two")
@@ -75,7 +76,7 @@ def test_a_renewed_secret_is_used_by_the_next_request(store, secret, server):
     assert [asked.headers.get("x-amz-security-token") for asked in server.asked] == ["one", "two", None]
 
 
-def test_keys_of_two_versions_are_never_used_together(secret):
+def test_keys_of_two_versions_are_never_used_together(secret: Secret) -> None:
     secret.write(secretAccessKey="a", sessionToken="one")
     slow = secret.directory / "..1" / "accessKeyID"
     os.mkfifo(slow)
@@ -94,7 +95,7 @@ def test_keys_of_two_versions_are_never_used_together(secret):
     assert tuple(credentials.get_frozen_credentials())[:3] == ("second", "b", "two")
 
 
-def test_credentials_that_were_refused_are_read_again(store, secret, server):
+def test_credentials_that_were_refused_are_read_again(store: S3Store, secret: Secret, server: WebServer) -> None:
     server.answer = lambda asked: (400, {}, EXPIRED) if used(asked) == "old" else (200, {}, b"")
     secret.write(accessKeyID="old", secretAccessKey="a", sessionToken="one")
     with pytest.raises(InvalidCredentials, match="in Secret 'podtune-s3'; running agents will read them") as caught:
@@ -104,7 +105,9 @@ def test_credentials_that_were_refused_are_read_again(store, secret, server):
     store.put_bytes("a", b"")
 
 
-def test_a_secret_that_is_missing_is_named_and_nobody_elses_credentials_are_used(store, secret, server):
+def test_a_secret_that_is_missing_is_named_and_nobody_elses_credentials_are_used(
+    store: S3Store, secret: Secret, server: WebServer
+) -> None:
     with pytest.raises(InvalidCredentials, match="Secret 'podtune-s3' is missing or lacks the key accessKeyID; create"):
         store.put_bytes("a", b"")
     secret.write(accessKeyID="key")
@@ -116,7 +119,9 @@ def test_a_secret_that_is_missing_is_named_and_nobody_elses_credentials_are_used
     assert [used(asked) for asked in server.asked] == ["key"]
 
 
-def test_what_was_read_before_the_secret_was_deleted_is_used_until_it_is_refused(store, secret, server):
+def test_what_was_read_before_the_secret_was_deleted_is_used_until_it_is_refused(
+    store: S3Store, secret: Secret, server: WebServer
+) -> None:
     secret.write(accessKeyID="key", secretAccessKey="a")
     store.put_bytes("a", b"")
     secret.write()
@@ -128,13 +133,13 @@ def test_what_was_read_before_the_secret_was_deleted_is_used_until_it_is_refused
         store.put_bytes("c", b"")
 
 
-def test_keys_that_can_not_be_sent_are_named(store, secret):
+def test_keys_that_can_not_be_sent_are_named(store: S3Store, secret: Secret) -> None:
     secret.write(accessKeyID="key\nInjected: yes", secretAccessKey="a")
     with pytest.raises(InvalidCredentials, match="the key accessKeyID in Secret 'podtune-s3' holds characters"):
         store.put_bytes("a", b"")
 
 
-def test_files_that_no_kubelet_has_mounted_are_read_too(store, secret, server):
+def test_files_that_no_kubelet_has_mounted_are_read_too(store: S3Store, secret: Secret, server: WebServer) -> None:
     shutil.rmtree(secret.directory)
     secret.directory.mkdir()
     (secret.directory / "accessKeyID").write_text("plain")

@@ -295,10 +295,10 @@ class TestChoice:
         scheduler = hyperband()
         add(scheduler, *range(8))
         report(scheduler, 0, 5, 0.5)  # 5 of 27 against 0 of the next one
-        assert scheduler.choose(range(1, 8)).trial == 3  # type: ignore[union-attr]
+        assert scheduler.choose(range(1, 8)).trial == 3
         report(scheduler, 3, 2.9, 0.5)  # 2.9 of 27 or so
         report(scheduler, 4, 2.9, 0.5)
-        assert scheduler.choose([1, 2, 5, 6, 7]).trial == 1  # type: ignore[union-attr]
+        assert scheduler.choose([1, 2, 5, 6, 7]).trial == 1
 
     def test_bohb_serves_them_in_their_order(self) -> None:
         scheduler = bohb()
@@ -311,7 +311,7 @@ class TestChoice:
         add(scheduler, *range(20))
         for trial in range(8, 17):
             report(scheduler, trial, 0.9, 0.5)
-        assert scheduler.choose([19, 18, 12]).trial == 12  # type: ignore[union-attr]
+        assert scheduler.choose([19, 18, 12]).trial == 12
 
     def test_after_a_restart_what_is_known_of_the_progress_decides_as_before(self) -> None:
         uncut = hyperband()
@@ -322,7 +322,7 @@ class TestChoice:
             rebuilt.restore(trial, uncut.record(trial), {})
         rebuilt.on_progress(0, 5)
         assert rebuilt.choose([1, 3]) == uncut.choose([1, 3])
-        assert rebuilt.choose([1, 3]).trial == 3  # type: ignore[union-attr]
+        assert rebuilt.choose([1, 3]).trial == 3
 
 
 class TestRungsPassed:
@@ -431,7 +431,7 @@ class TestRestore:
         for trial in range(8):
             rebuilt.restore(trial, uncut.record(trial), {})
         assert rebuilt.choose([1, 3]) == uncut.choose([1, 3])
-        assert rebuilt.choose([1, 3]).trial == 3  # type: ignore[union-attr]
+        assert rebuilt.choose([1, 3]).trial == 3
 
     def test_one_whose_coming_in_was_not_recorded_in_time_runs_on(self) -> None:
         """The record of the one that ended the round was faster; nobody has acted on it, but there it is."""

@@ -186,7 +186,7 @@ class TestChoice:
         for seed in range(20):
             scheduler = population(2, seed=seed, resampleProbability=probability)
             for trial in range(2):
-                scheduler.on_trial_add(trial, START | {"optimizer": "adam"})
+                scheduler.on_trial_add(trial, {**START, "optimizer": "adam"})
             scheduler.on_result(1, {"epoch": 1, "accuracy": 0.5})
             scheduler.on_result(0, {"epoch": 1, "accuracy": 0.9})
             exploit = scheduler.on_result(1, {"epoch": 2, "accuracy": 0.1}).exploit

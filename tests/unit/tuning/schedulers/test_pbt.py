@@ -374,10 +374,11 @@ def test_a_metric_that_is_missing_is_named(metrics: dict[str, float], *, synchro
 
 
 def test_a_long_list_of_changes_is_cut_where_the_ledger_ends() -> None:
-    parameters = [{"name": f"a_rather_long_name_{place}", "float": {"min": 0.0, "max": 1.0}} for place in range(30)]
+    names = [f"a_rather_long_name_{place}" for place in range(30)]
+    parameters = [{"name": name, "float": {"min": 0.0, "max": 1.0}} for name in names]
     scheduler = population(2, parameters=parameters)
     for trial in range(2):
-        scheduler.on_trial_add(trial, {parameter["name"]: 0.5 for parameter in parameters})
+        scheduler.on_trial_add(trial, dict.fromkeys(names, 0.5))
     report(scheduler, 1, 5, 0.1)
     report(scheduler, 0, 5, 0.9)
     message = report(scheduler, 1, 10, 0.1).message

@@ -110,7 +110,7 @@ class Population:
 def same(ours: Any, rays: Any) -> bool:
     """Whether two answers are equal; numbers but for the last bits: ours on a grid are exact, Ray's multiplied."""
     if not isinstance(rays, dict):
-        return ours == rays
+        return bool(ours == rays)
     configuration = rays.get("configuration", {})
     own = ours.get("configuration", {})
     if list(own) != list(configuration) or any(type(own[name]) is not type(configuration[name]) for name in own):

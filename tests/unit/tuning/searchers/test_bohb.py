@@ -58,8 +58,9 @@ class TestBohbSearcher(SearcherConformance):
 
         def tell(trial: PendingTrial, step: int, *, final: bool) -> None:
             value = None if final and draw.random() < 0.3 else draw.random()
-            run.append(Observation(trial.number, trial.configuration, value, step, final=final))
-            searcher.tell(run[-1])
+            observation = Observation(trial.number, trial.configuration, value, step, final=final)
+            run.append(observation)
+            searcher.tell(observation)
 
         for number in range(30):
             proposed = searcher.ask(number, tuple(pending))
@@ -141,7 +142,7 @@ def test_the_model_is_optunas_of_the_trials_at_the_rung() -> None:
         study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=dict(space.distributions)))
     for number in range(40, 60):
         sampler = TPESampler(n_startup_trials=0, multivariate=True, seed=proposal_seed(7, number, bits=32))
-        sampler.infer_relative_search_space = lambda study, trial: dict(space.distributions)  # type: ignore[method-assign]
+        sampler.infer_relative_search_space = lambda study, trial: dict(space.distributions)
         study.sampler = sampler
         trial = study.ask(dict(space.distributions))
         proposed = searcher.ask(number, [])

@@ -24,7 +24,7 @@ def brute_force(
 
 
 def everything(searcher: Searcher) -> Sequence[Configuration]:
-    found = []
+    found: list[Any] = []
     while (proposed := searcher.ask(len(found), [])) is not None:
         found.append(proposed.configuration)
     return found

@@ -104,7 +104,7 @@ def test_all_that_is_told_keeps_a_number_of_its_own() -> None:
 def test_one_that_goes_through_its_space_tries_each_configuration_once(algorithm: str) -> None:
     spec = experiment(parameters=SPACE, search={"algorithm": algorithm, "maxTrials": 99, "initial": INITIAL})
     searcher = make_searcher(spec)
-    proposed = []
+    proposed: list[tuple[object, ...]] = []
     while (answer := searcher.ask(len(proposed), [])) is not None:
         proposed.append(tuple(answer.configuration.values()))
     assert len(proposed) == len(set(proposed)) == 4 * (1 + 3) - 2

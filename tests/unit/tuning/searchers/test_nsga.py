@@ -7,7 +7,7 @@ import optuna
 import pytest
 from optuna.distributions import BaseDistribution
 from optuna.samplers import NSGAIIISampler, NSGAIISampler
-from optuna.study import Study
+from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial
 
 from podtune.api.tuning.objective import Criterion, Objective
@@ -162,21 +162,25 @@ class PlainNsga3(NSGAIIISampler):
 @pytest.mark.parametrize(
     ("kind", "sampler", "modes"),
     [
-        (Nsga2Settings, SeededNsga2, "max min"),
-        (Nsga2Settings, SeededNsga2, "min"),
-        (Nsga3Settings, SeededNsga3, "min min min"),
+        (Nsga2Settings, SeededNsga2, ("max", "min")),
+        (Nsga2Settings, SeededNsga2, ("min",)),
+        (Nsga3Settings, SeededNsga3, ("min", "min", "min")),
     ],
 )
-def test_one_trial_at_a_time_proposes_what_plain_optuna_does(kind: Any, sampler: Any, modes: str) -> None:
+def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
+    kind: Any, sampler: Any, modes: tuple[Literal["max", "min"], ...]
+) -> None:
     optuna.logging.disable_default_handler()
     space = OptunaSpace(of_optuna())
-    study = optuna.create_study(directions=[f"{mode}imize" for mode in modes.split()])
+    study = optuna.create_study(
+        directions=[StudyDirection.MAXIMIZE if mode == "max" else StudyDirection.MINIMIZE for mode in modes]
+    )
     searcher = nsga(
         of_optuna(),
-        mode=modes[:3],
+        mode=modes[0],
         criteria=len(study.directions),
         kind=kind,
-        population_size=8,  # type: ignore[arg-type]
+        population_size=8,
     )
     for number in range(80):
         study.sampler = sampler(population_size=8, seed=proposal_seed(7, number, bits=32))

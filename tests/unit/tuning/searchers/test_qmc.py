@@ -51,7 +51,10 @@ def values(searcher: QmcSearcher, count: int) -> Any:
 @pytest.mark.parametrize("sequence", SEQUENCES)
 def test_an_unscrambled_sequence_begins_in_a_corner_and_its_middle(sequence: Literal["sobol", "halton"]) -> None:
     searcher = qmc(UNIT[:2], sequence=sequence, scramble=False)
-    expected = {"sobol": [[0, 0], [0.5, 0.5], [0.75, 0.25]], "halton": [[0, 0], [1 / 2, 1 / 3], [1 / 4, 2 / 3]]}
+    expected: dict[str, list[list[float]]] = {
+        "sobol": [[0, 0], [0.5, 0.5], [0.75, 0.25]],
+        "halton": [[0, 0], [1 / 2, 1 / 3], [1 / 4, 2 / 3]],
+    }
     np.testing.assert_allclose(values(searcher, 3), expected[sequence], atol=1e-15)
 
 

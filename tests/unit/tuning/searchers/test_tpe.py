@@ -155,7 +155,9 @@ def test_a_trial_that_lacks_one_of_several_values_counts_as_failed() -> None:
 
 
 def test_groups_of_several_objectives_are_modelled_jointly() -> None:
-    grouped, jointly, alone = (tpe(CONDITIONAL, others=1, **s) for s in ({"group": True}, {"multivariate": True}, {}))
+    grouped = tpe(CONDITIONAL, others=1, group=True)
+    jointly = tpe(CONDITIONAL, others=1, multivariate=True)
+    alone = tpe(CONDITIONAL, others=1)
     for number in range(20):
         for searcher in (grouped, jointly, alone):
             configuration = active(propose(searcher, number))

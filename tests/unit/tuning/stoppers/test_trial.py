@@ -116,7 +116,13 @@ class TestPlateau:
         assert stops(made, *results) == [False, False, False, True]
 
     def test_results_without_the_metric_are_passed_over(self) -> None:
-        results = [{"accuracy": 0.5}, {}, {"accuracy": "0.5"}, {"accuracy": 0.5}, {"accuracy": 0.5}]
+        results: list[dict[str, float | str]] = [
+            {"accuracy": 0.5},
+            {},
+            {"accuracy": "0.5"},
+            {"accuracy": 0.5},
+            {"accuracy": 0.5},
+        ]
         assert stops(self.plateau(), *results) == [False, False, False, False, True]
 
     @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])

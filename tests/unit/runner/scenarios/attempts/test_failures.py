@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from podtune.api.names import TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
@@ -70,12 +72,14 @@ def test_a_retry_waits_for_twice_as_long_each_time() -> None:
     program = Program(steps=1, faults={0: (ScheduledFault(Fault.CRASH),) * 4})
     simulation = Simulation(spec(**ONE, failures={"maxFailures": 3, "backoff": BACKOFF}), program)
     waits = []
+
+    def has_failed(times: int) -> bool:
+        return simulation.status_exists() and simulation.status().failures == times
+
     for attempt in (2, 3, 4):
-        simulation.run(
-            until=lambda attempt=attempt: simulation.status_exists() and simulation.status().failures == attempt - 1
-        )
+        simulation.run(until=partial(has_failed, attempt - 1))
         failed = simulation.now
-        simulation.run(until=lambda attempt=attempt: f"e-0-{attempt}" in simulation.pods)
+        simulation.run(until=partial(simulation.pods.__contains__, f"e-0-{attempt}"))
         waits.append(simulation.now - failed)
     for wait, longest in zip(waits, (10, 20, 40), strict=True):
         assert longest / 2 - 1 <= wait <= longest
@@ -143,7 +147,7 @@ def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
     simulation.run()
     assert len(simulation.actions(FetchLogs)) == 3
     assert simulation.status().state is TrialState.ERROR
-    assert simulation.status().last_attempt.log_tail == ""  # type: ignore[union-attr]
+    assert simulation.status().last_attempt.log_tail == ""
 
 
 def test_the_logs_of_a_pod_that_goes_away_meanwhile_are_not_taken_for_the_next_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -241,7 +242,9 @@ bounded = settings(max_examples=20, deadline=None, derandomize=True, suppress_he
 PATIENT = RunnerSettings(log_tries=100)
 
 
-def start(weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, places: float = 6) -> Simulation:
+def start(
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, places: float = 6
+) -> Simulation:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     return Simulation(gangs(3, trials=3), program, weather, seed=seed, settings=PATIENT, places=places)
 
@@ -249,7 +252,7 @@ def start(weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed:
 @bounded
 @given(weathers, faults, seeds, st.sampled_from([3, 4, 6]))
 def test_every_gang_ends_whatever_happens_to_its_ranks(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, places: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, places: int
 ) -> None:
     """The simulation sees to it that no two attempts of a trial run, and that nothing is deleted unrecorded."""
     simulation = start(weather, faults, seed, places).run()
@@ -263,7 +266,7 @@ def test_every_gang_ends_whatever_happens_to_its_ranks(
 @bounded
 @given(weathers, faults, seeds)
 def test_each_end_of_a_gang_is_counted_once(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
     """Places suffice, and an operator looks: so every attempt is one that its fault has ended."""
     weather = Weather(**{**vars(weather), "restarts": ()})
@@ -277,7 +280,7 @@ def test_each_end_of_a_gang_is_counted_once(
 @bounded
 @given(weathers, faults, seeds, st.floats(0.0, 25.0), st.sampled_from([4, 6]))
 def test_a_machine_made_anew_agrees_on_gangs(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int, moment: float, places: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, moment: float, places: int
 ) -> None:
     simulation = start(weather, faults, seed, places)
     simulation.run(moment)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -142,12 +144,16 @@ def test_a_restarted_operator_asks_and_does_not_send_all_pods_again() -> None:
     assert len(simulation.actions(CreatePod)) == made
 
 
+def has_tried(simulation: Simulation) -> bool:
+    return bool(simulation.actions(TryPod))
+
+
 def test_the_questions_of_many_experiments_come_apart() -> None:
     moments = set()
     for uid in range(5):
         simulation = refused()
         simulation.api.experiment = replace(simulation.api.experiment, uid=f"e-{uid}")
-        simulation.run(until=lambda simulation=simulation: bool(simulation.actions(TryPod)))
+        simulation.run(until=partial(has_tried, simulation))
         moments.add(round(simulation.now - START))
         assert 265 <= simulation.now - START <= 335
     assert len(moments) > 2
@@ -246,7 +252,7 @@ def test_what_the_searcher_answers_meanwhile_waits() -> None:
 
 
 def test_limits_of_a_rung_are_named() -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "scheduler": {
             "asha": {"gracePeriod": 2, "maxTime": 8, "reductionFactor": 2},
             "resources": [{"atRung": 1, "limits": {"memory": "64Gi"}}],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,6 @@ from tests.unit.runner.scenarios.test_properties import (
     faults,
     moves,
     run,
-    seeds,
     start,
     weathers,
 )
@@ -28,6 +28,7 @@ from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, Simulation, Weather
+from tests.unit.runner.world.weather import seeds
 
 REUSE = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 
@@ -40,7 +41,7 @@ def warm(weather: Weather, program: Program, seed: int, **fields: Any) -> Simula
 @bounded
 @given(weathers, faults, seeds)
 def test_every_trial_of_a_warm_pod_ends_as_if_it_had_its_own(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
+    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
     simulation = warm(weather, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed).run()
     assert_trials_end_as_in(run(FAIR, Program(steps=STEPS), 0), simulation)
@@ -54,7 +55,9 @@ once_admitted = faults.map(
 
 @bounded
 @given(once_admitted, seeds)
-def test_the_crash_of_a_warm_pod_is_that_of_one_trial(faults: dict[int, tuple[ScheduledFault, ...]], seed: int) -> None:
+def test_the_crash_of_a_warm_pod_is_that_of_one_trial(
+    faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
+) -> None:
     simulation = warm(FAIR, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed).run()
     for index in range(5):
         expected = [COUNTED[fault.kind] for fault in faults.get(index, ())]
@@ -67,7 +70,7 @@ def test_the_crash_of_a_warm_pod_is_that_of_one_trial(faults: dict[int, tuple[Sc
 @given(weathers, faults, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
 def test_a_machine_of_warm_pods_made_anew_agrees(
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault, ...]],
+    faults: Mapping[int, tuple[ScheduledFault, ...]],
     seed: int,
     moment: float,
     scheduler: dict[str, Any],
@@ -82,7 +85,7 @@ def test_a_machine_of_warm_pods_made_anew_agrees(
 @given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
 def test_trials_of_warm_pods_end_whatever_users_do(
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault, ...]],
+    faults: Mapping[int, tuple[ScheduledFault, ...]],
     seed: int,
     moves: list[tuple[float, str, int]],
     scheduler: dict[str, Any],

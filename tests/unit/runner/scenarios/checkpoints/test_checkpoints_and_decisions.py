@@ -409,7 +409,7 @@ def test_a_store_that_breaks_down_later_is_given_as_much_time() -> None:
     assert simulation.status().state is TrialState.RUNNING
     simulation.run(20.0)
     assert simulation.status().decision is not None
-    assert simulation.status().decision.reason == TrialReason.STORE_UNUSABLE  # type: ignore[union-attr]
+    assert simulation.status().decision.reason == TrialReason.STORE_UNUSABLE
 
 
 def test_a_store_that_can_not_be_used_is_waited_for_no_longer() -> None:

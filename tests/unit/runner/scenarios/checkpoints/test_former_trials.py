@@ -413,8 +413,10 @@ def test_a_user_who_has_paused_it_meanwhile_is_heeded_and_it_goes_on_afterwards(
 
 def from_first(program: Program) -> Simulation:
     """The second trial starts from the first one's checkpoint of iteration 8."""
-    initial = [{"parameters": {"learning_rate": 0.01}}, {"parameters": {"learning_rate": 0.02}}]
-    initial[1]["restoreFrom"] = {"trial": "e-0", "step": 8}  # type: ignore[assignment]
+    initial = [
+        {"parameters": {"learning_rate": 0.01}},
+        {"parameters": {"learning_rate": 0.02}, "restoreFrom": {"trial": "e-0", "step": 8}},
+    ]
     search = {"algorithm": "random", "maxTrials": 2, "seed": 7, "initial": initial}
     simulation = Simulation(spec(search=search, checkpoints={"store": STORE, "keep": {"count": 3}}), program)
     simulation.api.allowed_alive = None
@@ -466,5 +468,5 @@ def test_a_trial_with_as_many_metrics_as_one_may_have_is_made_anew_too() -> None
     before = len(simulation.status().last_result)
     simulation.delete_trial("e-0")
     simulation.run()
-    assert len(simulation.api.trials["e-0"].spec.former.last_result) == before  # type: ignore[union-attr]
+    assert len(simulation.api.trials["e-0"].spec.former.last_result) == before
     assert simulation.status().state is TrialState.TERMINATED

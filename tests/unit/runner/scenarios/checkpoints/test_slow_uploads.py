@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,6 @@ from tests.unit.runner.scenarios.test_properties import (
     faults,
     moves,
     run,
-    seeds,
     start,
     weathers,
 )
@@ -29,6 +29,7 @@ from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agree
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulated_uploads import Snag, Trouble
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
+from tests.unit.runner.world.weather import seeds
 
 few = settings(bounded, max_examples=25)
 uploads = st.sampled_from([0.3, 2.0, 7.0, 40.0, 700.0])
@@ -104,9 +105,12 @@ def test_exactly_what_is_lost_is_told(
     assert_no_silent_loss(run(weather, program, seed, checkpoints=SHORT))
 
 
-def _seen(faults: dict[int, tuple[ScheduledFault, ...]]) -> dict[int, tuple[ScheduledFault, ...]]:
+def _seen(faults: Mapping[int, tuple[ScheduledFault | None, ...]]) -> Mapping[int, tuple[ScheduledFault | None, ...]]:
     """Those whose end tells what the agent has last said."""
-    return {index: tuple(m for m in planned if m.kind is not Fault.VANISHED) for index, planned in faults.items()}
+    return {
+        index: tuple(m for m in planned if m is None or m.kind is not Fault.VANISHED)
+        for index, planned in faults.items()
+    }
 
 
 @few

@@ -175,7 +175,7 @@ def test_a_pause_stands_although_the_operator_dies() -> None:
     simulation.restart()
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().checkpoint is not None
-    assert simulation.status().checkpoint.step == 2  # type: ignore[union-attr]
+    assert simulation.status().checkpoint.step == 2
     assert simulation.status().progress == "2.0"
 
 
@@ -482,7 +482,7 @@ def test_a_searcher_that_learns_from_rungs_is_told_of_their_values_in_their_orde
             (0, 3): SchedulerDecision(SchedulerAction.CONTINUE, "went on", milestone=3, recorded=True),
         }
     )
-    fields = {
+    fields: dict[str, Any] = {
         "search": {**search, "maxTrials": 3, "seed": 7},
         "scheduler": {"bohb": {"maxTime": 9, "reductionFactor": 3}},
     }

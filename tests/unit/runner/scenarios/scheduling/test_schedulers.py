@@ -3,6 +3,7 @@ anew."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ bounded = settings(
 def start(
     scheduler: str,
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     concurrent: int = 3,
 ) -> Simulation:
@@ -70,7 +71,7 @@ def start(
 def test_every_trial_ends(
     scheduler: str,
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     concurrent: int,
 ) -> None:
@@ -90,7 +91,7 @@ def test_every_trial_ends(
 def test_a_machine_made_anew_agrees(
     scheduler: str,
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     moment: float,
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_searcher_that_learns_nothing_costs_no_write() -> None:
 def test_with_one_trial_at_a_time_each_proposal_knows_all_that_came_before() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=1)).run()
     assert [request.observed for request in simulation.actions(Propose)] == list(range(8))
-    assert all(trial.spec.proposal.observed_seq == trial.spec.index for trial in simulation.api.trials.values())  # type: ignore[union-attr]
+    assert all(trial.spec.proposal.observed_seq == trial.spec.index for trial in simulation.api.trials.values())
 
 
 def test_one_is_proposed_ahead_so_that_a_slow_searcher_holds_nothing_up() -> None:
@@ -97,7 +97,7 @@ def test_no_more_is_asked_for_than_there_may_be() -> None:
 def test_what_was_proposed_ahead_is_dropped_when_the_limit_is_lowered() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20))
     simulation.run(10.0)
-    lower = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 2})  # type: ignore[union-attr]
+    lower = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 2})
     simulation.edit_spec(search=lower)
     simulation.run()
     assert len(simulation.api.trials) == 2

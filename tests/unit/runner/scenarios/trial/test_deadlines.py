@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,7 +84,7 @@ def test_results_that_came_while_no_operator_was_there_are_heard_before_silence_
 
 
 @pytest.mark.parametrize("deadline", [{"silenceDeadline": "2m"}, {"runDeadline": "2m"}])
-def test_no_deadline_ends_an_attempt_whose_program_has_ended_and_whose_agent_stores(deadline: dict[str, str]) -> None:
+def test_no_deadline_ends_an_attempt_whose_program_has_ended_and_whose_agent_stores(deadline: dict[str, Any]) -> None:
     simulation = start(Fault.HUNG, **deadline)
     simulation.run(30.0)
     simulation.api.update_pod("e-0-1", training_until=simulation.now)
@@ -147,7 +150,7 @@ hangs = st.dictionaries(
 @bounded
 @given(weathers, hangs, seeds)
 def test_whatever_the_weather_each_hang_is_counted_once(
-    weather: object, faults: dict[int, tuple[ScheduledFault, ...]], seed: int
+    weather: object, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
 ) -> None:
     failures = {"backoff": SHORT, "maxFailures": 3, "silenceDeadline": "10m"}
     program = Program(steps=5, checkpoint_every=1, faults=faults)

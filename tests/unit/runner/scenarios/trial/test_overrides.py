@@ -10,6 +10,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, Propose, WriteTrialStatus
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
+from podtune.tuning.searchers.base import Observation, PendingTrial
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
@@ -185,4 +186,5 @@ def test_the_searcher_and_the_scheduler_are_told() -> None:
     scheduler.pick = Dictated().pick
     simulation.run()
     last = simulation.actions(Propose)[-1]
-    assert [known.configuration["lr"] for known in (*last.observations, *last.pending) if known.number == 0] == [0.07]
+    known: list[Observation | PendingTrial] = [*last.observations, *last.pending]
+    assert [trial.configuration["lr"] for trial in known if trial.number == 0] == [0.07]

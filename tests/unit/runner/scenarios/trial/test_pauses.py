@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -41,7 +42,7 @@ bounded = settings(max_examples=80, deadline=None, derandomize=True, suppress_he
 
 
 def start(
-    script: Script, weather: Weather, seed: int, faults: dict[int, tuple[ScheduledFault | None, ...]], **fields: Any
+    script: Script, weather: Weather, seed: int, faults: Mapping[int, tuple[ScheduledFault | None, ...]], **fields: Any
 ) -> Simulation:
     defaults = {
         "checkpoints": {"store": STORE, "keep": {"count": 1}},
@@ -64,7 +65,7 @@ def start(
 def test_every_trial_ends(
     script: Script,
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     concurrent: int,
 ) -> None:
@@ -97,7 +98,7 @@ moves = st.lists(
 def test_every_trial_ends_whatever_users_do(
     script: Script,
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     moves: list[tuple[float, str, int]],
 ) -> None:
@@ -118,7 +119,7 @@ def test_every_trial_ends_whatever_users_do(
 def test_a_machine_made_anew_agrees(
     script: Script,
     weather: Weather,
-    faults: dict[int, tuple[ScheduledFault | None, ...]],
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
     seed: int,
     moment: float,
 ) -> None:

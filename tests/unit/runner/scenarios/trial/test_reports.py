@@ -251,4 +251,4 @@ def test_a_program_that_never_reports_the_objective_is_told_so() -> None:
     assert (simulation.status().state, simulation.status().reason) == (TrialState.ERROR, TrialReason.NO_USABLE_RESULT)
     assert "accuracy was never reported; metrics seen: training_iteration" in simulation.status().message
     assert simulation.status().message.endswith("(last line of its log: ValueError: boom)"), "it may have printed why"
-    assert "Traceback" in simulation.status().last_attempt.log_tail  # type: ignore[union-attr]
+    assert "Traceback" in simulation.status().last_attempt.log_tail

@@ -460,7 +460,7 @@ def test_no_trial_is_stopped_for_an_end_that_is_not_recorded_and_all_come_to_one
         if isinstance(action, CreateTrial) and simulation.now > START + 60:
             assert recorded is None or action.name in simulation.api.trials
 
-    simulation.refuse = look  # type: ignore[assignment]
+    simulation.refuse = look
     simulation.run()
     simulation.run(50.0)
     look(simulation.log[-1])

@@ -326,7 +326,7 @@ def test_running_trials_go_on_when_the_limit_is_lowered() -> None:
 def test_more_trials_are_made_when_there_may_be_more() -> None:
     simulation = Simulation(spec(**ONE), LONG)
     simulation.run(10.0)
-    search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 2})  # type: ignore[union-attr]
+    search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 2})
     simulation.edit_spec(search=search)
     simulation.run()
     assert simulation.api.experiment.status.trials.terminated == 2
@@ -335,7 +335,7 @@ def test_more_trials_are_made_when_there_may_be_more() -> None:
 def test_no_more_trials_are_made_when_there_may_be_fewer() -> None:
     simulation = Simulation(spec(**THREE), LONG)
     simulation.run(10.0)
-    search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 1})  # type: ignore[union-attr]
+    search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 1})
     simulation.edit_spec(search=search)
     simulation.run()
     assert simulation.api.experiment.status.trials.total == 1
