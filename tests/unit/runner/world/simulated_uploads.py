@@ -41,6 +41,7 @@ class SnaggedUploads(Uploads):
     Attributes:
         reported: The `seq` of all, the oldest first.
         stored: The `seq` of those in the bucket.
+        over: The `seq` up to which nothing was left to store when the next one was reported.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SnaggedUploads(Uploads):
         self._snag, self._jitter = snag, jitter
         self.reported: list[int] = []
         self.stored: list[int] = []
+        self.over = 0
 
     @property
     def is_lost(self) -> bool:
@@ -74,10 +76,12 @@ class SnaggedUploads(Uploads):
     def lacks(self, seq: int) -> bool:
         """Whether the newest that was reported up to a result may still be stored, it or one in the place of it."""
         newest = max((reported for reported in self.reported if reported <= seq), default=0)
-        return newest > max(self.stored, default=0) and not self.queue.is_stored
+        return newest > max([self.over, *self.stored]) and not self.queue.is_stored
 
     @override
     def add(self, checkpoint: PendingCheckpoint) -> None:
+        if self.queue.is_stored:
+            self.over = max(self.reported, default=0)  # stored, or given up before this one could take its place
         self.reported.append(checkpoint.seq)
         super().add(checkpoint)
 
