@@ -48,7 +48,6 @@ def error(status: int, message: str = "no", reason: str = "", **headers: str) ->
 
 
 def broken(request: web.Request) -> web.Response:
-    assert request.transport is not None
     request.transport.abort()
     return web.Response()
 

@@ -102,14 +102,12 @@ def test_a_pod_that_used_too_much_disk() -> None:
 )
 def test_what_waiting_rarely_mends_is_told_in_the_kubelets_words(name: str, reason: str) -> None:
     pod = read(name)
-    assert pod.waiting is not None
     assert (pod.waiting.reason, pod.waiting.hopeless, pod.training) == (reason, True, False)
     assert pod.waiting.message
 
 
 def test_a_pod_that_fits_on_no_node_is_told_in_the_schedulers_words() -> None:
     pod = read("unschedulable")
-    assert pod.waiting is not None
     assert (pod.waiting.reason, pod.waiting.hopeless) == ("Unschedulable", False)
     assert "nvidia.com/gpu" in pod.waiting.message
     assert (pod.started, pod.node) == (0.0, "")
@@ -334,7 +332,6 @@ def test_a_spec_is_not_read_again_while_its_generation_stays() -> None:
     body["metadata"]["generation"] = 2
     body["spec"]["maxConcurrentTrials"] = 9
     changed = decode_experiment(body, known=after)
-    assert changed.spec is not None
     assert changed.spec.max_concurrent_trials == 9
 
 

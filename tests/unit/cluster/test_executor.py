@@ -355,7 +355,6 @@ async def test_the_programs_last_lines_and_the_agents_results_are_fetched(bench:
     bench.cluster.logs["digits-0-1/main"] = "".join(f"line {n}\n" for n in range(300))
     bench.cluster.logs["digits-0-1/podtune-agent"] = "podtune-result {}\nother\n"
     outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=True))
-    assert outcome.logs is not None
     assert outcome.logs.program_tail.splitlines() == [f"line {n}" for n in range(100, 300)]
     assert outcome.logs.agent_lines == ("podtune-result {}", "other")
 
@@ -364,7 +363,6 @@ async def test_a_line_without_end_is_not_kept_whole(bench: Bench) -> None:
     bench.cluster.put(PODS, pod_body())
     bench.cluster.logs["digits-0-1/main"] = "\r".join(f"{n}%" for n in range(100_000)) + " the end"
     outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=False))
-    assert outcome.logs is not None
     assert outcome.logs.program_tail.endswith("the end")
     assert len(outcome.logs.program_tail) <= 4096
     assert int(bench.cluster.calls[-1].params["limitBytes"]) < 1 << 24

@@ -67,7 +67,6 @@ def find(found: dict[str, Any] | None, step: int | None = None, lost: tuple[str,
 def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int) -> None:
     outcome = find(trial(), step)
     assert outcome.status is ActionStatus.DONE
-    assert outcome.checkpoint is not None
     assert outcome.checkpoint.step == expected
 
 
@@ -89,7 +88,6 @@ def test_what_is_not_there_is_told(found: Any, step: int | None, status: ActionS
 def test_what_could_not_be_restored_is_passed_over() -> None:
     older, newest = (str(checkpoint["uri"]) for checkpoint in CHECKPOINTS)
     found = find(trial(), lost=(newest,)).checkpoint
-    assert found is not None
     assert found.uri == older
     assert find(trial(), lost=(older, newest)).status is ActionStatus.FAILED, "it may still have a further one"
     ended = find(trial("TERMINATED"), lost=(older, newest))

@@ -156,7 +156,6 @@ class World:
 
     def condition(self, type_: str, name: str = "digits") -> str:
         body = self.cluster.get(f"{EXPERIMENTS}/{name}")
-        assert body is not None
         conditions = body.get("status", {}).get("conditions", [])
         return next((c["status"] for c in conditions if c["type"] == type_), "")
 
@@ -735,7 +734,6 @@ async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(sl
         world.experiment()
         await world.until_it(lambda: len(world.cluster.all("trials")) == 2)
         machine = operator.store.entry("e-1").machine
-        assert machine is not None
         machine._outdated = True
         operator.queue.add("e-1")
         await world.until("Complete")

@@ -63,7 +63,6 @@ def test_characters_that_json_writes_in_two_halves_are_read_as_one(tmp_path: Pat
     path.write_text(json.dumps(document))
     assert "\\ud83d\\ude00" in path.read_text()
     spec = read_experiment_file(path).spec
-    assert spec is not None
     assert spec.trial_template.spec["containers"][0]["command"][1] == "\U0001f600"
 
 

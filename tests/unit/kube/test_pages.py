@@ -14,7 +14,6 @@ def test_the_first_page_has_no_token() -> None:
 
 def test_each_page_says_where_the_next_one_begins() -> None:
     second = FIRST.follow({"metadata": {"continue": "t"}, "items": []})
-    assert second is not None
     assert second.query == {"labelSelector": "a=b", "limit": "100", "continue": "t"}
 
 

@@ -213,7 +213,6 @@ def assert_same_ledger(one: TrialStatus, other: TrialStatus) -> None:
 
 def proposed(trial: Trial) -> TrialSpec:
     """A Trial's spec; what the searcher knew is left out, it has to be the same only where it matters."""
-    assert trial.spec.proposal is not None
     proposal = trial.spec.proposal.model_copy(update={"observed_seq": 0, "running": ""})
     return trial.spec.model_copy(update={"proposal": proposal})
 

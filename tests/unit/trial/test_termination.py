@@ -29,7 +29,6 @@ def run(pod: Path, code: str, *, first: bool = True) -> tuple[int, str]:
     begin = "import signal, sys\nfrom podtune import trial\n"
     command = [sys.executable, "-c", begin + (AS_FIRST if first else "") + code]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=20)

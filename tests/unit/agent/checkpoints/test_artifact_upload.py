@@ -100,7 +100,6 @@ def test_nothing_is_stored_unless_it_is_wanted(context: TaskContext) -> None:
 @pytest.mark.parametrize("on_checkpoint", [True, False])
 def test_a_pass_is_due_after_the_period_or_a_checkpoint(context: TaskContext, on_checkpoint: bool) -> None:
     task = make_task(context, ArtifactSettings(period=600, on_checkpoint=on_checkpoint))
-    assert task is not None
     assert 590 < (task.due_in or 0) <= 600
     task.checkpoint_stored()
     assert (task.due_in == 0) == on_checkpoint
@@ -110,7 +109,6 @@ def test_a_pass_leaves_off_for_a_checkpoint_and_goes_on_after_it(
     context: TaskContext, take: Callable[[int, bytes], Path], store: MemoryStore
 ) -> None:
     task = make_task(context, ArtifactSettings(period=600))
-    assert task is not None
     (Path(context.settings.directory.root) / "log").write_bytes(b"1")
     take(1, b"w1")
     task.run()

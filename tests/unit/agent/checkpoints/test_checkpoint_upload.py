@@ -307,7 +307,6 @@ def test_failures_are_counted_for_each_anew_and_the_first_success_withdraws_the_
     for _ in range(5):  # three times the first one, which is given up then, and twice the second
         task.run()
     problem = context.attempt.store_problem
-    assert problem is not None
     assert problem.reason == "Unreachable"
     assert task.due_in == 0
     store.failure = None

@@ -44,7 +44,6 @@ class Known:
 
     def machine(self, uid: str = "e-1") -> ExperimentMachine:
         entry = self.store.entry(uid)
-        assert entry is not None
         assert entry.machine is not None
         return entry.machine
 
@@ -77,7 +76,6 @@ def test_there_are_no_machines_before_everything_has_been_seen() -> None:
     known = Known(synced=False)
     known.store.experiment(experiment_body())
     entry = known.store.entry("e-1")
-    assert entry is not None
     assert entry.machine is None
     known.changed.clear()
     known.store.synced()
@@ -189,7 +187,6 @@ def test_an_experiment_that_was_made_again_is_found_by_name_when_the_old_one_goe
     known.store.trial(trial_body())
     known.store.experiment_gone(gone(experiment_body(uid="e-0")))
     entry = known.store.entry_of_trial("team", "digits-0")
-    assert entry is not None
     assert entry.experiment.uid == "e-1"
 
 
@@ -233,7 +230,6 @@ def test_a_status_that_was_written_is_known_without_reading_the_object_again(kno
     (trial,) = known.machine()._trials.values()
     assert (trial.seen.version, trial.saved) == (22, WRITTEN)
     entry = known.store.entry("e-1")
-    assert entry is not None
     assert (entry.experiment.version, entry.experiment.status.message) == (12, "1 of 3 done")
 
 
@@ -257,7 +253,6 @@ def test_a_status_is_only_put_on_what_is_known(known: Known, metadata: Manifest)
 def test_a_spec_that_can_not_be_used_is_a_problem_and_has_no_machine(known: Known) -> None:
     known.store.experiment(experiment_body(parameters=[]))
     entry = known.store.entry("e-1")
-    assert entry is not None
     assert entry.machine is None
     assert "spec.parameters" in entry.experiment.problem
 
@@ -269,7 +264,6 @@ def test_a_spec_that_is_spoilt_later_leaves_the_one_before_in_force(known: Known
     spoilt["metadata"]["generation"] = 2
     known.store.experiment(spoilt)
     entry = known.store.entry("e-1")
-    assert entry is not None
     assert entry.experiment.problem
     assert entry.served.spec is before
 
@@ -357,7 +351,6 @@ def test_facts_in_any_order_and_number_lead_to_the_same_knowledge(order: list[st
     (trial,) = machine._trials.values()
     assert trial.seen.version == 22
     assert trial.saved == WRITTEN
-    assert trial.pod is not None
     assert (trial.pod.version, trial.pod.training) == (32, True)
 
 
@@ -388,7 +381,6 @@ def test_an_experiment_that_is_being_imported_is_let_be_until_all_its_trials_are
 
     def has_machine() -> bool:
         entry = known.store.entry("e-1")
-        assert entry is not None
         return entry.machine is not None
 
     known.store.experiment(imported(10, importing="e-0"))

@@ -83,12 +83,10 @@ def test_a_program_that_ends_by_itself_completes_its_trial() -> None:
 def test_what_an_attempt_was_is_on_record_beside_the_counter_that_it_went_into() -> None:
     known = PodRef(name="e-0-1", uid="uid-0", since="2027-01-01T00:00:00Z")
     status = end_attempt(ended(status=with_status(pod=known, durable_seq=6)), NOW).status
-    assert status.last_attempt is not None
     assert (status.last_attempt.attempt, status.last_attempt.uid, status.attempt) == (1, "uid-0", 1)
     assert (status.failures, status.durable_seq) == (1, 0)
     assert status.pod == PodRef(name="e-0-1", uid="uid-0", node="n1", since="2027-01-01T00:00:00Z")
     assert status.start_time == rfc3339(NOW - 60)
-    assert status.usage is not None
     assert (status.usage.pod_seconds, status.usage.attempt) == (60, None)
 
 
@@ -169,7 +167,6 @@ def test_what_could_not_be_stored_is_lost_and_said() -> None:
     )
     ending = end_attempt(ended(status=stopped, home=HOME, unstored=unstored), NOW)
     lost = "the checkpoint of iteration 6 is lost; the newest stored one is from iteration 4"
-    assert ending.status.lost_checkpoint is not None
     assert (ending.status.lost_checkpoint.message, ending.status.lost_checkpoint.attempts) == (lost, 1)
     assert ending.status.message == f"why; {lost}"
     assert [(event.reason, event.message) for event in ending.events] == [("CheckpointLost", lost)]

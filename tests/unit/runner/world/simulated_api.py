@@ -168,7 +168,6 @@ class ApiServer:
                 return  # it is opened again, and forgiven
             assert counted == 0, f"{trial.name}: counted without an attempt's end"
             return
-        assert after.last_attempt is not None
         assert after.last_attempt.attempt == number + 1, f"{trial.name}: attempt {number + 1} was left out"
         spends = FailureClass(after.last_attempt.failure_class).is_failure
         assert counted == spends, f"{trial.name}: {after.last_attempt.failure_class} counted {counted} times"

@@ -123,7 +123,6 @@ class SimulatedPod:
     @property
     def _checkpoints(self) -> Checkpoints:
         spec = self._sim.api.experiment.spec
-        assert spec is not None
         return spec.checkpoints
 
     @property
@@ -316,7 +315,6 @@ class SimulatedPod:
     def _grace_period(self) -> float:
         """The template's, which is the program's, and what the agent may take after it."""
         spec = self._sim.api.experiment.spec
-        assert spec is not None
         own = grace_periods.read_from_template(spec.trial_template.spec)
         return float(own) + (parse_duration(self._checkpoints.drain) if self._sim.prefix else 0.0)
 

@@ -266,7 +266,6 @@ class Simulation:
     def environment(self) -> AgentEnvironment:
         """What agents share."""
         spec = self.api.experiment.spec
-        assert spec is not None
         return AgentEnvironment(
             self.clock,
             self.bucket,
@@ -584,7 +583,6 @@ class Simulation:
     def edit_spec(self, **changes: object) -> None:
         """A user edits the Experiment."""
         spec = self.api.experiment.spec
-        assert spec is not None
         self.api.edit_experiment(spec=spec.model_copy(update=changes))
 
     # What is to be seen

@@ -115,6 +115,5 @@ def test_with_a_step_and_bounds_there_are_finitely_many() -> None:
         {"name": "x", "normal": {"mean": 0, "stddev": 1, "min": -0.3, "max": 0.6, "step": 0.3}}
     ).domain
     points = finite_points(domain)
-    assert points is not None
     assert [points.value(place) for place in range(points.count)] == [-0.3, 0.0, 0.3, 0.6]
     assert finite_points(NormalDomain(mean=0, stddev=1, step=0.3)) is None

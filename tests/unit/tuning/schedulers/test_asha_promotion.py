@@ -61,9 +61,7 @@ class TestPauses:
         for trial in (0, 1):
             assert report(scheduler, trial, 2, 0.9) == CONTINUE
             assert report(scheduler, trial, 3, 0.9 - trial / 10).action is SchedulerAction.PAUSE
-        best = scheduler.choose(range(8))
-        assert best is not None
-        assert best.trial == 0
+        assert scheduler.choose(range(8)).trial == 0
         assert report(scheduler, 0, 8, 0.9) == CONTINUE
         assert report(scheduler, 0, 9, 0.9).action is SchedulerAction.PAUSE
         assert list(scheduler.record(0)["rungs"]) == ["1", "3", "9"]
@@ -121,7 +119,6 @@ class TestChoice:
         scheduler = promotion()
         arrive(scheduler, 0.5, 0.6)
         start = scheduler.choose([0, 1])
-        assert start is not None
         assert (start.trial, start.recorded) == (1, True)
         assert scheduler.record(1)["promoted"] == {"from": "1"}
         assert scheduler.choose([0]) is None
@@ -130,7 +127,6 @@ class TestChoice:
         scheduler = promotion(mode="min")
         arrive(scheduler, 0.5, 0.6)
         start = scheduler.choose([0, 1])
-        assert start is not None
         assert start.trial == 0
         assert start.message == (
             "promoted from rung 1 to 3: accuracy 0.5 is the best of 2 paused there and not above the cutoff 0.533333 "
@@ -141,7 +137,6 @@ class TestChoice:
         scheduler = promotion()
         arrive(scheduler, 0.1, 0.2, 0.3, 0.9)
         start = scheduler.choose([0, 1, 2, 3])
-        assert start is not None
         assert start.message == (
             "promoted from rung 1 to 3: accuracy 0.9 is the best of 4 paused there and not below the cutoff 0.3 "
             "(top 0.333 of 4)"
@@ -161,9 +156,7 @@ class TestChoice:
         scheduler = promotion()
         arrive(scheduler, 0.1, 0.2, 0.3, 0.9)
         assert scheduler.choose([0, 1, 2, 3]) is not None
-        second = scheduler.choose([0, 1, 2])
-        assert second is not None
-        assert second.trial == 2  # it equals the cutoff
+        assert scheduler.choose([0, 1, 2]).trial == 2  # it equals the cutoff
         assert scheduler.choose([0, 1]) is None
 
     def test_the_highest_rung_comes_first(self) -> None:
@@ -179,18 +172,14 @@ class TestChoice:
                 },
                 {},
             )
-        start = scheduler.choose([0, 1, 2, 3])
-        assert start is not None
-        assert start.trial == 3
+        assert scheduler.choose([0, 1, 2, 3]).trial == 3
 
     def test_of_equals_the_first_to_come_is_promoted(self) -> None:
         scheduler = promotion()
         for trial in (5, 3, 4):
             scheduler.on_trial_add(trial, {})
             report(scheduler, trial, 1, 0.5)
-        start = scheduler.choose([3, 4, 5])
-        assert start is not None
-        assert start.trial == 5
+        assert scheduler.choose([3, 4, 5]).trial == 5
 
     def test_a_promotion_comes_before_a_new_trial(self) -> None:
         scheduler = promotion()
@@ -204,29 +193,22 @@ class TestChoice:
         for trial in range(4):
             scheduler.on_trial_add(trial, {})
         start = scheduler.choose([3, 0, 2])
-        assert start is not None
         assert (start.trial, start.message, start.recorded) == (3, "", False)
 
     def test_a_promoted_trial_that_failed_comes_before_another_promotion(self) -> None:
         scheduler = promotion()
         arrive(scheduler, 0.5, 0.6, 0.7, 0.1, 0.1, 0.1)
         first = scheduler.choose(range(6))
-        assert first is not None
         scheduler.on_trial_error(first.trial)
         again = scheduler.choose(range(6))
-        assert again is not None
         assert (again.trial, again.recorded) == (first.trial, False)
         assert again.message == "runs for epoch 3: it was promoted from rung 1 before"
 
     def test_the_best_that_is_still_on_its_way_to_its_pause_is_passed_over_for_now(self) -> None:
         scheduler = promotion()
         arrive(scheduler, 0.9, 0.8, 0.1, 0.1, 0.1, 0.1)
-        start = scheduler.choose([1, 2, 3, 4, 5])
-        assert start is not None
-        assert start.trial == 1
-        later = scheduler.choose([0, 2, 3, 4, 5])
-        assert later is not None
-        assert later.trial == 0
+        assert scheduler.choose([1, 2, 3, 4, 5]).trial == 1
+        assert scheduler.choose([0, 2, 3, 4, 5]).trial == 0
 
     def test_one_that_was_stopped_by_its_user_is_still_compared_with(self) -> None:
         scheduler = promotion()
@@ -240,9 +222,7 @@ class TestChoice:
         assert scheduler.choose([0, 1]) is None
         scheduler.on_trial_add(2, {})
         report(scheduler, 2, 1, -5)
-        start = scheduler.choose([0, 1, 2])
-        assert start is not None
-        assert start.trial == 2
+        assert scheduler.choose([0, 1, 2]).trial == 2
         assert scheduler.choose([0, 1]) is None
 
     def test_from_the_highest_rung_a_trial_runs_to_max_time(self) -> None:
@@ -258,7 +238,6 @@ class TestChoice:
                 {},
             )
         start = scheduler.choose([0, 1])
-        assert start is not None
         assert start.message.startswith("promoted from rung 3 to 4: ")
         assert "(top 0.75 of 2)" in start.message
         assert report(scheduler, 1, 3.5, 0.5) == CONTINUE
@@ -326,9 +305,7 @@ class TestBrackets:
             },
             {},
         )
-        start = scheduler.choose([*came, 99])
-        assert start is not None
-        assert start.trial == 99
+        assert scheduler.choose([*came, 99]).trial == 99
 
 
 class TestRestore:
@@ -357,12 +334,10 @@ class TestRestore:
         uncut = promotion()
         arrive(uncut, 0.9, 0.8, 0.1, 0.1, 0.1, 0.1)
         chosen = uncut.choose(range(6))
-        assert chosen is not None
         rebuilt = promotion()
         for trial in (4, 0, 2, 5, 1, 3):
             rebuilt.restore(trial, uncut.record(trial), {})
         again = rebuilt.choose(range(6))
-        assert again is not None
         assert (again.trial, again.recorded) == (chosen.trial, False)
 
     def test_the_first_trial_of_equals_stays_the_first_in_whatever_order_they_are_restored(self) -> None:
@@ -373,9 +348,7 @@ class TestRestore:
         rebuilt = promotion()
         for trial in (3, 4, 5):
             rebuilt.restore(trial, uncut.record(trial), {})
-        chosen = rebuilt.choose([3, 4, 5])
-        assert chosen is not None
-        assert chosen.trial == 5
+        assert rebuilt.choose([3, 4, 5]).trial == 5
 
 
 @given(seed=st.integers(0, 10**6), brackets=st.integers(1, 4))
@@ -416,6 +389,5 @@ def test_ten_thousand_trials_at_one_rung_cost_no_more_each_than_a_hundred(trials
     waiting = Waiting(range(trials))
     for _ in range(50):
         start = scheduler.choose(waiting)
-        assert start is not None
         report(scheduler, start.trial, 100, 0.5)
     assert Waiting.asked <= 50 * 5

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import pytest
@@ -43,6 +44,35 @@ def add(scheduler: Hyperband, *trials: int) -> None:
 
 def report(scheduler: Hyperband, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
+
+
+def nine(*, mode: Mode = "max") -> Bohb:
+    """Nine trials, which fill the first bracket."""
+    scheduler = bohb(mode=mode)
+    add(scheduler, *range(9))
+    return scheduler
+
+
+def come_in(scheduler: Hyperband, trials: Iterable[int], epoch: float = 1) -> None:
+    """Has trials report, each more than the one before it."""
+    for trial in trials:
+        report(scheduler, trial, epoch, trial / 10)
+
+
+def played() -> Bohb:
+    """Nine trials, of which six have lost and three go on."""
+    scheduler = nine()
+    come_in(scheduler, range(9))
+    return scheduler
+
+
+def rebuilt_from(uncut: Hyperband, *removed: int) -> Hyperband:
+    rebuilt = bohb()
+    for trial in (4, 0, 8, 2, 6, 1, 3, 7, 5):
+        rebuilt.restore(trial, uncut.record(trial), {})
+    for trial in removed:
+        rebuilt.on_trial_remove(trial)
+    return rebuilt
 
 
 def bracket_of(scheduler: Hyperband, trial: int) -> tuple[str, str]:
@@ -114,8 +144,7 @@ class TestBrackets:
         assert bracket_of(scheduler, 3) == ("0", "1")
 
     def test_after_its_first_round_a_bracket_takes_no_more(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
+        scheduler = nine()
         for trial in range(9):
             report(scheduler, trial, 1, trial)
         scheduler.on_trial_remove(8)
@@ -125,8 +154,7 @@ class TestBrackets:
 
 class TestRounds:
     def test_until_all_have_come_in_they_are_paused(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
+        scheduler = nine()
         decision = report(scheduler, 0, 1, 0.5)
         assert decision.action is SchedulerAction.PAUSE
         assert decision.recorded
@@ -135,26 +163,21 @@ class TestRounds:
         assert choices(scheduler, *range(9)) == [1, 2, 3, 4, 5, 6, 7, 8]
 
     def test_the_last_one_to_come_in_decides_for_all(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
-        for trial in range(8):
-            report(scheduler, trial, 1, trial / 10)
+        scheduler = nine()
+        come_in(scheduler, range(8))
         decision = report(scheduler, 8, 1, 0.65)
         assert decision.action is SchedulerAction.CONTINUE
         assert decision.message == "went on from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 go on"
         assert trials_to_stop(scheduler) == [0, 1, 2, 3, 4, 5]
         start = scheduler.choose(range(8))
-        assert start is not None
         assert (start.trial, start.recorded) == (6, True)
         assert start.message == (
             "goes on from rung 1 to 3: accuracy 0.6 is among the best 3 of 9 (the last of them has 0.6)"
         )
 
     def test_if_it_is_not_among_the_best_it_is_stopped(self) -> None:
-        scheduler = bohb(mode="min")
-        add(scheduler, *range(9))
-        for trial in range(8):
-            report(scheduler, trial, 1, trial / 10)
+        scheduler = nine(mode="min")
+        come_in(scheduler, range(8))
         decision = report(scheduler, 8, 1, 0.25)
         assert decision.action is SchedulerAction.STOP
         assert not decision.full
@@ -163,10 +186,7 @@ class TestRounds:
         assert choices(scheduler, *range(8)) == [0, 1, 2]
 
     def test_a_paused_trial_that_is_stopped_hears_why(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
-        for trial in range(9):
-            report(scheduler, trial, 1, trial / 10)
+        scheduler = played()
         stop = scheduler.trials_to_stop()[0]
         assert stop.message == ("stopped at rung 1: accuracy 0 is not among the best 3 of 9 (the last of them has 0.6)")
         assert not stop.full
@@ -174,15 +194,13 @@ class TestRounds:
         assert trials_to_stop(scheduler) == [1, 2, 3, 4, 5]
 
     def test_of_equals_the_later_ones_go_on(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
+        scheduler = nine()
         for trial in range(9):
             report(scheduler, trial, 1, 0.5)
         assert choices(scheduler, *range(9)) == [6, 7, 8]
 
     def test_nan_ranks_last(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
+        scheduler = nine()
         for trial, value in enumerate([-math.inf, -1e9, -2e9, *[math.nan] * 6]):
             report(scheduler, trial, 1, value)
         assert choices(scheduler, *range(9)) == [0, 1, 2]
@@ -204,8 +222,7 @@ class TestRounds:
     def test_one_that_fails_for_good_is_not_waited_for(self) -> None:
         scheduler = bohb()
         add(scheduler, *range(10))
-        for trial in range(8):
-            report(scheduler, trial, 1, trial / 10)
+        come_in(scheduler, range(8))
         scheduler.on_trial_error(8)
         assert choices(scheduler, *range(8)) == []
         scheduler.on_trial_remove(8)
@@ -213,10 +230,7 @@ class TestRounds:
 
     def test_nor_is_one_that_comes_to_its_own_end_in_a_later_round(self) -> None:
         """Ray's bracket would wait for ever."""
-        scheduler = bohb()
-        add(scheduler, *range(9))
-        for trial in range(9):
-            report(scheduler, trial, 1, trial / 10)
+        scheduler = played()
         report(scheduler, 6, 3, 0.6)
         report(scheduler, 7, 3, 0.7)
         assert choices(scheduler, 6, 7) == []
@@ -225,10 +239,8 @@ class TestRounds:
         assert trials_to_stop(scheduler)[-1] == 6
 
     def test_one_that_went_beyond_the_next_milestone_waits_there(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
-        for trial in range(8):
-            report(scheduler, trial, 1, trial / 10)
+        scheduler = nine()
+        come_in(scheduler, range(8))
         decision = report(scheduler, 8, 4, 0.9)
         assert decision.action is SchedulerAction.PAUSE
         assert decision.message == (
@@ -242,10 +254,8 @@ class TestRounds:
         assert trials_to_stop(scheduler)[-1] == 8
 
     def test_if_all_did_the_next_round_ends_at_once(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
-        for trial in range(9):
-            report(scheduler, trial, 4, trial / 10)
+        scheduler = nine()
+        come_in(scheduler, range(9), epoch=4)
         assert choices(scheduler, *range(9)) == [8]
         assert trials_to_stop(scheduler) == [0, 1, 2, 3, 4, 5, 6, 7]
 
@@ -275,8 +285,7 @@ class TestFilling:
     def test_when_the_search_is_over_it_goes_on(self) -> None:
         scheduler = bohb()
         add(scheduler, 0, 1, 2, 3)
-        for trial in range(4):
-            report(scheduler, trial, 1, trial / 10)
+        come_in(scheduler, range(4))
         scheduler.on_search_over()
         assert choices(scheduler, 0, 1, 2, 3) == [1, 2, 3]
         assert trials_to_stop(scheduler) == [0]
@@ -327,59 +336,33 @@ class TestChoice:
 
 class TestRungsPassed:
     def test_they_are_the_halvings_that_it_outlasted(self) -> None:
-        scheduler = bohb()
-        add(scheduler, *range(9))
+        scheduler = nine()
         assert scheduler.rungs_passed(8) == 0
-        for trial in range(9):
-            report(scheduler, trial, 1, trial / 10)
+        come_in(scheduler, range(9))
         assert [scheduler.rungs_passed(trial) for trial in (0, 7, 8)] == [0, 1, 1]
-        for trial in (6, 7, 8):
-            report(scheduler, trial, 3, trial / 10)
+        come_in(scheduler, (6, 7, 8), epoch=3)
         assert [scheduler.rungs_passed(trial) for trial in (0, 7, 8)] == [0, 1, 2]
-
-
-def played(scheduler: Hyperband) -> Hyperband:
-    """Nine trials, of which six have lost and three go on."""
-    add(scheduler, *range(9))
-    for trial in range(9):
-        report(scheduler, trial, 1, trial / 10)
-    return scheduler
-
-
-def rebuilt_from(uncut: Hyperband, *removed: int) -> Hyperband:
-    rebuilt = bohb()
-    for trial in (4, 0, 8, 2, 6, 1, 3, 7, 5):
-        rebuilt.restore(trial, uncut.record(trial), {})
-    for trial in removed:
-        rebuilt.on_trial_remove(trial)
-    return rebuilt
 
 
 class TestRestore:
     def test_before_anybody_has_started_again_the_same_go_on(self) -> None:
-        rebuilt = rebuilt_from(played(bohb()))
+        rebuilt = rebuilt_from(played())
         assert choices(rebuilt, *range(8)) == [6, 7]
         assert trials_to_stop(rebuilt) == [0, 1, 2, 3, 4, 5]
 
-    def test_a_winner_that_was_stopped_by_its_user_lets_no_loser_in(self) -> None:
-        uncut = played(bohb())
+    @pytest.mark.parametrize("is_recorded", [True, False])
+    def test_a_winner_that_was_stopped_by_its_user_lets_no_loser_in(self, *, is_recorded: bool) -> None:
+        uncut = played()
+        before = rebuilt_from(uncut, 7)
         uncut.on_trial_remove(7)
-        rebuilt = rebuilt_from(uncut, 7)
-        assert choices(rebuilt, *range(7)) == choices(uncut, *range(7)) == [6]
-
-    def test_nor_if_its_removal_was_not_recorded(self) -> None:
-        uncut = played(bohb())
-        rebuilt = rebuilt_from(uncut, 7)
-        uncut.on_trial_remove(7)
+        rebuilt = rebuilt_from(uncut, 7) if is_recorded else before
         assert choices(rebuilt, *range(7)) == choices(uncut, *range(7)) == [6]
 
     def test_a_bracket_that_went_on_for_a_failure_does_so_again(self) -> None:
         """The failure itself leaves no mark in the record."""
-        uncut = bohb()
-        add(uncut, *range(9))
+        uncut = nine()
         uncut.on_search_over()
-        for trial in range(8):
-            report(uncut, trial, 1, trial / 10)
+        come_in(uncut, range(8))
         records = {trial: uncut.record(trial) for trial in range(9)}
         uncut.on_trial_remove(8)
         rebuilt = bohb()
@@ -403,10 +386,8 @@ class TestRestore:
         assert bracket_of(rebuilt, 14) == ("0", "0")
 
     def test_one_that_came_in_ahead_and_lost_at_once_stays_lost(self) -> None:
-        uncut = bohb()
-        add(uncut, *range(9))
-        for trial in range(8):
-            report(uncut, trial, 4, trial / 10)
+        uncut = nine()
+        come_in(uncut, range(8), epoch=4)
         assert report(uncut, 8, 4, 0.55).action is SchedulerAction.PAUSE  # third, then not the first
         rebuilt = rebuilt_from(uncut)
         assert choices(rebuilt, *range(9)) == choices(uncut, *range(9)) == [7]
@@ -414,7 +395,7 @@ class TestRestore:
         assert 8 in trials_to_stop(rebuilt)
 
     def test_a_removal_right_after_a_restart_is_recorded_as_ever(self) -> None:
-        uncut = played(bohb())
+        uncut = played()
         rebuilt = rebuilt_from(uncut)
         uncut.on_trial_remove(0)
         rebuilt.on_trial_remove(0)
@@ -435,7 +416,7 @@ class TestRestore:
 
     def test_one_whose_coming_in_was_not_recorded_in_time_runs_on(self) -> None:
         """The record of the one that ended the round was faster; nobody has acted on it, but there it is."""
-        uncut = played(bohb())
+        uncut = played()
         rebuilt = bohb()
         for trial in range(9):
             lost = {"bracket": {"band": "0", "s": "2", "round": "0"}}
@@ -459,14 +440,14 @@ class TestRestore:
         ],
     )
     def test_nonsense_is_refused_by_name(self, change: dict[str, dict[str, str]], message: str) -> None:
-        record = {section: dict(values) for section, values in played(bohb()).record(8).items()}
+        record = {section: dict(values) for section, values in played().record(8).items()}
         for section, values in change.items():
             record[section] = values if section != "bracket" else record[section] | values
         with pytest.raises(RecordError, match=message):
             bohb().restore(8, record, {})
 
     def test_a_record_reads_well(self) -> None:
-        assert played(bohb()).record(8) == {
+        assert played().record(8) == {
             "bracket": {"band": "0", "s": "2", "round": "1", "time": "1"},
             "rungs": {"1": "0.8"},
             "lines": {"1": "0.6 by trial 6 of 9"},

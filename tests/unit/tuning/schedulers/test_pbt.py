@@ -62,7 +62,6 @@ def report(scheduler: Scheduler, trial: int, epoch: float, accuracy: float, *, w
 
 
 def exploit_of(decision: SchedulerDecision | StartDecision | None) -> Exploit:
-    assert decision is not None
     assert decision.exploit is not None
     return decision.exploit
 
@@ -272,7 +271,6 @@ class TestBarrier:
         first = scheduler.choose([0, 1, 2, 3])
         assert first == StartDecision(0, recorded=True)
         start = scheduler.choose([1, 2, 3])
-        assert start is not None
         assert start.trial == 1
         assert exploit_of(start).donor == 0
         assert start.message.startswith(
@@ -312,15 +310,12 @@ class TestBarrier:
         scheduler = full(2, synchronous=True)
         report(scheduler, 0, 30, 0.9)
         report(scheduler, 1, 30, 0.5)
-        start = scheduler.choose([0, 1])
-        assert start is not None
-        assert start.trial == 0
+        assert scheduler.choose([0, 1]).trial == 0
         assert "barrier at 35" in report(scheduler, 0, 35, 0.9).message
 
     def test_the_record_of_the_first_to_go_on_holds_what_was_decided(self) -> None:
         scheduler = self.at_the_barrier(0.9, 0.1)
         start = scheduler.choose([0, 1])
-        assert start is not None
         opened = scheduler.record(start.trial)["opened-1"]
         assert {key: opened[key] for key in ("time", "target", "ranked", "quantile")} == {
             "time": "5",

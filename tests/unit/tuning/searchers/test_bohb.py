@@ -65,7 +65,6 @@ class TestBohbSearcher(SearcherConformance):
         for number in range(30):
             proposed = searcher.ask(number, tuple(pending))
             run.append(AskEvent(number, tuple(pending), proposed))
-            assert proposed is not None
             pending.append(PendingTrial(number, proposed.configuration))
             while len(pending) >= 4:
                 place = draw.randrange(len(pending))
@@ -135,7 +134,6 @@ def test_the_model_is_optunas_of_the_trials_at_the_rung() -> None:
     study = optuna.create_study(direction="maximize")
     for number in range(40):
         proposed = draws.ask(number, [])
-        assert proposed is not None
         value = float(proposed.configuration["momentum"])
         searcher.tell(Observation(number, proposed.configuration, value, 3, final=False))
         params = space.encode(proposed.configuration)
@@ -146,7 +144,6 @@ def test_the_model_is_optunas_of_the_trials_at_the_rung() -> None:
         study.sampler = sampler
         trial = study.ask(dict(space.distributions))
         proposed = searcher.ask(number, [])
-        assert proposed is not None
         assert proposed.configuration == space.decode(trial.params)
         study.tell(trial, state=optuna.trial.TrialState.FAIL)
 

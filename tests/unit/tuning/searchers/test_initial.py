@@ -65,7 +65,6 @@ def test_those_without_results_come_first_complete_and_in_their_own_types() -> N
     inner, searcher = first()
     assert searcher.ask(0, []) == Proposal({"units": 3, "kind": "a", "half": 1.5})
     second = searcher.ask(1, [])
-    assert second is not None
     assert list(second.configuration.items()) == [("units", 1), ("kind", "b"), ("rate", 1.0), ("half", 0.5)]
     assert type(second.configuration["rate"]) is float
     assert inner.asked == []
@@ -124,7 +123,6 @@ def test_an_experiment_learnt_from_is_left_out_of_a_grid_too() -> None:
 def test_random_search_proposes_the_same_after_them() -> None:
     spec = experiment(search={"algorithm": "random", "maxTrials": 9, "seed": 7})
     some = make_searcher(spec).ask(99, [])
-    assert some is not None
     values = {name: value for name, value in some.configuration.items() if name != "fixed"}
     begun = experiment(
         search={"algorithm": "random", "maxTrials": 9, "seed": 7, "initial": [{"parameters": {**values, "fixed": 7}}]}

@@ -74,7 +74,6 @@ def test_what_a_constraint_refuses_is_drawn_again_and_the_tries_are_recorded() -
 def test_a_model_that_knows_no_way_out_is_left_for_random_draws() -> None:
     inner = Stubborn({"x": 0.9, "y": 0.9})
     proposed = rejection_searcher(UNIT, inner, "x + y <= 0.2").ask(0, [])
-    assert proposed is not None
     assert float(proposed.configuration["x"]) + float(proposed.configuration["y"]) <= 0.2
     assert len(inner.asked) == MODEL_TRIES
     assert int(proposed.attributes["tries"]) > MODEL_TRIES
@@ -106,7 +105,6 @@ def test_fixed_and_computed_values_stand_where_the_manifest_has_them() -> None:
         {"name": "size", "expression": "'big' if total > 16 else 'small'"},
     )
     proposed = rejection_searcher(space, Stubborn({"each": 5})).ask(0, [])
-    assert proposed is not None
     assert list(proposed.configuration.items()) == [("total", 20), ("each", 5), ("workers", 4), ("size", "big")]
 
 
@@ -123,7 +121,6 @@ def test_a_vector_model_is_told_what_it_had_drawn_for_inactive_parameters() -> N
     inner = Stubborn(dict(DRAWN))
     searcher = rejection_searcher(CONDITIONAL, inner)
     proposed = searcher.ask(0, [])
-    assert proposed is not None
     assert proposed.attributes["inactive"] == "0.123457,2"
     searcher.tell(Observation(0, proposed.configuration, 1.0, 1, attributes=proposed.attributes))
     searcher.ask(1, [PendingTrial(0, proposed.configuration, proposed.attributes)])
@@ -143,7 +140,6 @@ def test_a_tree_model_is_told_what_exists_alone() -> None:
     space = [*CONDITIONAL, *parameters({"name": "f", "fixed": {"value": 1}}, {"name": "c", "expression": "f + 1"})]
     searcher = rejection_searcher(space, inner)
     proposed = searcher.ask(0, [])
-    assert proposed is not None
     assert "inactive" not in proposed.attributes
     searcher.tell(Observation(0, proposed.configuration, 1.0, 1, attributes=proposed.attributes))
     assert inner.told[0].configuration == {"optimizer": "adam", "beta": 1.5, "layers": 2}

@@ -129,7 +129,6 @@ def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group
     for number in range(40):
         if number < 15:
             proposed = random.ask(number, [])
-            assert proposed is not None
             configuration = active(proposed.configuration)
         else:
             seed = derived_seed(7, "proposal", number, bits=32)

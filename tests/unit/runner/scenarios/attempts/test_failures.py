@@ -45,7 +45,6 @@ def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
     spent = "not retried: failure 3, maxFailures is 2"
     assert status.message == f"{ended} (last line of its log: ValueError: boom); {spent}"
     assert status.ledger[-1].message == f"{ended}; {spent}", "the log stands beside the ledger"
-    assert status.last_attempt is not None
     assert status.last_attempt.exit_code == 1
     assert status.last_attempt.log_tail.endswith("ValueError: boom")
     assert [action.attempt for action in simulation.created_pods()] == [1, 2, 3]
@@ -114,7 +113,6 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
     simulation.run(until=lambda: simulation.is_over)
     status = simulation.status()
     assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.START_DEADLINE_EXCEEDED, 1)
-    assert status.last_attempt is not None
     assert status.last_attempt.failure_class == FailureClass.FINAL
     assert status.message.endswith("(for longer than failures.startDeadline, 2m)")
     assert 120 <= simulation.now - START <= 130

@@ -49,7 +49,6 @@ def test_the_pods_of_a_gang_run_once_all_are_there() -> None:
     simulation.run()
     status = simulation.status()
     assert (status.state, status.attempt, status.iteration) == (TrialState.TERMINATED, 1, STEPS)
-    assert status.pod is not None
     assert status.pod.name == "e-0-1-0"
     assert simulation.api.writes["create-pod"] == 4
 
@@ -110,11 +109,9 @@ def test_the_others_are_deleted_once_it_is_recorded_which_rank_has_ended() -> No
     simulation = Simulation(gangs(), program)
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
     decision = simulation.status().decision
-    assert decision is not None
     assert (decision.action, decision.reason, decision.ranks) == ("END", TrialReason.RANK_ENDED, [2])
     simulation.run(until=lambda: simulation.status().last_attempt is not None)
     ended = simulation.status().last_attempt
-    assert ended is not None
     assert (ended.reason, ended.attempt) == ("OOMKilled", 1)
     assert simulation.status().decision is None
 
@@ -207,7 +204,6 @@ def test_a_gang_holds_one_place_and_all_its_gpus_count() -> None:
     program = Program(steps=STEPS, gpus=2.0)
     simulation = Simulation(gangs(4, trials=2, maxConcurrentTrials=1), program).run()
     usage = simulation.status().usage
-    assert usage is not None
     assert usage.gpu_seconds >= 4 * 2 * STEPS
     assert usage.pod_seconds >= 4 * STEPS
     assert usage.training_seconds < 2 * STEPS, "the program's time counts once"

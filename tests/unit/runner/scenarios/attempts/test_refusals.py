@@ -86,8 +86,6 @@ def test_one_condition_says_what_the_api_server_says_and_what_to_do() -> None:
     assert status.state is ExperimentState.STALLED
     stalled = find_condition(status.conditions, ConditionType.STALLED)
     ready = find_condition(status.conditions, ConditionType.READY)
-    assert stalled is not None
-    assert ready is not None
     assert (stalled.status, stalled.reason, ready.status) == ("True", "PodRefused", "False")
     assert stalled.message.startswith(f"spec.trialTemplate: the API server refuses the pod of e-0: {WORDS}; ")
     assert "pod-security.kubernetes.io/enforce" in stalled.message
@@ -116,10 +114,8 @@ def test_everything_goes_on_within_five_minutes_of_the_mend() -> None:
     status = status_of(simulation)
     assert (status.state, status.trials.terminated, status.pod_refusal) == (ExperimentState.COMPLETE, 12, None)
     stalled = find_condition(status.conditions, ConditionType.STALLED)
-    assert stalled is not None
     assert stalled.status == "False"
     accepted = find_condition(simulation.status().conditions, ConditionType.POD_ACCEPTED)
-    assert accepted is not None
     assert accepted.status == "True"
 
 

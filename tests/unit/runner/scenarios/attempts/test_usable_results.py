@@ -89,7 +89,6 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
     remedy = "report a finite number for accuracy, or correct objective.metric"
     said = f"the program exited successfully, but {words}; {remedy}"
     assert status.message == f"{said} (last line of its log: ValueError: boom)"
-    assert status.last_attempt is not None
     assert (status.last_attempt.failure_class, status.last_attempt.exit_code) == ("unusable", 0)
     assert ends(simulation) == (
         ExperimentState.FAILED,
@@ -190,7 +189,6 @@ def test_an_infinity_that_nothing_could_beat_never_wins(mode: str, infinity: flo
     objective = {"metric": "accuracy", "mode": mode}
     simulation = Simulation(spec(objective=objective, search={"algorithm": "tpe", "maxTrials": 4}), program).run()
     best = simulation.api.experiment.status.best
-    assert best is not None
     assert (best.trial, best.value) == (("e-3", "0.53") if mode == "max" else ("e-0", "0.5"))
     told = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert math.isnan(told[1] if told[1] is not None else 0.0)

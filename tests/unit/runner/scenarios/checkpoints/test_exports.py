@@ -42,11 +42,9 @@ def test_the_best_trials_checkpoint_is_exported_before_the_experiment_is_called_
     running.run()
     status = running.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
-    assert status.best is not None
     assert status.best.exported == "s3://exports/best"
     (trial,) = exported(running)
     assert trial.trial == status.best.trial
-    assert trial.export is not None
     assert trial.export.uri == status.best.checkpoint
 
 
@@ -54,8 +52,6 @@ def test_its_model_card_says_what_it_is() -> None:
     running = simulation().run()
     (trial,) = exported(running)
     best = running.api.experiment.status.best
-    assert trial.export is not None
-    assert best is not None
     card = json.loads(trial.export.card)
     assert card["experiment"] == {"namespace": "ns", "name": "e", "uid": "e-uid"}
     assert card["parameters"] == best.parameters
@@ -67,7 +63,6 @@ def test_on_request_each_trials_best_one() -> None:
     running = simulation({"trials": "All"}).run()
     assert [trial.trial for trial in exported(running)] == ["e-0", "e-1", "e-2", "e-3"]
     best = running.api.experiment.status.best
-    assert best is not None
     assert [t.trial for t in exported(running) if t.export is not None and t.export.is_best] == [best.trial]
     assert best.exported == f"s3://exports/{best.trial}"
 
@@ -80,10 +75,8 @@ def test_an_export_that_keeps_failing_holds_up_the_end_only_so_long() -> None:
     status = failing.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
     told = find_condition(status.conditions, ConditionType.EXPORTED)
-    assert told is not None
     assert (told.status, told.message) == ("False", "access denied")
     assert [event.reason for event in failing.events if event.warning] == ["StorageWorkFailed"]
-    assert status.best is not None
     assert status.best.exported == ""
 
 
@@ -101,7 +94,6 @@ def test_whatever_the_weather_it_is_exported_once_and_the_end_says_where(seed: i
     running.run(120.0)
     status = running.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
-    assert status.best is not None
     assert status.best.exported == "s3://exports/best"
 
 

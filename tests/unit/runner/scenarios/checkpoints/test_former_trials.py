@@ -75,7 +75,6 @@ def test_a_deleted_trial_goes_on_from_its_last_checkpoint_and_says_so() -> None:
     simulation.run()
     after = simulation.api.trials["e-0"]
     assert after.uid != before.uid
-    assert after.spec.former is not None
     assert (after.spec.former.uid, after.spec.former.checkpoints) == (before.uid, before.status.checkpoints)
     assert simulation.pods["e-0-1"].restored.step == 8
     assert (after.status.state, after.status.iteration) == (TrialState.TERMINATED, 20)
@@ -134,7 +133,6 @@ def test_one_that_had_stored_its_last_checkpoint_ends_well_with_what_it_had_repo
     assert (status.state, status.reason) == (TrialState.TERMINATED, "Completed")
     assert (status.best, status.best_value) == (before.best, before.best_value)
     best = simulation.api.experiment.status.best
-    assert best is not None
     assert best.trial == "e-0"
 
 
@@ -202,7 +200,6 @@ def test_what_was_found_is_the_trials_own_from_the_first_report_on() -> None:
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().former is not None)
     status = simulation.status()
     value = repr(rising_value(0, 8))
-    assert status.former is not None
     assert (status.former.step, status.former.uri) == (8, status.checkpoints[0].uri)
     assert (status.checkpoint, status.iteration) == (status.checkpoints[0], 8)
     assert (status.checkpoints[0].metric, status.best_value) == (value, value)
@@ -302,7 +299,6 @@ def test_the_pods_of_a_gang_do_not_look() -> None:
 def test_what_lies_elsewhere_was_not_found(uri: str) -> None:
     simulation = deleted_unseen()
     simulation.run(until=lambda: simulation.status_exists() and bool(simulation.status().ledger))
-    assert simulation.machine is not None
     trial = simulation.machine._trials["e-0"]
     take_report(
         trial,
@@ -359,11 +355,9 @@ def test_another_configuration_goes_on_from_nothing() -> None:
     former = FormerTrials()
     former.deleted(simulation.machine._trials["e-0"])
     made = former.with_former("e-0", known).former
-    assert made is not None
     assert (made.checkpoints, made.lack) == ([], "the search proposes another configuration for it")
     same = simulation.api.trials["e-0"].spec
     again = former.with_former("e-0", same).former
-    assert again is not None
     assert (again.checkpoints, again.lack) == (simulation.status().checkpoints, "")
     assert former.with_former("e-1", known).former is None
 

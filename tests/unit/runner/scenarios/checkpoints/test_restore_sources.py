@@ -63,7 +63,6 @@ def test_a_trial_starts_from_another_ones_checkpoint_once_that_is_there() -> Non
     assert restored.step > 0
     assert "/e-0/" in restored.uri
     origin = simulation.status(1).restore_source
-    assert origin is not None
     assert (origin.uri, origin.step) == (restored.uri, restored.step)
     simulation.run()
     assert simulation.status(1).iteration == 12
@@ -87,9 +86,7 @@ def test_what_is_needed_is_not_deleted_meanwhile() -> None:
     )
     simulation.run(20.0)
     origin = simulation.status(1).restore_source
-    assert origin is not None
     newest = simulation.status(0).checkpoint
-    assert newest is not None
     assert newest.step > origin.step + 3
     simulation.restart()
     simulation.refuse = lambda action: None

@@ -37,7 +37,6 @@ def simulation(weather: Weather = FAIR, seed: int = 0, **fields: Any) -> Simulat
 
 def job(simulation: Simulation, purpose: StoragePurpose = StoragePurpose.PRUNE) -> StorageJob:
     storage = simulation.api.experiment.status.storage
-    assert storage is not None
     found = storage.job(purpose)
     assert found is not None
     return found
@@ -58,7 +57,6 @@ def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept() -> N
     assert len(recorded) == 4
     assert job(ended).state is StorageJobState.DONE
     told = find_condition(ended.api.experiment.status.conditions, ConditionType.BUCKET_PRUNED)
-    assert told is not None
     assert told.status == "True"
     assert ended.storage.pods == {}, "its pod is deleted once that is on record"
 
@@ -93,7 +91,6 @@ def test_a_job_that_keeps_failing_is_given_up_and_that_is_told() -> None:
     assert len(failing.storage.made) == QUICK.storage_tries
     assert job(failing).state is StorageJobState.FAILED
     told = find_condition(failing.api.experiment.status.conditions, ConditionType.BUCKET_PRUNED)
-    assert told is not None
     assert (told.status, told.message) == ("False", "there is no bucket")
     events = [event for event in failing.events if event.reason == "StorageWorkFailed"]
     assert [event.message for event in events] == ["Prune failed after 3 tries: there is no bucket"]
@@ -162,7 +159,6 @@ def test_a_job_is_called_off_where_the_experiment_goes_on() -> None:
     status = ended.api.experiment.status
     conditions = [replace_status(c) for c in status.conditions]
     resumed = status.model_copy(update={"conditions": conditions, "completion_time": None, "state": None})
-    assert ended.api.experiment.spec is not None
     search = ended.api.experiment.spec.search.model_copy(update={"max_trials": 6})
     more = ended.api.experiment.spec.model_copy(update={"search": search})
     ended.api.edit_experiment(status=resumed, spec=more)
@@ -181,7 +177,6 @@ def replace_status(condition: Any) -> Any:
 
 def test_old_news_of_a_pod_changes_nothing() -> None:
     ended = settle(simulation())
-    assert ended.machine is not None
     before = ended.machine.decide(ended.now)
     for made in ended.storage.made:
         old = ended.api.experiment

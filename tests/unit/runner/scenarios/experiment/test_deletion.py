@@ -56,7 +56,6 @@ def test_with_retain_there_is_none() -> None:
 
 def test_the_finalizer_follows_the_policy() -> None:
     running = simulation().run(5.0)
-    assert running.api.experiment.spec is not None
     retain = running.api.experiment.spec.checkpoints.model_copy(update={"deletion_policy": "Retain"})
     running.api.edit_experiment(spec=running.api.experiment.spec.model_copy(update={"checkpoints": retain}))
     running.wake()
@@ -130,7 +129,6 @@ def test_a_user_who_changes_his_mind_on_the_way_keeps_the_checkpoints() -> None:
     running.storage.failures = {1: None}
     delete(running)
     running.run(until=lambda: bool(running.storage.pods))
-    assert running.api.experiment.spec is not None
     retain = running.api.experiment.spec.checkpoints.model_copy(update={"deletion_policy": "Retain"})
     running.api.edit_experiment(spec=running.api.experiment.spec.model_copy(update={"checkpoints": retain}))
     running.wake()

@@ -35,7 +35,6 @@ def ended(simulation: Simulation) -> float:
 
 def stop(simulation: Simulation, *, now: bool) -> None:
     spec = simulation.api.experiment.spec
-    assert spec is not None
     simulation.edit_spec(stop=spec.stop.model_copy(update={"now": now}))
 
 
@@ -195,7 +194,6 @@ def test_the_last_checkpoints_of_a_stopped_experiment_are_recorded() -> None:
     stop(simulation, now=True)
     simulation.run()
     for trial in simulation.api.trials.values():
-        assert trial.status.checkpoint is not None
         assert trial.status.checkpoint.step >= trial.status.iteration - 2
 
 

@@ -94,7 +94,6 @@ def test_a_trial_that_a_pod_waits_for_needs_no_room() -> None:
     assert Counter(t.status.state for t in simulation.api.trials.values()) == {TrialState.TERMINATED: 8}
     assert len(simulation.pods) == 2
     simulation.run()
-    assert simulation.machine is not None
     assert simulation.machine.promised_pods == 0
 
 
@@ -170,7 +169,6 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     simulation.run(until=lambda: bool(simulation.api.pods))
     simulation.run(3.0)
     capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
-    assert capped is not None
     assert (capped.status, capped.reason) == ("True", ExperimentReason.NAMESPACE_CAP_REACHED)
     assert capped.message == "namespace ns uses 1 of its 1 allowed pods; trials wait until some of them end"
     assert simulation.api.experiment.status.message.endswith(capped.message)
@@ -178,7 +176,6 @@ def test_an_experiment_says_what_its_trials_wait_for_and_comes_to_its_end() -> N
     simulation.run()
     assert Counter(t.status.state for t in simulation.api.trials.values()) == {TrialState.TERMINATED: 4}
     capped = find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED)
-    assert capped is not None
     assert (capped.status, capped.reason) == ("False", ExperimentReason.WITHIN_NAMESPACE_CAP)
 
 

@@ -67,7 +67,6 @@ def test_a_paused_trial_gives_its_place_back_once_its_checkpoint_is_committed() 
     simulation, _ = one_paused(Program(steps=6, checkpoint_every=2, upload=3.0))
     status = simulation.status()
     assert (status.reason, status.message) == (TrialReason.PAUSED_BY_SCHEDULER, PAUSE.message)
-    assert status.checkpoint is not None
     assert status.checkpoint.step == 2
     simulation.run(until=lambda: "e-1-1" in simulation.pods)
     assert simulation.api.max_alive == 1
@@ -95,7 +94,6 @@ def test_results_up_to_a_later_checkpoint_count_without_being_judged() -> None:
     """The pause asks for a checkpoint, and the program takes it with its next result: that one won't come again."""
     simulation, scheduler = one_paused(Program(steps=6, metric=lambda trial, step: step / 10))
     status = simulation.status()
-    assert status.checkpoint is not None
     reached = status.checkpoint.step
     assert reached > 2
     assert (status.iteration, status.progress) == (reached, repr(float(reached)))
@@ -174,7 +172,6 @@ def test_a_pause_stands_although_the_operator_dies() -> None:
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
     simulation.restart()
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
-    assert simulation.status().checkpoint is not None
     assert simulation.status().checkpoint.step == 2
     assert simulation.status().progress == "2.0"
 
@@ -186,7 +183,6 @@ def test_results_after_a_pause_are_sent_again_to_an_operator_that_has_forgotten_
     simulation.run(5.0)
     uid = simulation.pods["e-0-1"].uid
     batch = tuple(Result(seq, 0.0, {"training_iteration": seq, "accuracy": 0.1}, seq) for seq in range(1, 6))
-    assert simulation.machine is not None
     reply = simulation.machine.report("e-0", "e-0-1", Report(uid, results=batch), simulation.now)
     assert isinstance(reply, Reply)
     assert reply.acked_seq == 5
@@ -352,7 +348,6 @@ def test_a_search_that_goes_on_after_all_has_the_scheduler_made_anew() -> None:
     simulation.run(10.0)
     assert scheduler.told[-1] == "search over"
     spec_ = simulation.api.experiment.spec
-    assert spec_ is not None
     simulation.edit_spec(search=spec_.search.model_copy(update={"max_trials": 3}))
     simulation.run(5.0)
     assert scheduler.told[3:] == ["add 0", "add 1", "add 2", "search over"]

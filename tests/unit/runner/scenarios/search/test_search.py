@@ -57,7 +57,6 @@ def test_what_is_to_be_asked_stands_in_the_status_before_it_is_asked(concurrent:
     def look(action: Action) -> None:
         recorded = simulation.api.experiment.status.proposal_request
         if isinstance(action, Propose):
-            assert recorded is not None
             assert recorded.first <= action.first
             assert action.first + action.count - 1 <= recorded.last
             assert action.observed_seq == recorded.observed_seq
@@ -242,7 +241,6 @@ def test_one_that_has_not_ended_is_waited_for_without_time_running() -> None:
     assert status.message == f"0 of 8 trials done, 0 running; {WAITING.message}"
     assert condition(simulation) == ("False", ExperimentReason.WAITING_FOR_EXPERIMENT, WAITING.message)
     stalled = find_condition(status.conditions, ConditionType.STALLED)
-    assert stalled is not None
     assert stalled.status == "False"
     assert len(simulation.actions(LoadWarmStart)) < 30, "with a growing backoff"
     simulation.earlier = ActionResult(ActionStatus.DONE, prior_observations=FOUND)
@@ -277,7 +275,6 @@ def test_each_configuration_runs_several_times_with_seeds_of_their_own() -> None
     assert len({tuple(p.values()) for p in parameters(simulation)}) == 3
     for trial in trials:
         proposal = trial.spec.proposal
-        assert proposal is not None
         assert proposal.number == trial.spec.index // 3
         assert trial.spec.seed == trial_seed(7, trial.spec.index % 3)
     assert end(simulation) == (ExperimentState.COMPLETE, "all 9 trials are done")
@@ -296,7 +293,6 @@ def test_the_searcher_is_told_the_mean_once() -> None:
 
 def test_the_best_is_the_mean_with_its_spread() -> None:
     best = repeated().run().api.experiment.status.best
-    assert best is not None
     assert (best.trial, float(best.value), float(best.spread), best.repeats) == (
         "e-8",
         pytest.approx(0.7),
@@ -311,7 +307,6 @@ def test_a_lucky_repeat_is_not_the_best() -> None:
     simulation.run(until=lambda: simulation.status_exists(6))
     assert simulation.status(0).best_value == "0.9"
     best = simulation.run().api.experiment.status.best
-    assert best is not None
     assert (best.trial, best.value, best.spread) == ("e-3", "0.5", "0.0")
 
 
@@ -330,7 +325,6 @@ def test_a_configuration_whose_repeats_all_fail_has_failed() -> None:
     values = {observation.number: observation.value for observation in simulation.actions(Propose)[-1].observations}
     assert (values[0], values[1]) == (pytest.approx(0.1), None)
     best = simulation.api.experiment.status.best
-    assert best is not None
     assert best.trial == "e-8"
 
 
@@ -395,7 +389,6 @@ def test_a_search_without_a_limit_goes_on_until_its_budget_is_spent() -> None:
     simulation.run()
     assert len(simulation.api.trials) > 20
     found = find_condition(simulation.api.experiment.status.conditions, ConditionType.COMPLETE)
-    assert found is not None
     assert (found.status, found.reason) == ("True", ExperimentReason.TIME_LIMIT)
 
 
@@ -429,14 +422,12 @@ def test_a_space_without_a_configuration_is_stalled_until_one_is_found() -> None
     assert status.state is ExperimentState.STALLED
     assert status.message.startswith("no configuration was found in 1,000 tries")
     stalled = find_condition(status.conditions, ConditionType.STALLED)
-    assert stalled is not None
     assert (stalled.status, stalled.reason) == ("True", "NoConfiguration")
     simulation.refuse = lambda action: None
     simulation.run()
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
     stalled = find_condition(status.conditions, ConditionType.STALLED)
-    assert stalled is not None
     assert stalled.status == "False"
 
 

@@ -82,7 +82,6 @@ def test_what_had_been_proposed_when_the_operator_died_comes_out_the_same(
     simulation.run()
     assert len(simulation.api.trials) == TRIALS
     for trial in simulation.api.trials.values():
-        assert trial.spec.proposal is not None
         expected = proposed.get(trial.spec.proposal.number)
         assert expected in (None, configuration(simulation, trial)), trial.name
 
@@ -91,7 +90,6 @@ def asked_again(simulation: Simulation, trial: Trial) -> Configuration:
     """What a fresh searcher proposes that is told and shown what the Trial says the first one was."""
     spec, proposal = simulation.api.experiment.spec, trial.spec.proposal
     assert spec is not None
-    assert proposal is not None
     searcher = make_searcher(spec)
     for observation in observations(simulation, proposal.observed_seq):
         searcher.tell(observation)
@@ -99,7 +97,6 @@ def asked_again(simulation: Simulation, trial: Trial) -> Configuration:
     running = [by_number[number] for number in numbers(proposal.running)]
     shown = [PendingTrial(number_of(other), configuration(simulation, other)) for other in running]
     proposed = searcher.ask(proposal.number, shown)
-    assert proposed is not None
     return proposed.configuration
 
 
@@ -120,12 +117,10 @@ def observations(simulation: Simulation, end: int) -> list[Observation]:
 
 def configuration(simulation: Simulation, trial: Trial) -> Configuration:
     spec = simulation.api.experiment.spec
-    assert spec is not None
     return {p.name: parse_value(p, trial.spec.parameters[p.name]) for p in spec.parameters}
 
 
 def number_of(trial: Trial) -> int:
-    assert trial.spec.proposal is not None
     return trial.spec.proposal.number
 
 

@@ -45,7 +45,6 @@ def test_what_a_program_has_printed_is_read_before_it_is_ended_for_a_bad_reason(
     assert asked == [FetchLogs, DeletePod]
     status = simulation.status()
     assert "(last line of its log: ValueError: boom); not retried: failure 1, maxFailures is 0" in status.message
-    assert status.last_attempt is not None
     assert status.last_attempt.log_tail.endswith("ValueError: boom")
 
 
@@ -62,7 +61,6 @@ def test_a_log_that_can_not_be_had_keeps_no_pod_from_its_end() -> None:
 def test_a_program_that_hangs_each_time_ends_in_error() -> None:
     status = start(Fault.HUNG, times=3, silenceDeadline="2m", maxFailures=2).run().status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED)
-    assert status.last_attempt is not None
     assert status.last_attempt.reason == TrialReason.SILENCE_DEADLINE_EXCEEDED
     assert status.last_attempt.failure_class == FailureClass.USER
 
@@ -105,7 +103,6 @@ def test_a_program_ends_in_error_when_all_its_attempts_together_took_too_long() 
     simulation = start(Fault.CRASH, 50, steps=10_000, runDeadline="2m").run()
     status = simulation.status()
     assert (status.state, status.reason, status.attempt) == (TrialState.ERROR, TrialReason.RUN_DEADLINE_EXCEEDED, 2)
-    assert status.usage is not None
     assert 118 <= status.usage.training_seconds <= 125
     assert "failures.runDeadline, 2m" in status.message
 

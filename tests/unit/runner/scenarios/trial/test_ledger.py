@@ -154,7 +154,6 @@ def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_dur
     simulation.run(1.0)
 
     def heard(known: int) -> list[int]:
-        assert simulation.machine is not None
         reply = simulation.machine.report("e-0", "e-0-1", Report(uid, ledger=known), simulation.now)
         assert isinstance(reply, Reply)
         return [entry.number for entry in reply.ledger]

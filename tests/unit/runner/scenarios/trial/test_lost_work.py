@@ -28,13 +28,11 @@ def test_a_checkpoint_that_is_lost_at_a_good_end_is_said_by_trial_event_and_expe
     assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.COMPLETED)
     assert status.message.endswith(f"; {LOST}")
     condition = find_condition(status.conditions, ConditionType.CHECKPOINTS_STORED)
-    assert condition is not None
     assert (condition.status, condition.reason, condition.message) == ("False", "CheckpointLost", LOST)
     assert sorted(events(simulation)) == [("e-0", LOST), ("e-1", LOST)]
     whole = simulation.api.experiment.status
     assert whole.lost_checkpoints == 2
     condition = find_condition(whole.conditions, ConditionType.CHECKPOINTS_STORED)
-    assert condition is not None
     assert (condition.status, condition.reason) == ("False", "CheckpointsLost")
     assert condition.message == f"2 attempts ended before the newest checkpoint was stored; e-0: {LOST}"
 
@@ -96,7 +94,6 @@ def test_what_an_agent_has_reported_as_stored_is_not_lost_by_its_last_word_from_
         pod.uid, seq=1, acked_seq=0, last=reported, unstored=Unstored(1, 1, 4, waits=True), done=True
     )
     stored = CheckpointCommit(CheckpointRef(f"{simulation.prefix}e-0/{pod.uid}/4", "sha256:0004", 4), 1, 0.5)
-    assert simulation.machine is not None
     simulation.machine.report(
         "e-0", "e-0-1", Report(pod.uid, results=(reported,), checkpoints=(stored,)), simulation.now
     )

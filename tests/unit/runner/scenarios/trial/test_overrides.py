@@ -38,7 +38,6 @@ def paused(**fields: Any) -> Simulation:
 
 def condition(simulation: Simulation) -> tuple[str, str, str]:
     found = find_condition(simulation.status().conditions, ConditionType.OVERRIDES_ACCEPTED)
-    assert found is not None
     return found.status, found.reason, found.message
 
 

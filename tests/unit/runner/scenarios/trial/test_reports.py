@@ -103,13 +103,11 @@ def test_late_news_of_a_pod_that_was_made_twice_does_not_bring_the_first_one_bac
 
 def test_reports_of_a_pod_of_the_same_name_but_another_uid_are_fenced() -> None:
     simulation = running()
-    assert simulation.machine is not None
     assert simulation.machine.report("e-0", "e-0-1", Report("another-uid"), simulation.now) is Unaccepted.FENCED
 
 
 def test_a_report_that_overtakes_the_news_of_its_pod_is_too_early() -> None:
     simulation = running()
-    assert simulation.machine is not None
     assert simulation.machine.report("e-0", "e-0-2", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
 
 
@@ -119,13 +117,11 @@ def test_a_report_is_too_early_where_the_creation_of_the_pod_got_no_answer() -> 
         ActionResult(ActionStatus.FAILED, "no answer") if isinstance(action, CreatePod) else None
     )
     simulation.run(5.0)
-    assert simulation.machine is not None
     assert simulation.machine.report("e-0", "e-0-1", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
 
 
 def test_reports_of_a_trial_or_a_pod_that_never_was_are_fenced() -> None:
     simulation = running()
-    assert simulation.machine is not None
     assert simulation.machine.report("e-77", "e-77-1", Report("uid"), simulation.now) is Unaccepted.FENCED
     assert simulation.machine.report("e-0", "e-0-x", Report("uid"), simulation.now) is Unaccepted.FENCED
 
@@ -181,7 +177,6 @@ def test_results_that_are_lost_are_confessed() -> None:
     simulation.run()
     status = simulation.status()
     condition = find_condition(status.conditions, ConditionType.RESULTS_COMPLETE)
-    assert condition is not None
     assert (condition.status, condition.reason) == ("False", "ResultsLost")
     assert status.state is TrialState.TERMINATED
     assert status.last_result["accuracy"] == repr(rising_value(0, 4)), "the last one stands in the final commit"
@@ -232,7 +227,6 @@ def test_nan_is_never_the_best() -> None:
     post(simulation, result(1, accuracy=float("nan")), result(2, accuracy=0.1), result(3, accuracy=float("nan")))
     settle(simulation)
     assert simulation.status().best["accuracy"] == "0.1"
-    assert simulation.api.experiment.status.best is not None
     assert simulation.api.experiment.status.best.value == "0.1"
 
 

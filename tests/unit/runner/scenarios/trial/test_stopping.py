@@ -33,7 +33,6 @@ FOREVER = 10**6
 
 def condition(simulation: Simulation, type_: ConditionType) -> tuple[str, str, str]:
     found = find_condition(simulation.api.experiment.status.conditions, type_)
-    assert found is not None
     return found.status, found.reason, found.message
 
 
@@ -57,7 +56,6 @@ class TestTarget:
         message = "stopped: the best accuracy, 0.9 of e-1, is at least 0.9, as stop.experiment[0].target asks"
         assert condition(simulation, ConditionType.COMPLETE) == ("True", ExperimentReason.TARGET_REACHED, message)
         assert condition(simulation, ConditionType.FAILED)[0] == "False"
-        assert status.best is not None
         assert float(status.best.value) >= 0.9
         assert {trial.status.reason for trial in simulation.api.trials.values()} == {TrialReason.STOPPED_BY_EXPERIMENT}
         assert simulation.status(0).message == message
@@ -222,7 +220,6 @@ class TestTrialTime:
         simulation.run(until=lambda: simulation.status_exists() and simulation.status().decision is not None)
         began = simulation.api.pods["e-0-1"].training_since
         assert 20.0 <= simulation.now - began <= 20.1
-        assert simulation.status().decision is not None
         assert simulation.status().decision.message == (
             "stopped: 20 s of training are at least 20 s, as stop.trial[0].time asks"
         )
@@ -245,7 +242,6 @@ class TestTrialTime:
         assert simulation.now - START > 60
         simulation.run()
         usage = simulation.status().usage
-        assert usage is not None
         assert usage.training_seconds in (20, 21)
         assert usage.attempt is None
 
@@ -266,8 +262,6 @@ class TestTrialTime:
         simulation = Simulation(many(1, stop=self.STOP, failures={"backoff": SHORT}), program)
         simulation.run(15.0)
         written = simulation.status().usage
-        assert written is not None
-        assert written.attempt is not None
         assert 10 <= written.attempt.training_seconds <= 15
         simulation.weather = Weather(downtime=500.0)
         simulation.restart()
@@ -275,7 +269,6 @@ class TestTrialTime:
         simulation.pods["e-0-1"].is_alive = False
         simulation.run(until=lambda: simulation.status().last_attempt is not None)
         usage = simulation.status().usage
-        assert usage is not None
         assert usage.training_seconds == written.training_seconds
 
 
@@ -329,7 +322,6 @@ class TestBudgets:
         assert (status, reason) == ("True", ExperimentReason.BUDGET_EXHAUSTED)
         assert message.endswith("GPU-hours are at least 0.01, as stop.experiment[0].gpuHours asks")
         used = simulation.api.experiment.status.usage
-        assert used is not None
         assert used.gpu_hours == pytest.approx(0.01, rel=0.15)
         assert used.pod_hours == pytest.approx(used.gpu_hours / 2, abs=0.0004)
 
@@ -343,7 +335,6 @@ class TestBudgets:
             simulation.run(4.0)
             simulation.restart()
         usage = simulation.status().usage
-        assert usage is not None
         assert usage.pod_seconds == pytest.approx(30, abs=4)
         assert condition(simulation, ConditionType.COMPLETE)[2].startswith("stopped: 0 GPU-hours and 0.008")
 
@@ -372,7 +363,6 @@ class TestMissingMetrics:
         assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.METRIC_MISSING)
         assert "metric 'accuracy' (objective.metric) is not in the result; seen: training_iteration" in status.message
         assert status.message.endswith("(last line of its log: ValueError: boom)")
-        assert status.last_attempt is not None
         assert "Traceback" in status.last_attempt.log_tail
 
     def test_lenient_passes_them_over_and_counts_them(self) -> None:
@@ -494,7 +484,6 @@ def test_what_trials_use_is_what_their_pods_lived(
     simulation.run()
     for name, trial in simulation.api.trials.items():
         usage, pods = trial.status.usage, lived[name]
-        assert usage is not None
         assert usage.pod_seconds == pytest.approx(sum(pods.values()), abs=0.6 * len(pods))
         assert usage.gpu_seconds == pytest.approx(2 * sum(pods.values()), abs=0.6 * len(pods))
         assert usage.training_seconds <= usage.pod_seconds + len(pods)

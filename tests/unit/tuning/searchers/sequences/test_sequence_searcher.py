@@ -36,7 +36,6 @@ def test_without_constraints_a_number_is_a_place() -> None:
 
 def test_a_number_counts_what_is_of_use() -> None:
     proposed = sequence_searcher(Counting(), "x % 3 == 1").ask(4, [])
-    assert proposed is not None
     assert (proposed.configuration, proposed.attributes) == ({"x": 13}, {"index": "13"})
 
 
