@@ -22,7 +22,7 @@ from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
-from tests.unit.runner.world.weather import any_weather, seeds
+from tests.unit.runner.world.weather import Faults, any_weather, seeds
 
 BACKOFF = {"initial": "1s", "max": "4s"}
 ASHA = {"asha": {"maxTime": 9, "gracePeriod": 1, "reductionFactor": 3}}
@@ -112,9 +112,7 @@ def assert_trials_end_as_in(undisturbed: Simulation, simulation: Simulation) -> 
 
 @bounded
 @given(weathers, faults, seeds)
-def test_every_trial_ends_as_if_nothing_had_happened(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
-) -> None:
+def test_every_trial_ends_as_if_nothing_had_happened(weather: Weather, faults: Faults, seed: int) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = run(weather, program, seed)
     undisturbed = run(FAIR, Program(steps=STEPS), 0)
@@ -126,9 +124,7 @@ def test_every_trial_ends_as_if_nothing_had_happened(
 
 @bounded
 @given(weathers, faults, seeds)
-def test_every_attempt_is_counted_once(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
-) -> None:
+def test_every_attempt_is_counted_once(weather: Weather, faults: Faults, seed: int) -> None:
     """While an operator looks: a pod that came and went while none did is not known of."""
     weather = replace(weather, restarts=())
     simulation = run(weather, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed)
@@ -164,9 +160,7 @@ def test_asha_decides_the_same_from_the_same_order_of_results(
 
 @bounded
 @given(weathers, faults, seeds, st.integers(1, 4))
-def test_asha_records_what_the_trials_reported(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, concurrent: int
-) -> None:
+def test_asha_records_what_the_trials_reported(weather: Weather, faults: Faults, seed: int, concurrent: int) -> None:
     program = Program(steps=STEPS, checkpoint_every=2, faults=faults)
     simulation = run(weather, program, seed, scheduler=ASHA, maxConcurrentTrials=concurrent)
     for index in range(5):
@@ -183,11 +177,7 @@ def test_asha_records_what_the_trials_reported(
 @bounded
 @given(weathers, faults, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
 def test_a_machine_made_anew_agrees(
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault, ...]],
-    seed: int,
-    moment: float,
-    scheduler: dict[str, Any],
+    weather: Weather, faults: Faults, seed: int, moment: float, scheduler: dict[str, Any]
 ) -> None:
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
@@ -200,11 +190,7 @@ def test_a_machine_made_anew_agrees(
 @bounded
 @given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
 def test_every_trial_ends_whatever_users_do(
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault, ...]],
-    seed: int,
-    moves: list[tuple[float, str, int]],
-    scheduler: dict[str, Any],
+    weather: Weather, faults: Faults, seed: int, moves: list[tuple[float, str, int]], scheduler: dict[str, Any]
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = start(weather, program, seed, scheduler=scheduler)

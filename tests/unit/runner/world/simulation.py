@@ -517,6 +517,18 @@ class Simulation:
         self.proposed.update(_numbered(action, answers))
         return answers
 
+    def fail(
+        self,
+        kind: type[ActionT],
+        message: str = "busy",
+        *,
+        when: Callable[[ActionT], object] = lambda action: True,
+        status: ActionStatus = ActionStatus.FAILED,
+    ) -> None:
+        """Has the API server carry out no action of a kind any more, or none of those that are so."""
+        answer = ActionResult(status, message)
+        self.refuse = lambda action: answer if isinstance(action, kind) and when(action) else None
+
     def answers(self, action: Propose) -> dict[int, Proposal]:
         """By number, what a fresh searcher proposes that is told and asked the same."""
         return _numbered(action, SearcherSession(self._searcher.spec).answer(action))

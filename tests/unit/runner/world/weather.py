@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import strategies as st
 
+from podtune.simulation.faults import ScheduledFault
 from tests.unit.runner.world.simulation import Weather
 
+Faults = Mapping[int, tuple[ScheduledFault, ...]]
+"""By the number of a trial: what strikes its attempts, first to last."""
 seeds = st.integers(0, 2**32)
 _shares = st.sampled_from([0.0, 0.1, 0.3])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from podtune.api.names import TrialReason, TrialState
-from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs
+from podtune.runner.actions import ActionStatus, CreatePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
@@ -121,9 +121,7 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
 def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:
     """As where rank 0 of a gang is gone that its other pods were made for."""
     simulation = Simulation(spec(**ONE, failures={"maxInfrastructureFailures": 1, "backoff": BACKOFF}))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.REFUSED, "made for a pod that is gone") if isinstance(action, CreatePod) else None
-    )
+    simulation.fail(CreatePod, "made for a pod that is gone", status=ActionStatus.REFUSED)
     simulation.run()
     status = simulation.status()
     assert (status.state, status.failures, status.disruptions) == (TrialState.ERROR, 0, 0)
@@ -139,9 +137,7 @@ def test_logs_that_can_not_be_had_do_not_hold_up_the_end() -> None:
         Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)}),
         settings=RunnerSettings(log_tries=3),
     )
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
-    )
+    simulation.fail(FetchLogs, "kubelet away")
     simulation.run()
     assert len(simulation.actions(FetchLogs)) == 3
     assert simulation.status().state is TrialState.ERROR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
-from tests.unit.runner.world.weather import any_weather, seeds
+from tests.unit.runner.world.weather import Faults, any_weather, seeds
 
 PODS = {"spec": {"containers": [{"name": "trial", "image": "example"}]}}
 BACKOFF = {"initial": "1s", "max": "4s"}
@@ -238,9 +237,7 @@ bounded = settings(max_examples=20, deadline=None, derandomize=True, suppress_he
 PATIENT = RunnerSettings(log_tries=100)
 
 
-def start(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, places: float = 6
-) -> Simulation:
+def start(weather: Weather, faults: Faults, seed: int, places: float = 6) -> Simulation:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     return Simulation(gangs(3, trials=3), program, weather, seed=seed, settings=PATIENT, places=places)
 
@@ -248,7 +245,7 @@ def start(
 @bounded
 @given(weathers, faults, seeds, st.sampled_from([3, 4, 6]))
 def test_every_gang_ends_whatever_happens_to_its_ranks(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, places: int
+    weather: Weather, faults: Faults, seed: int, places: int
 ) -> None:
     """The simulation sees to it that no two attempts of a trial run, and that nothing is deleted unrecorded."""
     simulation = start(weather, faults, seed, places).run()
@@ -261,9 +258,7 @@ def test_every_gang_ends_whatever_happens_to_its_ranks(
 
 @bounded
 @given(weathers, faults, seeds)
-def test_each_end_of_a_gang_is_counted_once(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
-) -> None:
+def test_each_end_of_a_gang_is_counted_once(weather: Weather, faults: Faults, seed: int) -> None:
     """Places suffice, and an operator looks: so every attempt is one that its fault has ended."""
     weather = Weather(**{**vars(weather), "restarts": ()})
     simulation = start(weather, faults, seed, places=9).run()
@@ -276,7 +271,7 @@ def test_each_end_of_a_gang_is_counted_once(
 @bounded
 @given(weathers, faults, seeds, st.floats(0.0, 25.0), st.sampled_from([4, 6]))
 def test_a_machine_made_anew_agrees_on_gangs(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int, moment: float, places: int
+    weather: Weather, faults: Faults, seed: int, moment: float, places: int
 ) -> None:
     simulation = start(weather, faults, seed, places)
     simulation.run(moment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.runner.actions import CreateStoragePod, EmitEvent, Propose
 from podtune.runner.attempts.classification import FailureClass
-from podtune.simulation.faults import Fault, ScheduledFault
+from podtune.simulation.faults import Fault
 from tests.unit.runner.scenarios.test_properties import (
     ASHA,
     COUNTED,
@@ -28,7 +27,7 @@ from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, Simulation, Weather
-from tests.unit.runner.world.weather import seeds
+from tests.unit.runner.world.weather import Faults, seeds
 
 REUSE = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 
@@ -40,9 +39,7 @@ def warm(weather: Weather, program: Program, seed: int, **fields: Any) -> Simula
 
 @bounded
 @given(weathers, faults, seeds)
-def test_every_trial_of_a_warm_pod_ends_as_if_it_had_its_own(
-    weather: Weather, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
-) -> None:
+def test_every_trial_of_a_warm_pod_ends_as_if_it_had_its_own(weather: Weather, faults: Faults, seed: int) -> None:
     simulation = warm(weather, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed).run()
     assert_trials_end_as_in(run(FAIR, Program(steps=STEPS), 0), simulation)
 
@@ -55,9 +52,7 @@ once_admitted = faults.map(
 
 @bounded
 @given(once_admitted, seeds)
-def test_the_crash_of_a_warm_pod_is_that_of_one_trial(
-    faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
-) -> None:
+def test_the_crash_of_a_warm_pod_is_that_of_one_trial(faults: Faults, seed: int) -> None:
     simulation = warm(FAIR, Program(steps=STEPS, checkpoint_every=1, faults=faults), seed).run()
     for index in range(5):
         expected = [COUNTED[fault.kind] for fault in faults.get(index, ())]
@@ -69,11 +64,7 @@ def test_the_crash_of_a_warm_pod_is_that_of_one_trial(
 @bounded
 @given(weathers, faults, seeds, st.floats(0.0, 20.0), st.sampled_from([{}, ASHA]))
 def test_a_machine_of_warm_pods_made_anew_agrees(
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault, ...]],
-    seed: int,
-    moment: float,
-    scheduler: dict[str, Any],
+    weather: Weather, faults: Faults, seed: int, moment: float, scheduler: dict[str, Any]
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = warm(weather, program, seed, scheduler=scheduler)
@@ -84,11 +75,7 @@ def test_a_machine_of_warm_pods_made_anew_agrees(
 @bounded
 @given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
 def test_trials_of_warm_pods_end_whatever_users_do(
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault, ...]],
-    seed: int,
-    moves: list[tuple[float, str, int]],
-    scheduler: dict[str, Any],
+    weather: Weather, faults: Faults, seed: int, moves: list[tuple[float, str, int]], scheduler: dict[str, Any]
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
     simulation = warm(weather, program, seed, scheduler=scheduler)

@@ -315,11 +315,7 @@ def test_a_record_that_another_trials_decision_rests_on_is_durable_first() -> No
     program = Program(steps=9, metric=lambda trial, step: values[trial])
     simulation = Simulation(spec(**TWO, scheduler=ASHA), program)
     blocked = True
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if blocked and isinstance(action, WriteTrialStatus) and action.name == "e-0" and action.status.scheduler
-        else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: blocked and action.name == "e-0" and action.status.scheduler)
     simulation.run(4.0)
     stopped = simulation.status(1).decision
     assert stopped.reason == TrialReason.STOPPED_BY_SCHEDULER
@@ -337,11 +333,7 @@ def test_a_record_that_changes_again_before_it_is_durable_is_still_waited_for() 
     values = {0: 0.9, 1: 0.1}
     program = Program(steps=9, metric=lambda trial, step: values[trial])
     simulation = Simulation(spec(**TWO, scheduler=ASHA), program)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if isinstance(action, WriteTrialStatus) and action.name == "e-0" and action.status.scheduler
-        else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: action.name == "e-0" and action.status.scheduler)
     simulation.run(8.0)
     assert simulation.status(0).scheduler == {}
     assert simulation.actions(DeletePod) == []

@@ -86,9 +86,7 @@ def test_a_deleted_trial_goes_on_from_its_last_checkpoint_and_says_so() -> None:
 def test_what_it_goes_on_from_is_on_record_before_its_pod_is_made() -> None:
     simulation = running()
     simulation.delete_trial("e-0")
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
-    )
+    simulation.fail(WriteTrialStatus, "no")
     pods = len(simulation.created_pods())
     simulation.run(60.0)
     assert len(simulation.created_pods()) == pods, "its first status is not written yet"
@@ -327,9 +325,7 @@ def test_one_that_is_deleted_twice_still_goes_on_from_its_checkpoint() -> None:
     simulation = running()
     first = simulation.api.trials["e-0"].uid
     simulation.delete_trial("e-0")
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "no") if isinstance(action, WriteTrialStatus) else None
-    )
+    simulation.fail(WriteTrialStatus, "no")
     simulation.run(until=lambda: simulation.status_exists() and simulation.api.trials["e-0"].uid != first)
     simulation.run(1.0)
     simulation.delete_trial("e-0")

@@ -81,9 +81,7 @@ def test_what_is_needed_is_not_deleted_meanwhile() -> None:
     """The donor keeps one checkpoint, and goes on; the pod that is to start from an older one can't be made yet."""
     checkpoints = {"store": STORE, "keep": {"count": 1}}
     simulation = start({"trial": "e-0"}, Program(steps=30, checkpoint_every=1), checkpoints=checkpoints)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "quota") if isinstance(action, CreatePod) and action.trial == "e-1" else None
-    )
+    simulation.fail(CreatePod, "quota", when=lambda action: action.trial == "e-1")
     simulation.run(20.0)
     origin = simulation.status(1).restore_source
     newest = simulation.status(0).checkpoint
@@ -97,11 +95,7 @@ def test_what_is_needed_is_not_deleted_meanwhile() -> None:
 def test_it_is_recorded_before_the_pod_is_made() -> None:
     simulation = start({"trial": "other-3", "experiment": "other"})
     put_there(simulation)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if isinstance(action, WriteTrialStatus) and action.status.restore_source
-        else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: action.status.restore_source)
     simulation.run(30.0)
     assert "e-1-1" not in simulation.pods
     simulation.refuse = lambda action: None

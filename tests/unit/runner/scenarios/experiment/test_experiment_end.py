@@ -6,7 +6,7 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason, TrialState
-from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, Propose, WriteExperimentStatus
+from podtune.runner.actions import ActionStatus, CreateTrial, Propose, WriteExperimentStatus
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
@@ -109,9 +109,7 @@ def test_a_number_without_a_trial_is_proposed_again() -> None:
     parameters = [{"name": "units", "int": {"min": 1, "max": 3}}]
     fields = {"parameters": parameters, "search": {"algorithm": "grid", "maxTrials": 10}, "maxConcurrentTrials": 3}
     simulation = Simulation(spec(**fields))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
-    )
+    simulation.fail(CreateTrial, when=lambda action: action.name == "e-1")
     simulation.run(until=lambda: simulation.status_exists(2))
     simulation.restart()
     simulation.refuse = lambda action: None
@@ -144,9 +142,7 @@ def test_progress_is_counted_out_of_all_trials_that_there_will_be(limit: int | s
 
 def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
     simulation = Simulation(spec())
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "ValueError: boom") if isinstance(action, Propose) else None
-    )
+    simulation.fail(Propose, "ValueError: boom")
     simulation.run(100.0)
     assert (
         simulation.api.experiment.status.message
@@ -161,9 +157,7 @@ def test_a_searcher_that_fails_is_told_of_and_asked_again() -> None:
 @pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.REFUSED])
 def test_a_trial_that_can_not_be_made_is_told_of_and_tried_again_with_a_backoff(status: ActionStatus) -> None:
     simulation = Simulation(spec())
-    simulation.refuse = lambda action: (
-        ActionResult(status, "a webhook says no") if isinstance(action, CreateTrial) else None
-    )
+    simulation.fail(CreateTrial, "a webhook says no", status=status)
     simulation.run(100.0)
     assert simulation.api.experiment.status.message.endswith("; can't create a Trial: a webhook says no")
     assert len(simulation.actions(CreateTrial)) < 30

@@ -153,9 +153,7 @@ def test_a_wish_is_followed_once() -> None:
 def test_that_it_goes_on_is_recorded_before_anything_runs() -> None:
     simulation = Simulation(spec(**FIELDS)).run()
     made = len(simulation.actions(CreatePod))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
-    )
+    simulation.fail(WriteExperimentStatus)
     raise_limit(simulation, 5)
     simulation.run(60.0)
     simulation.restart()

@@ -140,7 +140,7 @@ def test_nothing_waits_for_a_status_that_holds_results_alone() -> None:
 @pytest.mark.parametrize("status", [ActionStatus.FAILED, ActionStatus.REFUSED])
 def test_a_status_that_can_not_be_written_is_tried_with_a_growing_backoff(status: ActionStatus) -> None:
     simulation = Simulation(spec(**ONE), Program(steps=10**6))
-    simulation.refuse = lambda action: ActionResult(status, "no") if isinstance(action, WriteTrialStatus) else None
+    simulation.fail(WriteTrialStatus, "no", status=status)
     simulation.run(600.0)
     assert 5 <= len(simulation.actions(WriteTrialStatus)) <= 30
 
@@ -257,9 +257,7 @@ def test_of_too_many_failed_trials_the_pods_of_the_last_outlive_the_experiment()
 def test_a_bulk_deletion_that_fails_is_tried_again() -> None:
     simulation = Simulation(spec())
     broken = True
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if broken and isinstance(action, DeleteFinishedPods) else None
-    )
+    simulation.fail(DeleteFinishedPods, when=lambda action: broken)
     simulation.run(60.0)
     assert len(names(simulation)) == 4
     broken = False
@@ -295,9 +293,7 @@ def test_events_are_emitted_for_what_went_wrong_and_not_tried_again() -> None:
     simulation = Simulation(
         spec(**ONE, failures={"backoff": BACKOFF}), Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)})
     )
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, EmitEvent) else None
-    )
+    simulation.fail(EmitEvent)
     simulation.run()
     events = simulation.actions(EmitEvent)
     assert [(event.trial, event.reason, event.warning) for event in events] == [("e-0", "Error", True)]

@@ -12,7 +12,7 @@ import pytest
 from podtune.api.names import DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.tuning.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
-from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, DeletePod, Propose, WriteTrialStatus
+from podtune.runner.actions import CreatePod, DeletePod, Propose, WriteTrialStatus
 from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision, StopPaused
@@ -117,9 +117,7 @@ def test_the_start_of_a_paused_trial_is_durable_before_its_pod_is_made() -> None
     simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2))
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).state is TrialState.TERMINATED)
     blocked = True
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if blocked and isinstance(action, WriteTrialStatus) else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: blocked)
     scheduler.pick = paused_first
     simulation.wake()
     simulation.run(60.0)
@@ -135,9 +133,7 @@ def test_the_start_of_a_paused_trial_is_durable_before_its_pod_is_made() -> None
 def test_an_operator_that_dies_after_the_start_was_written_starts_the_trial() -> None:
     simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2))
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).state is TrialState.TERMINATED)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreatePod) else None
-    )
+    simulation.fail(CreatePod)
     scheduler.pick = paused_first
     simulation.wake()
     simulation.run(until=lambda: simulation.status().state is TrialState.PENDING)
@@ -302,11 +298,7 @@ def test_a_dismissal_waits_until_what_it_rests_on_is_durable() -> None:
     simulation, scheduler = one_paused(Program(steps=9, checkpoint_every=2))
     scheduler.decisions[1, 3] = SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
     blocked = True
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if blocked and isinstance(action, WriteTrialStatus) and action.name == "e-1" and action.status.scheduler
-        else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: blocked and action.name == "e-1" and action.status.scheduler)
     simulation.run(until=lambda: (1, 3) in scheduler.results)
     scheduler.gives_up = [StopPaused(0, "worse than e-1", {"rank": 2})]
     simulation.wake()

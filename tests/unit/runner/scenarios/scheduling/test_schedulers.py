@@ -3,7 +3,6 @@ anew."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
-from tests.unit.runner.world.weather import any_weather, seeds
+from tests.unit.runner.world.weather import Faults, any_weather, seeds
 
 STEPS = 9
 SCHEDULERS: dict[str, dict[str, Any]] = {
@@ -50,7 +49,7 @@ bounded = settings(
 def start(
     scheduler: str,
     weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
+    faults: Faults,
     seed: int,
     concurrent: int = 3,
 ) -> Simulation:
@@ -68,13 +67,7 @@ def start(
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
 @given(weathers, faults, seeds, st.integers(1, 4))
-def test_every_trial_ends(
-    scheduler: str,
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
-    seed: int,
-    concurrent: int,
-) -> None:
+def test_every_trial_ends(scheduler: str, weather: Weather, faults: Faults, seed: int, concurrent: int) -> None:
     simulation = start(scheduler, weather, faults, seed, concurrent).run()
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
@@ -88,13 +81,7 @@ def test_every_trial_ends(
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
 @given(weathers, faults, seeds, st.floats(0.0, 60.0))
-def test_a_machine_made_anew_agrees(
-    scheduler: str,
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
-    seed: int,
-    moment: float,
-) -> None:
+def test_a_machine_made_anew_agrees(scheduler: str, weather: Weather, faults: Faults, seed: int, moment: float) -> None:
     simulation = start(scheduler, weather, faults, seed)
     simulation.run(moment)
     assert_made_anew_agrees(simulation)

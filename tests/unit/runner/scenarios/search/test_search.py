@@ -81,9 +81,7 @@ def test_one_is_proposed_ahead_so_that_a_slow_searcher_holds_nothing_up() -> Non
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20))
     simulation.run(10.0)
     assert (len(simulation.api.trials), len(simulation.proposed)) == (2, 3)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "slow") if isinstance(action, Propose) else None
-    )
+    simulation.fail(Propose, "slow")
     simulation.run(20.0)
     assert len(simulation.api.trials) == 3, "what was proposed ahead is there when a place becomes free"
 
@@ -106,9 +104,7 @@ def test_what_was_proposed_ahead_is_dropped_when_the_limit_is_lowered() -> None:
 def test_a_restarted_operator_asks_the_same_again() -> None:
     """Though more results have come since it was asked first."""
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=3), Program(steps=5))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-5" else None
-    )
+    simulation.fail(CreateTrial, when=lambda action: action.name == "e-5")
     simulation.run(until=lambda: 5 in simulation.proposed)
     first, before = simulation.actions(Propose)[-1], simulation.proposed[5]
     simulation.run(20.0)
@@ -148,9 +144,7 @@ def test_where_nothing_goes_wrong_there_is_no_such_condition() -> None:
 
 def test_a_failure_to_propose_ahead_hinders_nothing_before_a_place_is_free() -> None:
     simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=30))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "boom") if isinstance(action, Propose) and action.first >= 2 else None
-    )
+    simulation.fail(Propose, "boom", when=lambda action: action.first >= 2)
     simulation.run(until=lambda: len(simulation.api.trials) == 2)
     simulation.run(10.0)
     assert "boom" not in simulation.api.experiment.status.message
@@ -370,9 +364,7 @@ def test_a_repeat_that_is_deleted_is_made_again_from_the_others() -> None:
 
 def test_repeats_that_were_not_made_before_a_crash_are_made_after_it() -> None:
     simulation = repeated()
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreateTrial) and action.name == "e-1" else None
-    )
+    simulation.fail(CreateTrial, when=lambda action: action.name == "e-1")
     simulation.run(until=lambda: simulation.status_exists(2))
     simulation.restart()
     simulation.refuse = lambda action: None

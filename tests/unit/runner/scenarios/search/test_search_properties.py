@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState
 from podtune.api.tuning.search_space import parse_value
-from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial
+from podtune.runner.actions import CreateTrial
 from podtune.runner.records import Trial
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from podtune.tuning.searchers.factory import make_searcher
@@ -70,11 +70,7 @@ def test_what_had_been_proposed_when_the_operator_died_comes_out_the_same(
     """Though some of it had been made ahead, could not be made a Trial for a while, and results came meanwhile."""
     simulation = start(SEARCHES[search], Weather(latency=latency, watch_delay=latency), Program(steps=5), seed)
     simulation.run(moment)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if isinstance(action, CreateTrial) and action.spec.index % refused == 0
-        else None
-    )
+    simulation.fail(CreateTrial, when=lambda action: action.spec.index % refused == 0)
     simulation.run(trouble)
     simulation.refuse = lambda action: None
     proposed = {number: proposal.configuration for number, proposal in simulation.proposed.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialReason, TrialState
-from podtune.runner.actions import ActionResult, ActionStatus, DeletePod, FetchLogs
+from podtune.runner.actions import DeletePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.test_properties import bounded, run, weathers
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, spec
-from tests.unit.runner.world.weather import seeds
+from tests.unit.runner.world.weather import Faults, seeds
 
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
 SHORT = {"initial": "1s", "max": "2s"}
@@ -50,9 +49,7 @@ def test_what_a_program_has_printed_is_read_before_it_is_ended_for_a_bad_reason(
 
 def test_a_log_that_can_not_be_had_keeps_no_pod_from_its_end() -> None:
     simulation = start(Fault.HUNG, silenceDeadline="2m", maxFailures=0)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "kubelet away") if isinstance(action, FetchLogs) else None
-    )
+    simulation.fail(FetchLogs, "kubelet away")
     status = simulation.run().status()
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED)
     assert "last line" not in status.message
@@ -146,9 +143,7 @@ hangs = st.dictionaries(
 
 @bounded
 @given(weathers, hangs, seeds)
-def test_whatever_the_weather_each_hang_is_counted_once(
-    weather: object, faults: Mapping[int, tuple[ScheduledFault, ...]], seed: int
-) -> None:
+def test_whatever_the_weather_each_hang_is_counted_once(weather: object, faults: Faults, seed: int) -> None:
     failures = {"backoff": SHORT, "maxFailures": 3, "silenceDeadline": "10m"}
     program = Program(steps=5, checkpoint_every=1, faults=faults)
     simulation = run(weather, program, seed, failures=failures)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
-from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, WriteTrialStatus
+from podtune.runner.actions import CreatePod, WriteTrialStatus
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.faults import Fault, ScheduledFault
@@ -115,9 +115,7 @@ def test_why_a_trial_starts_outlives_an_operator_that_is_killed_when_it_has_made
 
 def test_why_a_trial_starts_is_entered_once_where_the_operator_is_killed_before_it_has_made_the_pod() -> None:
     simulation = picked()
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, CreatePod) else None
-    )
+    simulation.fail(CreatePod)
     simulation.run(until=lambda: bool(simulation.created_pods()))
     assert starts(simulation) == ONE_START
     simulation.refuse = lambda action: None
@@ -146,9 +144,7 @@ def test_an_agent_hears_of_the_decisions_that_it_does_not_know_once_they_are_dur
     assert simulation.machine is not None
     uid = simulation.pods["e-0-1"].uid
     results = tuple(Result(step, 0.0, {"training_iteration": step, "accuracy": 0.5}, step) for step in (1, 2, 3))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
-    )
+    simulation.fail(WriteTrialStatus)
     simulation.machine.report("e-0", "e-0-1", Report(uid, results=results), simulation.now)
     simulation.wake()
     simulation.run(1.0)

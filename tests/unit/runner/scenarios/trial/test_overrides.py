@@ -8,7 +8,7 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
-from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, Propose, WriteTrialStatus
+from podtune.runner.actions import CreatePod, Propose, WriteTrialStatus
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 from podtune.tuning.searchers.base import Observation, PendingTrial
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
@@ -64,11 +64,7 @@ def test_a_trial_goes_on_from_its_checkpoint_with_the_new_values(restarts: bool)
 
 def test_the_new_values_are_recorded_before_the_pod_starts() -> None:
     simulation = paused()
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if isinstance(action, WriteTrialStatus) and action.status.overrides
-        else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: action.status.overrides)
     simulation.api.edit_trial("e-0", overrides={"lr": "0.0123"}, desired_state=RUNNING)
     simulation.run(100.0)
     assert len(simulation.actions(CreatePod)) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +15,7 @@ from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.scripted_scheduler import Script, scripted
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
-from tests.unit.runner.world.weather import any_weather, seeds
+from tests.unit.runner.world.weather import Faults, any_weather, seeds
 
 TRIALS = 6
 STEPS = 9
@@ -41,9 +40,7 @@ faults = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(any_fault, max_siz
 bounded = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
-def start(
-    script: Script, weather: Weather, seed: int, faults: Mapping[int, tuple[ScheduledFault | None, ...]], **fields: Any
-) -> Simulation:
+def start(script: Script, weather: Weather, seed: int, faults: Faults, **fields: Any) -> Simulation:
     defaults = {
         "checkpoints": {"store": STORE, "keep": {"count": 1}},
         "failures": {"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": 3, "maxDisruptions": 12},
@@ -62,13 +59,7 @@ def start(
 
 @bounded
 @given(scripts, weathers, faults, seeds, st.integers(1, 4))
-def test_every_trial_ends(
-    script: Script,
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
-    seed: int,
-    concurrent: int,
-) -> None:
+def test_every_trial_ends(script: Script, weather: Weather, faults: Faults, seed: int, concurrent: int) -> None:
     """The simulation watches over places, deletions, weights and what is still needed of the bucket meanwhile."""
     simulation = start(script, weather, seed, faults, maxConcurrentTrials=concurrent).run()
     status = simulation.api.experiment.status
@@ -96,11 +87,7 @@ moves = st.lists(
 @bounded
 @given(scripts, weathers, faults, seeds, moves)
 def test_every_trial_ends_whatever_users_do(
-    script: Script,
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
-    seed: int,
-    moves: list[tuple[float, str, int]],
+    script: Script, weather: Weather, faults: Faults, seed: int, moves: list[tuple[float, str, int]]
 ) -> None:
     """Trials are paused, stopped and deleted, donors too, and checkpoints are damaged."""
     simulation = start(script, weather, seed, faults)
@@ -116,13 +103,7 @@ def test_every_trial_ends_whatever_users_do(
 
 @bounded
 @given(scripts, weathers, faults, seeds, st.floats(0.0, 60.0))
-def test_a_machine_made_anew_agrees(
-    script: Script,
-    weather: Weather,
-    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
-    seed: int,
-    moment: float,
-) -> None:
+def test_a_machine_made_anew_agrees(script: Script, weather: Weather, faults: Faults, seed: int, moment: float) -> None:
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
     simulation = start(script, weather, seed, faults)
     simulation.run(moment)

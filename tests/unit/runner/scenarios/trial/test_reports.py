@@ -113,9 +113,7 @@ def test_a_report_that_overtakes_the_news_of_its_pod_is_too_early() -> None:
 
 def test_a_report_is_too_early_where_the_creation_of_the_pod_got_no_answer() -> None:
     simulation = Simulation(spec(**ONE))
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "no answer") if isinstance(action, CreatePod) else None
-    )
+    simulation.fail(CreatePod, "no answer")
     simulation.run(5.0)
     assert simulation.machine.report("e-0", "e-0-1", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
 

@@ -14,8 +14,6 @@ from podtune.api.names import ConditionType, DesiredState, ExperimentReason, Exp
 from podtune.api.tuning.stop import Stop
 from podtune.runner.actions import (
     Action,
-    ActionResult,
-    ActionStatus,
     CreateTrial,
     WriteExperimentStatus,
     WriteTrialStatus,
@@ -24,6 +22,7 @@ from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, Weather, spec
+from tests.unit.runner.world.weather import Faults
 
 ERRORS = {"maxFailures": 0}
 SHORT = {"initial": "1s", "max": "1s"}
@@ -63,11 +62,7 @@ class TestTarget:
     def test_the_result_is_recorded_at_once_and_before_it_counts(self) -> None:
         program = Program(steps=FOREVER, metric=lambda trial, step: 0.95 if step == 7 else 0.1)
         simulation = Simulation(spec(stop=self.STOP, maxConcurrentTrials=1), program)
-        simulation.refuse = lambda action: (
-            ActionResult(ActionStatus.FAILED, "busy")
-            if isinstance(action, WriteTrialStatus) and action.status.best_value == "0.95"
-            else None
-        )
+        simulation.fail(WriteTrialStatus, when=lambda action: action.status.best_value == "0.95")
         simulation.run(20.0)
         assert simulation.api.experiment.status.state is ExperimentState.RUNNING
         simulation.refuse = lambda action: None
@@ -86,9 +81,7 @@ class TestTarget:
 def test_an_end_is_recorded_before_a_trial_is_stopped_for_it() -> None:
     program = Program(steps=FOREVER)
     simulation = Simulation(spec(stop={"experiment": [{"time": "20s"}]}), program)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteExperimentStatus) else None
-    )
+    simulation.fail(WriteExperimentStatus)
     simulation.run(60.0)
     assert [trial.status.state for trial in simulation.api.trials.values()] == [TrialState.RUNNING] * 2
     simulation.refuse = lambda action: None
@@ -128,11 +121,7 @@ def find_failure(simulation: Simulation) -> bool:
 def test_an_end_that_a_user_takes_back_is_none() -> None:
     simulation = Simulation(spec(stop={"totalTime": "20s"}), Program(steps=40))
     simulation.frozen = False
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy")
-        if isinstance(action, WriteTrialStatus) and action.status.decision is not None
-        else None
-    )
+    simulation.fail(WriteTrialStatus, when=lambda action: action.status.decision is not None)
     simulation.run(25.0)
     assert condition(simulation, ConditionType.SUCCESS_CRITERIA_MET)[0] == "True"
     simulation.edit_spec(stop=Stop())
@@ -425,7 +414,7 @@ bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_he
 @bounded
 @given(RULES, weathers, st.dictionaries(st.integers(0, 4), st.tuples(any_fault), max_size=3), st.integers(0, 2**32))
 def test_no_trial_is_stopped_for_an_end_that_is_not_recorded_and_all_come_to_one(
-    stop: dict[str, Any], weather: Weather, faults: dict[int, tuple[ScheduledFault]], seed: int
+    stop: dict[str, Any], weather: Weather, faults: Faults, seed: int
 ) -> None:
     program = Program(steps=6, checkpoint_every=1, faults=faults, gpus=2.0)
     fields: dict[str, Any] = {
@@ -463,9 +452,7 @@ def test_no_trial_is_stopped_for_an_end_that_is_not_recorded_and_all_come_to_one
 
 @bounded
 @given(weathers, st.dictionaries(st.integers(0, 4), st.tuples(any_fault), max_size=3), st.integers(0, 2**32))
-def test_what_trials_use_is_what_their_pods_lived(
-    weather: Weather, faults: dict[int, tuple[ScheduledFault]], seed: int
-) -> None:
+def test_what_trials_use_is_what_their_pods_lived(weather: Weather, faults: Faults, seed: int) -> None:
     """While an operator looks, and watches are not late: else a pod's end may be told by its being gone alone."""
     weather = replace(weather, restarts=(), watch_delay=0.0, loses_reply=0.0)
     program = Program(steps=6, checkpoint_every=1, faults=faults, gpus=2.0)

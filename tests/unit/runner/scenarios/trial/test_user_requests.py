@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, CreateTrial, DeletePod, WriteTrialStatus
+from podtune.runner.actions import CreatePod, CreateTrial, DeletePod, WriteTrialStatus
 from podtune.simulation.curves.functions import rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
@@ -145,9 +145,7 @@ def test_a_paused_trial_is_stopped_without_a_pod() -> None:
 
 def test_a_trial_that_never_ran_is_stopped_without_a_pod() -> None:
     simulation = Simulation(spec(**THREE), LONG)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "quota") if isinstance(action, CreatePod) and action.trial == "e-0" else None
-    )
+    simulation.fail(CreatePod, "quota", when=lambda action: action.trial == "e-0")
     simulation.run(5.0)
     simulation.api.edit_trial("e-0", desired_state=STOPPED)
     simulation.run(simulation.settings.creation_timeout + 5.0)
@@ -268,9 +266,7 @@ def test_the_pod_of_a_later_attempt_that_somebody_else_made_is_left_alone() -> N
 def test_what_was_not_recorded_of_a_vanished_pod_is_not_forgotten_when_a_machine_makes_itself_anew() -> None:
     """The news that a pod is gone comes together with the news that another operator wrote a status."""
     simulation = Simulation(spec(**ONE), LONG)
-    simulation.refuse = lambda action: (
-        ActionResult(ActionStatus.FAILED, "busy") if isinstance(action, WriteTrialStatus) else None
-    )
+    simulation.fail(WriteTrialStatus)
     simulation.run(5.0)
     trial = simulation.api.trials["e-0"]
     simulation.api.remove_pod("e-0-1")
