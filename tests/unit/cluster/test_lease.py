@@ -27,6 +27,12 @@ def holder(cluster: FakeCluster) -> str:
     return str(lease["spec"]["holderIdentity"])
 
 
+async def held(cluster: FakeCluster, identity: str = "a", clock: Callable[[], float] = now) -> Lease:
+    lease = candidate(cluster, identity, clock)
+    await lease.acquire()
+    return lease
+
+
 @in_virtual_time
 async def test_the_first_takes_it_at_once_and_the_second_waits() -> None:
     cluster = FakeCluster()
@@ -44,8 +50,7 @@ async def test_the_first_takes_it_at_once_and_the_second_waits() -> None:
 @in_virtual_time
 async def test_who_renews_keeps_it() -> None:
     cluster = FakeCluster()
-    first = candidate(cluster, "a")
-    await first.acquire()
+    first = await held(cluster)
     holding = asyncio.create_task(first.hold())
     second = asyncio.create_task(candidate(cluster, "b").acquire())
     await asyncio.sleep(600)
@@ -58,8 +63,7 @@ async def test_who_renews_keeps_it() -> None:
 @in_virtual_time
 async def test_times_are_written_with_microseconds_as_the_api_server_wants_them() -> None:
     cluster = FakeCluster()
-    lease = candidate(cluster)
-    await lease.acquire()
+    await held(cluster)
     spec = cluster.get(LEASE)["spec"]  # type: ignore[index]
     for field in ("acquireTime", "renewTime"):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", spec[field])
@@ -89,8 +93,7 @@ async def test_a_process_that_follows_itself_need_not_wait() -> None:
 @in_virtual_time
 async def test_who_releases_it_lets_the_next_one_in_without_delay() -> None:
     cluster = FakeCluster()
-    first = candidate(cluster, "a")
-    await first.acquire()
+    first = await held(cluster)
     await first.release()
     assert not first.is_held
     assert holder(cluster) == ""
@@ -101,8 +104,7 @@ async def test_who_releases_it_lets_the_next_one_in_without_delay() -> None:
 @in_virtual_time
 async def test_the_holder_stops_before_anyone_else_can_begin_when_the_server_is_away() -> None:
     cluster = FakeCluster()
-    first = candidate(cluster, "a")
-    await first.acquire()
+    first = await held(cluster)
     cluster.fail("PUT", "leases", no_answer(), times=1000)
     with pytest.raises(LeaseLost, match="not renewed for 10 s"):
         await first.hold()
@@ -110,15 +112,26 @@ async def test_the_holder_stops_before_anyone_else_can_begin_when_the_server_is_
     assert not first.is_held
 
 
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(lambda of: of.fail("PUT", "leases", refusal(503, "shutting down"), times=2), id="a short outage"),
+        # What the holder knows is stale then.
+        pytest.param(lambda of: of.fail("PUT", "leases", no_answer(), carried_out=True), id="a lost answer"),
+        pytest.param(
+            lambda of: of.change(LEASE, lambda body: body["metadata"].update(annotations={"looked": "at"})),
+            id="a note on the lease",
+        ),
+    ],
+)
 @in_virtual_time
-async def test_a_short_outage_costs_nothing() -> None:
+async def test_the_holder_keeps_it_over(happens: Callable[[FakeCluster], object]) -> None:
     cluster = FakeCluster()
-    first = candidate(cluster, "a")
-    await first.acquire()
-    cluster.fail("PUT", "leases", refusal(503, "shutting down"), times=2)
-    holding = asyncio.create_task(first.hold())
+    lease = await held(cluster)
+    happens(cluster)
+    holding = asyncio.create_task(lease.hold())
     await asyncio.sleep(60)
-    assert first.is_held
+    assert lease.is_held
     holding.cancel()
 
 
@@ -130,30 +143,16 @@ async def test_a_server_that_does_not_answer_is_not_waited_for_beyond_the_limit(
                 await asyncio.sleep(3600)
             return await super().request(method, path, **kwargs)
 
-    lease = candidate(Silent())
-    await lease.acquire()
+    lease = await held(Silent())
     with pytest.raises(LeaseLost):
         await lease.hold()
     assert now() == 1010
 
 
 @in_virtual_time
-async def test_a_renewal_whose_answer_was_lost_is_recognised() -> None:
-    cluster = FakeCluster()
-    lease = candidate(cluster)
-    await lease.acquire()
-    cluster.fail("PUT", "leases", no_answer(), carried_out=True)  # what we hold is stale now
-    holding = asyncio.create_task(lease.hold())
-    await asyncio.sleep(60)
-    assert lease.is_held
-    holding.cancel()
-
-
-@in_virtual_time
 async def test_somebody_else_in_the_lease_ends_it_at_the_next_renewal() -> None:
     cluster = FakeCluster()
-    lease = candidate(cluster)
-    await lease.acquire()
+    lease = await held(cluster)
     cluster.change(LEASE, lambda body: body["spec"].update(holderIdentity="b"))
     with pytest.raises(LeaseLost, match="'b'"):
         await lease.hold()
@@ -164,31 +163,17 @@ async def test_somebody_else_in_the_lease_ends_it_at_the_next_renewal() -> None:
 @in_virtual_time
 async def test_a_lease_that_was_deleted_is_lost() -> None:
     cluster = FakeCluster()
-    lease = candidate(cluster)
-    await lease.acquire()
+    lease = await held(cluster)
     cluster.remove(LEASE)
     with pytest.raises(LeaseLost):
         await lease.hold()
 
 
 @in_virtual_time
-async def test_a_note_on_the_lease_does_no_harm() -> None:
-    cluster = FakeCluster()
-    lease = candidate(cluster)
-    await lease.acquire()
-    cluster.change(LEASE, lambda body: body["metadata"].update(annotations={"looked": "at"}))
-    holding = asyncio.create_task(lease.hold())
-    await asyncio.sleep(60)
-    assert lease.is_held
-    holding.cancel()
-
-
-@in_virtual_time
 async def test_a_leader_that_was_frozen_knows_it_before_anything_else_runs() -> None:
     cluster = FakeCluster()
     frozen = 0.0
-    lease = candidate(cluster, clock=lambda: now() + frozen)
-    await lease.acquire()
+    lease = await held(cluster, clock=lambda: now() + frozen)
     holding = asyncio.create_task(lease.hold())
     await asyncio.sleep(1)
     frozen = 60.0  # the process was stopped for a minute
@@ -207,8 +192,7 @@ async def test_the_time_that_taking_it_takes_counts() -> None:
             return answer
 
     cluster = Slow()
-    lease = candidate(cluster)
-    await lease.acquire()
+    lease = await held(cluster)
     cluster.fail("PUT", "leases", no_answer(), times=1000)
     assert lease.is_held
     with pytest.raises(LeaseLost):

@@ -70,15 +70,22 @@ class Scene:
         return [call.body for call in self.cluster.calls if call.method == "DELETE"]
 
 
+@contextmanager
+def watched(unstored: Unstored | None = None) -> Iterator[Scene]:
+    """The pod runs, and its agent has told what it has to store."""
+    scene = Scene()
+    with scene.running():
+        scene.see()
+        scene.overdue.heard("p-1", unstored)
+        yield scene
+
+
 SHORT = {"preconditions": {"uid": "p-1"}, "gracePeriodSeconds": 5}
 
 
 @in_virtual_time
 async def test_a_program_that_runs_on_is_ended_once_its_own_grace_period_is_over() -> None:
-    scene = Scene()
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", None)
+    with watched() as scene:
         scene.see(deleted=now())
         await asyncio.sleep(30.5)
         assert scene.deletions == []
@@ -103,10 +110,7 @@ async def test_whoever_deleted_it_and_although_its_experiment_is_gone() -> None:
 
 @in_virtual_time
 async def test_what_was_reported_within_the_programs_time_is_stored_first() -> None:
-    scene = Scene()
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", None)
+    with watched() as scene:
         scene.see(deleted=now())
         await asyncio.sleep(20)
         scene.overdue.heard("p-1", Unstored(since=7, seq=7, step=7, waits=True))
@@ -121,10 +125,7 @@ async def test_what_was_reported_within_the_programs_time_is_stored_first() -> N
 
 @in_virtual_time
 async def test_a_checkpoint_that_was_given_up_is_not_waited_for() -> None:
-    scene = Scene()
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", Unstored(since=7, seq=7, step=7, waits=False))
+    with watched(Unstored(since=7, seq=7, step=7, waits=False)) as scene:
         scene.see(deleted=now())
         await asyncio.sleep(32)
         assert scene.deletions == [SHORT]
@@ -132,10 +133,7 @@ async def test_a_checkpoint_that_was_given_up_is_not_waited_for() -> None:
 
 @in_virtual_time
 async def test_an_agent_that_is_over_has_nothing_to_store() -> None:
-    scene = Scene()
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", Unstored(since=7, seq=7, step=7, waits=True))
+    with watched(Unstored(since=7, seq=7, step=7, waits=True)) as scene:
         scene.see(deleted=now(), agent=ENDED)
         await asyncio.sleep(32)
         assert scene.deletions == [SHORT]
@@ -143,10 +141,7 @@ async def test_an_agent_that_is_over_has_nothing_to_store() -> None:
 
 @in_virtual_time
 async def test_a_pod_whose_program_has_ended_is_left_to_its_agent() -> None:
-    scene = Scene()
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", None)
+    with watched() as scene:
         scene.see(deleted=now())
         await asyncio.sleep(29)
         scene.see(deleted=now() - 29, program=ENDED)
@@ -167,10 +162,7 @@ async def test_a_pod_without_time_for_a_checkpoint_is_left_to_the_kubelet() -> N
 
 @in_virtual_time
 async def test_a_pod_that_is_given_less_by_another_is_left_to_the_kubelet() -> None:
-    scene = Scene()
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", None)
+    with watched() as scene:
         scene.see(deleted=now(), deletionGracePeriodSeconds=20)
         await asyncio.sleep(1000)
         assert scene.deletions == []
@@ -178,11 +170,8 @@ async def test_a_pod_that_is_given_less_by_another_is_left_to_the_kubelet() -> N
 
 @in_virtual_time
 async def test_a_deletion_that_fails_is_tried_again() -> None:
-    scene = Scene()
-    scene.cluster.failures = [Failure("DELETE", "digits-0-1", no_answer())]
-    with scene.running():
-        scene.see()
-        scene.overdue.heard("p-1", None)
+    with watched() as scene:
+        scene.cluster.failures = [Failure("DELETE", "digits-0-1", no_answer())]
         scene.see(deleted=now())
         await asyncio.sleep(32 + RETRY_SECONDS)
         assert scene.deletions == [SHORT] * 2

@@ -41,6 +41,14 @@ class Scene:
             task.cancel()
 
 
+async def listed() -> Scene:
+    """All that there is has been listed once."""
+    scene = Scene()
+    scene.fill()
+    await scene.resync.first()
+    return scene
+
+
 ALL = {"e-1", *(f"{kind}-{index}" for kind in "tp" for index in range(3))}
 
 
@@ -109,9 +117,7 @@ def scene_labels() -> dict[str, str]:
 
 @in_virtual_time
 async def test_deletions_that_no_watch_has_told_of_are_found() -> None:
-    scene = Scene()
-    scene.fill()
-    await scene.resync.first()
+    scene = await listed()
     with scene.running():
         scene.cluster.remove(f"{PODS}/digits-0-1")
         scene.cluster.remove(f"{TRIALS}/digits-1")
@@ -124,9 +130,7 @@ async def test_deletions_that_no_watch_has_told_of_are_found() -> None:
 
 @in_virtual_time
 async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
-    scene = Scene()
-    scene.fill()
-    await scene.resync.first()
+    scene = await listed()
     ended = scene.cluster.remove(f"{PODS}/digits-0-1") | {"status": {"phase": "Succeeded"}}
     with scene.running():
         scene.resync.call()
@@ -143,9 +147,7 @@ async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
 
 @in_virtual_time
 async def test_what_is_made_while_the_lists_are_read_stays() -> None:
-    scene = Scene()
-    scene.fill()
-    await scene.resync.first()
+    scene = await listed()
 
     def make_meanwhile(call: object) -> None:
         if "pods" in str(call):
@@ -162,9 +164,7 @@ async def test_what_is_made_while_the_lists_are_read_stays() -> None:
 
 @in_virtual_time
 async def test_many_calls_make_one_sweep_and_soon() -> None:
-    scene = Scene()
-    scene.fill()
-    await scene.resync.first()
+    scene = await listed()
     lists = len(scene.cluster.calls)
     with scene.running():
         for _ in range(1000):
@@ -177,9 +177,7 @@ async def test_many_calls_make_one_sweep_and_soon() -> None:
 
 @in_virtual_time
 async def test_one_that_fails_is_made_up_for_by_the_next() -> None:
-    scene = Scene()
-    scene.fill()
-    await scene.resync.first()
+    scene = await listed()
     scene.cluster.remove(f"{PODS}/digits-0-1")
     scene.cluster.fail("GET", "pods", no_answer())
     begun = now()

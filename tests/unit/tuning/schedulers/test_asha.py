@@ -29,6 +29,12 @@ def asha(*, mode: Mode = "max", seed: int = 7, **fields: Any) -> Asha:
     return Asha(AshaSettings(**{**defaults, **fields}), Objective(metric="accuracy", mode=mode), seed)
 
 
+def with_one_trial(**fields: Any) -> Asha:
+    scheduler = asha(**fields)
+    scheduler.on_trial_add(0, {})
+    return scheduler
+
+
 def report(scheduler: Asha, trial: int, epoch: float, accuracy: float) -> SchedulerDecision:
     return scheduler.on_result(trial, {"epoch": epoch, "accuracy": accuracy})
 
@@ -75,8 +81,7 @@ class TestCutoff:
         assert report(scheduler, 9, 1, 0.869).action is SchedulerAction.STOP  # 0.87 is half-way from 0.74 to 1.0
 
     def test_the_first_at_a_rung_goes_on_however_bad(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         assert report(scheduler, 0, 1, -1e300).action is SchedulerAction.CONTINUE
 
     def test_where_less_is_better_the_greater_are_stopped(self) -> None:
@@ -110,8 +115,7 @@ class TestRungs:
         ],
     )
     def test_milestones(self, grace_period: int, max_time: int, reduction_factor: int, milestones: list[str]) -> None:
-        scheduler = asha(grace_period=grace_period, max_time=max_time, reduction_factor=reduction_factor)
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial(grace_period=grace_period, max_time=max_time, reduction_factor=reduction_factor)
         for epoch in range(1, max_time + 1):
             report(scheduler, 0, epoch, 0.5)
         while scheduler.on_trial_complete(0, {"epoch": max_time, "accuracy": 0.5}):
@@ -119,20 +123,17 @@ class TestRungs:
         assert list(scheduler.record(0)["rungs"]) == milestones
 
     def test_before_the_grace_period_nothing_is_recorded(self) -> None:
-        scheduler = asha(grace_period=3)
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial(grace_period=3)
         assert report(scheduler, 0, 2.99, 0.5) == CONTINUE
         assert scheduler.record(0) == {}
 
     def test_between_rungs_nothing_is_decided(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         report(scheduler, 0, 1, 0.5)
         assert report(scheduler, 0, 2, 0.0) == CONTINUE
 
     def test_only_the_highest_rung_reached_is_recorded_and_later_results_fill_the_lower_ones(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         report(scheduler, 0, 10, 0.5)
         assert scheduler.record(0) == {"rungs": {"9": "0.5"}}
         report(scheduler, 0, 11, 0.6)
@@ -147,8 +148,7 @@ class TestRungs:
         assert report(scheduler, trial, 11, 0.1).action is SchedulerAction.STOP
 
     def test_at_max_time_a_trial_stops_unrecorded(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         decision = report(scheduler, 0, 27, 1.0)
         assert decision.action is SchedulerAction.STOP
         assert decision.full
@@ -156,16 +156,14 @@ class TestRungs:
         assert scheduler.record(0) == {}
 
     def test_the_end_of_a_trial_is_recorded_like_a_result_also_after_a_stop(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         report(scheduler, 0, 27, 1.0)
         assert scheduler.on_trial_complete(0, {"epoch": 27, "accuracy": 1.0}) is True
         assert scheduler.record(0) == {"rungs": {"27": "1.0"}}
 
     @pytest.mark.parametrize("metrics", [{}, {"epoch": 3}, {"accuracy": 0.5}, {"epoch": "three", "accuracy": 0.5}])
     def test_an_end_without_the_metrics_is_passed_over(self, metrics: dict[str, Any]) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         assert scheduler.on_trial_complete(0, metrics) is False
 
 
@@ -209,60 +207,38 @@ class TestBrackets:
         assert set(best_of) == {"0", "1"}
 
     def test_one_bracket_is_not_worth_recording(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         assert scheduler.record(0) == {}
 
 
-class TestSentences:
-    def test_stopped(self) -> None:
-        scheduler = asha()
-        trial = fill(scheduler, 9, *[0.951] * 12)
-        assert report(scheduler, trial, 9, 0.872).message == (
-            "stopped at rung 9: accuracy 0.872 is below the cutoff 0.951 (top 1/3 of 12)"
-        )
-
-    def test_stopped_where_less_is_better(self) -> None:
-        scheduler = asha(mode="min")
-        trial = fill(scheduler, 9, *[0.1] * 12)
-        assert report(scheduler, trial, 9, 0.2).message == (
-            "stopped at rung 9: accuracy 0.2 is above the cutoff 0.1 (top 1/3 of 12)"
-        )
-
-    def test_stopped_by_so_little_that_few_digits_would_hide_it(self) -> None:
-        scheduler = asha()
-        trial = fill(scheduler, 9, 0.951, 0.951)
-        assert report(scheduler, trial, 9, 0.95099999).message == (
-            "stopped at rung 9: accuracy 0.95099999 is below the cutoff 0.951 (top 1/3 of 2)"
-        )
-
-    def test_went_on(self) -> None:
-        scheduler = asha()
-        trial = fill(scheduler, 3, 0.5)
-        assert report(scheduler, trial, 3, 0.5).message == (
-            "went on at rung 3: accuracy 0.5 is not below the cutoff 0.5 (top 1/3 of 1)"
-        )
-
-    def test_first_at_a_rung(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
-        assert report(scheduler, 0, 1, 0.71).message == "went on at rung 1: accuracy 0.71 is the first there"
-
-    def test_nan(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
-        assert report(scheduler, 0, 1, math.nan).message == ("went on at rung 1: accuracy is NaN, which stops no trial")
-
-    def test_max_time(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
-        assert report(scheduler, 0, 28, 0.5).message == "stopped at epoch 28: maxTime 27 is reached"
+@pytest.mark.parametrize(
+    ("mode", "epoch", "others", "value", "sentence"),
+    [
+        ("max", 9, [0.951] * 12, 0.872, "stopped at rung 9: accuracy 0.872 is below the cutoff 0.951 (top 1/3 of 12)"),
+        ("min", 9, [0.1] * 12, 0.2, "stopped at rung 9: accuracy 0.2 is above the cutoff 0.1 (top 1/3 of 12)"),
+        # By so little that few digits would hide it.
+        (
+            "max",
+            9,
+            [0.951] * 2,
+            0.95099999,
+            "stopped at rung 9: accuracy 0.95099999 is below the cutoff 0.951 (top 1/3 of 2)",
+        ),
+        ("max", 3, [0.5], 0.5, "went on at rung 3: accuracy 0.5 is not below the cutoff 0.5 (top 1/3 of 1)"),
+        ("max", 1, [], 0.71, "went on at rung 1: accuracy 0.71 is the first there"),
+        ("max", 1, [], math.nan, "went on at rung 1: accuracy is NaN, which stops no trial"),
+        ("max", 28, [], 0.5, "stopped at epoch 28: maxTime 27 is reached"),
+    ],
+)
+def test_a_decision_says_why(mode: Mode, epoch: float, others: list[float], value: float, sentence: str) -> None:
+    scheduler = asha(mode=mode)
+    trial = fill(scheduler, epoch, *others)
+    assert report(scheduler, trial, epoch, value).message == sentence
 
 
 class TestMissingMetrics:
     def test_the_message_names_the_metric_those_seen_and_the_remedy(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         with pytest.raises(MetricMissing) as caught:
             scheduler.on_result(0, {"epoch": 3, "acc": 0.5, "time_total_s": 9.0, "time_this_iter_s": 3.0})
         assert caught.value.name == "accuracy"
@@ -273,14 +249,12 @@ class TestMissingMetrics:
         )
 
     def test_the_time_attribute_is_named_by_its_own_field(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         with pytest.raises(MetricMissing, match=r"'epoch' \(scheduler\.asha\.timeAttribute\) is not in the result"):
             scheduler.on_result(0, {"accuracy": 0.5})
 
     def test_text_is_no_number(self) -> None:
-        scheduler = asha()
-        scheduler.on_trial_add(0, {})
+        scheduler = with_one_trial()
         with pytest.raises(MetricMissing, match="is 'high', which is not a number"):
             scheduler.on_result(0, {"epoch": 1, "accuracy": "high"})
 

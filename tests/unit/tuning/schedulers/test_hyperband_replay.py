@@ -83,23 +83,18 @@ def rays_brackets(history: dict[str, Any]) -> list[list[Any]]:
     return [[milestone, trials] for milestone, trials in history["brackets"] if trials]
 
 
-@pytest.mark.parametrize("history", HYPERBAND, ids=lambda history: str(history["seed"]))
-def test_hyperband_decides_as_ray_does(history: dict[str, Any]) -> None:
-    settings = HyperbandSettings(
-        time_attribute="t", max_time=history["max_time"], reduction_factor=history["reduction_factor"]
-    )
-    replay = Replay(history, Hyperband(settings, Objective(metric="m", mode=history["mode"])))
-
-    assert list(replay.answers()) == history["answers"]
-    assert replay.brackets() == rays_brackets(history)
+KINDS = [(Hyperband, HyperbandSettings, history) for history in HYPERBAND]
+KINDS += [(Bohb, BohbSettings, history) for history in BOHB]
 
 
-@pytest.mark.parametrize("history", BOHB, ids=lambda history: str(history["seed"]))
-def test_bohb_decides_as_ray_does(history: dict[str, Any]) -> None:
-    settings = BohbSettings(
-        time_attribute="t", max_time=history["max_time"], reduction_factor=history["reduction_factor"]
-    )
-    replay = Replay(history, Bohb(settings, Objective(metric="m", mode=history["mode"])))
+@pytest.mark.parametrize(
+    ("scheduler", "settings", "history"),
+    KINDS,
+    ids=[f"{kind.__name__}-{history['seed']}" for kind, _, history in KINDS],
+)
+def test_decides_as_ray_does(scheduler: Any, settings: Any, history: dict[str, Any]) -> None:
+    given = settings(time_attribute="t", max_time=history["max_time"], reduction_factor=history["reduction_factor"])
+    replay = Replay(history, scheduler(given, Objective(metric="m", mode=history["mode"])))
 
     assert list(replay.answers()) == history["answers"]
     assert replay.brackets() == rays_brackets(history)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result, result_json
@@ -101,14 +103,18 @@ def test_late_news_of_a_pod_that_was_made_twice_does_not_bring_the_first_one_bac
     assert isinstance(post(simulation, result(1)), Reply)
 
 
-def test_reports_of_a_pod_of_the_same_name_but_another_uid_are_fenced() -> None:
+@pytest.mark.parametrize(
+    ("trial", "pod", "answer"),
+    [
+        pytest.param("e-0", "e-0-1", Unaccepted.FENCED, id="a pod of the same name but another uid is fenced"),
+        pytest.param("e-0", "e-0-2", Unaccepted.TOO_EARLY, id="one that overtakes the news of its pod is too early"),
+        pytest.param("e-77", "e-77-1", Unaccepted.FENCED, id="a trial that never was is fenced"),
+        pytest.param("e-0", "e-0-x", Unaccepted.FENCED, id="a pod that never was is fenced"),
+    ],
+)
+def test_a_report_of_a_pod_that_is_not_known_is_not_taken_in(trial: str, pod: str, answer: Unaccepted) -> None:
     simulation = running()
-    assert simulation.machine.report("e-0", "e-0-1", Report("another-uid"), simulation.now) is Unaccepted.FENCED
-
-
-def test_a_report_that_overtakes_the_news_of_its_pod_is_too_early() -> None:
-    simulation = running()
-    assert simulation.machine.report("e-0", "e-0-2", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
+    assert simulation.machine.report(trial, pod, Report("another-uid"), simulation.now) is answer
 
 
 def test_a_report_is_too_early_where_the_creation_of_the_pod_got_no_answer() -> None:
@@ -116,12 +122,6 @@ def test_a_report_is_too_early_where_the_creation_of_the_pod_got_no_answer() -> 
     simulation.fail(CreatePod, "no answer")
     simulation.run(5.0)
     assert simulation.machine.report("e-0", "e-0-1", Report("uid"), simulation.now) is Unaccepted.TOO_EARLY
-
-
-def test_reports_of_a_trial_or_a_pod_that_never_was_are_fenced() -> None:
-    simulation = running()
-    assert simulation.machine.report("e-77", "e-77-1", Report("uid"), simulation.now) is Unaccepted.FENCED
-    assert simulation.machine.report("e-0", "e-0-x", Report("uid"), simulation.now) is Unaccepted.FENCED
 
 
 def test_a_finished_trial_takes_no_more_reports() -> None:
