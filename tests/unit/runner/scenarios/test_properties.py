@@ -181,8 +181,7 @@ def test_a_machine_made_anew_agrees(
 ) -> None:
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
-    simulation = start(weather, program, seed, scheduler=scheduler)
-    simulation.run(moment)
+    simulation = start(weather, program, seed, scheduler=scheduler).run(moment)
     # Of a storage pod it makes sure that nothing of it is missing.
     assert_made_anew_agrees(simulation, may_repeat=(*MAY_REPEAT, CreateStoragePod))
 

@@ -106,8 +106,7 @@ def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:
 
 def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
     program = Program(faults={0: (ScheduledFault(Fault.STUCK),)})
-    simulation = Simulation(spec(**ONE, failures={"startDeadline": "2m"}), program)
-    simulation.run(100.0)
+    simulation = Simulation(spec(**ONE, failures={"startDeadline": "2m"}), program).run(100.0)
     assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.PULLING_IMAGE)
     assert simulation.status().message == 'ImagePullBackOff: Back-off pulling image "nowhere"'
     simulation.run(until=lambda: simulation.is_over)

@@ -117,8 +117,7 @@ def test_the_others_are_deleted_once_it_is_recorded_which_rank_has_ended() -> No
 
 def test_a_preempted_rank_explains_the_failure_of_another() -> None:
     """Rank 1 fails at once when rank 3 is preempted, and is seen to have ended before."""
-    simulation = Simulation(gangs(), Program(steps=100))
-    simulation.run(5.0)
+    simulation = Simulation(gangs(), Program(steps=100)).run(5.0)
     api = simulation.api
     api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted", deleting=True, interrupted=True)
     simulation.pods["e-0-1-1"]._struck(ScheduledFault(Fault.CRASH))
@@ -128,8 +127,7 @@ def test_a_preempted_rank_explains_the_failure_of_another() -> None:
 
 
 def test_a_preemption_that_shows_after_another_rank_has_failed_still_explains_it() -> None:
-    simulation = Simulation(gangs(), Program(steps=100))
-    simulation.run(5.0)
+    simulation = Simulation(gangs(), Program(steps=100)).run(5.0)
     simulation.pods["e-0-1-1"]._struck(ScheduledFault(Fault.CRASH))
     simulation.run(until=lambda: simulation.status().decision is not None)
     simulation.api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted")
@@ -161,8 +159,7 @@ def test_a_gang_that_is_placed_in_part_gives_its_places_back_and_counts_nothing(
 
 
 def test_one_gang_of_an_experiment_is_placed_at_a_time() -> None:
-    simulation = Simulation(gangs(3, trials=4, maxConcurrentTrials=4), Program(steps=STEPS), places=5)
-    simulation.run(2.0)
+    simulation = Simulation(gangs(3, trials=4, maxConcurrentTrials=4), Program(steps=STEPS), places=5).run(2.0)
     waiting = simulation.actions(CreatePod)
     assert len({action.trial for action in waiting}) == 2, "a third gang takes places that the second waits for"
     simulation.run(6.0)
@@ -174,8 +171,7 @@ def test_one_gang_of_an_experiment_is_placed_at_a_time() -> None:
 def test_gangs_that_kueue_admits_need_no_turn() -> None:
     template = {**PODS, "replicas": 3, "metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}}
     experiment = gangs(trials=4, maxConcurrentTrials=4, trialTemplate=template)
-    simulation = Simulation(experiment, Program(steps=STEPS), places=5)
-    simulation.run(2.0)
+    simulation = Simulation(experiment, Program(steps=STEPS), places=5).run(2.0)
     assert len({action.trial for action in simulation.actions(CreatePod)}) == 4
 
 
@@ -189,8 +185,7 @@ def test_a_rank_that_hangs_after_rank_0_has_ended_is_ended_by_the_run_deadline()
 
 @pytest.mark.parametrize("wish", [DesiredState.STOPPED, DesiredState.PAUSED])
 def test_a_wish_takes_all_pods_away(wish: DesiredState) -> None:
-    simulation = Simulation(gangs(), Program(steps=100, checkpoint_every=1))
-    simulation.run(5.0)
+    simulation = Simulation(gangs(), Program(steps=100, checkpoint_every=1)).run(5.0)
     simulation.api.edit_trial("e-0", desired_state=wish)
     simulation.run(30.0)
     state = TrialState.TERMINATED if wish is DesiredState.STOPPED else TrialState.PAUSED
@@ -210,8 +205,7 @@ def test_a_gang_holds_one_place_and_all_its_gpus_count() -> None:
 
 
 def test_results_of_a_rank_above_0_are_refused() -> None:
-    simulation = Simulation(gangs(), Program(steps=100))
-    simulation.run(5.0)
+    simulation = Simulation(gangs(), Program(steps=100)).run(5.0)
     assert simulation.machine is not None
     report = Report(simulation.pods["e-0-1-1"].uid)
     assert simulation.machine.report("e-0", "e-0-1-1", report, simulation.now) is Unaccepted.FOLLOWS
@@ -273,6 +267,5 @@ def test_each_end_of_a_gang_is_counted_once(weather: Weather, faults: Faults, se
 def test_a_machine_made_anew_agrees_on_gangs(
     weather: Weather, faults: Faults, seed: int, moment: float, places: int
 ) -> None:
-    simulation = start(weather, faults, seed, places)
-    simulation.run(moment)
+    simulation = start(weather, faults, seed, places).run(moment)
     assert_made_anew_agrees(simulation)

@@ -92,8 +92,7 @@ def test_a_node_is_forgotten_after_a_while() -> None:
 
 def test_a_pod_that_no_other_node_takes_is_made_anew_when_the_node_is_forgotten() -> None:
     program = Program(bad_nodes=frozenset({"n1"}), steps=3)
-    simulation = start(program, trials=1, rules=EXCLUDE, avoidNodeFor="10m", maxInfrastructureFailures=1)
-    simulation.run(300.0)
+    simulation = start(program, trials=1, rules=EXCLUDE, avoidNodeFor="10m", maxInfrastructureFailures=1).run(300.0)
     status = simulation.status()
     assert (status.state, status.reason, status.attempt) == (TrialState.PENDING, "Unschedulable", 2)
     simulation.program = Program()
@@ -122,8 +121,7 @@ def test_a_machine_made_anew_avoids_the_same(weather: Weather, seed: int, moment
     failures = {"backoff": SHORT, "maxFailures": 30, "maxDisruptions": 30, "avoidNodeAfter": 2}
     search = {"algorithm": "random", "maxTrials": 8, "seed": 7}
     fields = {"search": search, "failures": failures, "maxConcurrentTrials": 3, "maxPendingTrials": 2}
-    simulation = Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
-    simulation.run(moment)
+    simulation = Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT).run(moment)
     assert_made_anew_agrees(simulation)
     simulation = Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT).run()
     assert simulation.api.experiment.status.trials.terminated == 8

@@ -105,8 +105,7 @@ def test_words_without_end_leave_room_for_the_remedy() -> None:
 
 
 def test_everything_goes_on_within_five_minutes_of_the_mend() -> None:
-    simulation = refused(lambda at: at > 1000)
-    simulation.run(1000.0)
+    simulation = refused(lambda at: at > 1000).run(1000.0)
     assert not simulation.pods
     simulation.run(until=lambda: bool(simulation.pods))
     assert simulation.now - START < 1000 + 335
@@ -199,8 +198,7 @@ def test_a_trial_that_has_trained_before_waits_on() -> None:
 
 
 def test_trials_that_run_go_on() -> None:
-    simulation = refused(lambda at: at < 1 or at > 500)
-    simulation.run(100.0)
+    simulation = refused(lambda at: at < 1 or at > 500).run(100.0)
     status = status_of(simulation)
     assert status.trials.terminated == 3
     assert status.state is ExperimentState.STALLED

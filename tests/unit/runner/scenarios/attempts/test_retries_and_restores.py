@@ -24,8 +24,7 @@ def test_a_retry_goes_to_the_back_of_the_queue() -> None:
     """A trial that has waited meanwhile comes first, though its index is higher."""
     scheduler = Dictated()
     program = Program(steps=40, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 5),)})
-    simulation = Simulation(spec(**FIELDS), program, make_scheduler=dictated(scheduler))
-    simulation.run(4.0)
+    simulation = Simulation(spec(**FIELDS), program, make_scheduler=dictated(scheduler)).run(4.0)
     simulation.api.edit_trial("e-1", desired_state=DesiredState.PAUSED)
     simulation.run(until=lambda: simulation.status(1).state is TrialState.PAUSED)
     scheduler.pick = lambda scheduler, waiting: None

@@ -36,8 +36,7 @@ def only_pod(simulation: Simulation) -> Pod:
 
 def warm_with_the_next() -> Simulation:
     """Trial 0 was stopped, and its pod has gone on to trial 1."""
-    simulation = warm(Program(steps=50, seconds=1), maxConcurrentTrials=1, trials=2)
-    simulation.run(3)
+    simulation = warm(Program(steps=50, seconds=1), maxConcurrentTrials=1, trials=2).run(3)
     simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
     return simulation.run(until=lambda: served(simulation) == [["e-0", "e-1"]])
 
@@ -65,8 +64,7 @@ def test_a_pod_with_nothing_to_do_is_deleted_after_a_while() -> None:
 
 
 def test_a_stopped_trial_gives_its_pod_to_the_next() -> None:
-    simulation = warm(Program(steps=50, seconds=0.5), maxConcurrentTrials=1, trials=2)
-    simulation.run(5)
+    simulation = warm(Program(steps=50, seconds=0.5), maxConcurrentTrials=1, trials=2).run(5)
     simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
     simulation.run(5)
     assert simulation.status(0).state is TrialState.TERMINATED
@@ -100,8 +98,7 @@ def test_a_trial_gives_its_pod_to_the_next_before_the_kubelet_has_told_that_it_r
 
 
 def test_a_program_that_does_not_leave_a_stopped_trial_loses_its_pod() -> None:
-    simulation = warm(Program(steps=50, seconds=100), maxConcurrentTrials=1, trials=2)
-    simulation.run(5)
+    simulation = warm(Program(steps=50, seconds=100), maxConcurrentTrials=1, trials=2).run(5)
     simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
     simulation.run(simulation.settings.handover_wait + 5)
     assert simulation.status(0).state is TrialState.TERMINATED
@@ -221,8 +218,7 @@ def test_the_promise_is_on_record_before_the_agent_hears_of_it() -> None:
 
 def test_an_operator_that_dies_at_any_moment_makes_no_further_pods() -> None:
     for moment in range(1, 60, 4):
-        simulation = warm(Program(steps=2, seconds=0.2), trials=4)
-        simulation.run(moment * 0.05)
+        simulation = warm(Program(steps=2, seconds=0.2), trials=4).run(moment * 0.05)
         simulation.restart()
         simulation.run()
         assert sorted(name for pod in served(simulation) for name in pod) == [f"e-{index}" for index in range(4)]

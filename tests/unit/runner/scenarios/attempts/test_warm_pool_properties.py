@@ -67,8 +67,7 @@ def test_a_machine_of_warm_pods_made_anew_agrees(
     weather: Weather, faults: Faults, seed: int, moment: float, scheduler: dict[str, Any]
 ) -> None:
     program = Program(steps=STEPS, checkpoint_every=1, faults=faults)
-    simulation = warm(weather, program, seed, scheduler=scheduler)
-    simulation.run(moment)
+    simulation = warm(weather, program, seed, scheduler=scheduler).run(moment)
     assert_made_anew_agrees(simulation, (EmitEvent, Propose, CreateStoragePod))
 
 

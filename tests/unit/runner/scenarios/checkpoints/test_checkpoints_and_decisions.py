@@ -83,8 +83,7 @@ def posted(simulation: Simulation, uri: str, *, results: bool = True) -> Reply:
 
 
 def test_a_checkpoint_of_another_attempt_is_not_recorded_and_not_asked_for_again() -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True)).run(5.0)
     uri = "s3://bucket/demo/e-uid/e-0/another-attempt/1"
     assert posted(simulation, uri).acked_checkpoints == (uri,)
     assert simulation.status().checkpoints == []
@@ -104,8 +103,7 @@ def test_a_checkpoint_of_another_attempt_is_not_recorded_and_not_asked_for_again
 )
 @pytest.mark.parametrize("is_last_word", [False, True], ids=["while it runs", "at its end"])
 def test_a_report_whose_checkpoint_lies_elsewhere_is_not_taken_in(place: str, *, is_last_word: bool) -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True)).run(5.0)
     uid = simulation.pods["e-0-1"].uid
     commits = (CheckpointCommit(CheckpointRef(place.format(uid=uid), "sha256:1", 1), 1),)
     results = (Result(1, 0.0, {"training_iteration": 1, "accuracy": 0.5}, 1),)
@@ -119,8 +117,7 @@ def test_a_report_whose_checkpoint_lies_elsewhere_is_not_taken_in(place: str, *,
 
 
 def test_without_a_store_no_report_of_a_checkpoint_is_taken_in() -> None:
-    simulation = Simulation(spec(**{**ONE, "checkpoints": {}}), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**{**ONE, "checkpoints": {}}), Program(steps=10**6, silent=True)).run(5.0)
     assert simulation.machine is not None
     uid = simulation.pods["e-0-1"].uid
     report = Report(uid, checkpoints=(CheckpointCommit(CheckpointRef("s3://podtune/team-b/../x", "sha256:1", 1), 1),))
@@ -128,8 +125,7 @@ def test_without_a_store_no_report_of_a_checkpoint_is_taken_in() -> None:
 
 
 def test_a_commit_is_acknowledged_once_it_is_recorded() -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True)).run(5.0)
     uri = f"s3://bucket/demo/e-uid/e-0/{simulation.pods['e-0-1'].uid}/1"
     assert posted(simulation, uri).acked_checkpoints == ()
     reply = posted(simulation, uri)
@@ -139,8 +135,7 @@ def test_a_commit_is_acknowledged_once_it_is_recorded() -> None:
 
 def test_a_checkpoint_is_recorded_only_after_the_results_up_to_it() -> None:
     """Or a retry would start after results that nobody has."""
-    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True)).run(5.0)
     uri = f"s3://bucket/demo/e-uid/e-0/{simulation.pods['e-0-1'].uid}/1"
     assert posted(simulation, uri, results=False).acked_checkpoints == ()
     assert simulation.status().checkpoints == []
@@ -215,8 +210,7 @@ def test_an_agent_that_is_not_heard_after_a_restart_is_waited_for_a_minute() -> 
 
 def test_a_pause_waits_for_the_checkpoint_that_its_program_reports() -> None:
     """The program answers at once; its upload takes longer than the answer may."""
-    simulation = Simulation(spec(**ONE), Program(steps=1000, upload=200.0))
-    simulation.run(5.5)
+    simulation = Simulation(spec(**ONE), Program(steps=1000, upload=200.0)).run(5.5)
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.now - START == pytest.approx(208.0, abs=4.0)
@@ -243,8 +237,7 @@ def test_what_is_reported_after_the_answer_to_a_pause_is_kept_if_it_is_stored_in
     upload: float, *, kept: bool
 ) -> None:
     """The program's grace period is that time, and what is not stored by then is no loss."""
-    simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=upload))
-    simulation.run(5.5)
+    simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=upload)).run(5.5)
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
     deleted, counts = simulation.now, simulation.status().checkpoints[-1].step
@@ -268,8 +261,7 @@ def test_the_templates_grace_period_may_be_null_or_0(written: int | None, grace:
 
 def test_a_pause_waits_for_one_answer_alone() -> None:
     """A program that goes on to report a checkpoint with each result would else never be paused."""
-    simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=20.0))
-    simulation.run(5.5)
+    simulation = Simulation(spec(**ONE), Program(steps=1000, checkpoint_every=1, upload=20.0)).run(5.5)
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
     assert simulation.now - START < 45.0, "one of those that waited for the first upload"
@@ -285,8 +277,7 @@ def test_a_decision_without_a_checkpoint_waits_for_nothing() -> None:
 def test_nobody_waits_for_a_store_that_does_not_work() -> None:
     problem = StoreProblem("Unreachable", "the store can't be reached", permanent=False)
     program = Program(steps=1000, store_problem={0: problem})
-    simulation = Simulation(spec(**ONE), program)
-    simulation.run(3.0)
+    simulation = Simulation(spec(**ONE), program).run(3.0)
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(3.0)
     assert simulation.status().state is TrialState.PAUSED
@@ -374,8 +365,7 @@ def test_a_store_that_can_not_be_used_fails_the_trial_after_the_start_deadline()
     problem = StoreProblem("BucketNotFound", "bucket 'bucket' does not exist; make it", permanent=True)
     simulation = Simulation(
         spec(**ONE, failures={"startDeadline": "1m"}), Program(steps=1000, store_problem={0: problem})
-    )
-    simulation.run(50.0)
+    ).run(50.0)
     assert simulation.status().state is TrialState.RUNNING
     assert "bucket 'bucket' does not exist; make it" in simulation.status().message
     simulation.run()
@@ -388,8 +378,7 @@ def test_a_store_that_breaks_down_later_is_given_as_much_time() -> None:
     """Also where the operator is restarted meanwhile: the time since is in the status."""
     problem = StoreProblem("AccessDenied", "access denied", permanent=True)
     program = Program(steps=1000)
-    simulation = Simulation(spec(**ONE, failures={"startDeadline": "1m"}), program)
-    simulation.run(200.0)
+    simulation = Simulation(spec(**ONE, failures={"startDeadline": "1m"}), program).run(200.0)
     program.store_problem[0] = problem
     simulation.run(40.0)
     simulation.restart()
@@ -403,8 +392,7 @@ def test_a_store_that_can_not_be_used_is_waited_for_no_longer() -> None:
     """The agent has a checkpoint to store all the same, and would try for all of its time."""
     problem = StoreProblem("AccessDenied", "access denied", permanent=True)
     program = Program(steps=1000, checkpoint_every=2, upload=math.inf)
-    simulation = Simulation(spec(**ONE, failures={"startDeadline": "1m"}), program)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE, failures={"startDeadline": "1m"}), program).run(10.0)
     program.store_problem[0] = problem
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
     assert simulation.now - START == pytest.approx(70.0, abs=5.0)

@@ -182,8 +182,7 @@ def test_checkpoints_of_other_parameters_are_left() -> None:
 
 @pytest.mark.parametrize("index", [0, 1], ids=["before another one", "the last one"])
 def test_one_that_is_deleted_while_no_operator_runs_goes_on_from_what_its_agent_finds(index: int) -> None:
-    simulation = deleted_unseen(index)
-    simulation.run()
+    simulation = deleted_unseen(index).run()
     name = f"e-{index}"
     assert simulation.pods[f"{name}-1"].restored.step == 8
     assert simulation.status(index).iteration == 20
@@ -285,8 +284,7 @@ def test_one_that_is_deleted_again_before_its_agent_has_told_is_looked_for_again
 
 
 def test_the_pods_of_a_gang_do_not_look() -> None:
-    simulation = deleted_unseen(trialTemplate={**PODS, "replicas": 2})
-    simulation.run()
+    simulation = deleted_unseen(trialTemplate={**PODS, "replicas": 2}).run()
     assert not any(action.find for action in simulation.created_pods())
     assert made_anew(simulation) == [
         "recreated because the Trial was deleted; starts from scratch: no checkpoint is on record"

@@ -72,8 +72,7 @@ def test_a_trial_starts_from_another_ones_checkpoint_once_that_is_there() -> Non
 
 
 def test_a_certain_step_is_waited_for() -> None:
-    simulation = start({"trial": "e-0", "step": 6})
-    simulation.run()
+    simulation = start({"trial": "e-0", "step": 6}).run()
     assert simulation.pods["e-1-1"].restored.step == 6
 
 
@@ -105,8 +104,7 @@ def test_it_is_recorded_before_the_pod_is_made() -> None:
 
 
 def test_another_experiments_checkpoint_is_asked_for_until_it_is_there() -> None:
-    simulation = start({"trial": "other-3", "experiment": "other"})
-    simulation.run(100.0)
+    simulation = start({"trial": "other-3", "experiment": "other"}).run(100.0)
     assert simulation.status(1).message == "waiting for a checkpoint to start from: there is no such trial yet"
     asked = len(simulation.actions(FindCheckpoint))
     assert 3 <= asked < 15, "with a growing backoff"
@@ -132,8 +130,7 @@ def test_one_that_will_never_be_there_ends_the_trial(elsewhere: bool) -> None:
 
 
 def test_or_has_it_start_afresh_where_that_is_asked_for() -> None:
-    simulation = start({"trial": "e-0", "step": 5, "ifUnavailable": "StartAfresh"})
-    simulation.run()
+    simulation = start({"trial": "e-0", "step": 5, "ifUnavailable": "StartAfresh"}).run()
     assert simulation.pods["e-1-1"].restored.step == 0
     assert simulation.status(1).state is TrialState.TERMINATED
 
@@ -192,8 +189,7 @@ def test_a_damaged_one_gives_way_to_the_one_before() -> None:
 
 
 def test_trials_that_would_wait_for_each_other_end() -> None:
-    simulation = start({"trial": "e-0"}, first={"trial": "e-1"})
-    simulation.run()
+    simulation = start({"trial": "e-0"}, first={"trial": "e-1"}).run()
     statuses = [simulation.status(index) for index in (0, 1)]
     assert {status.state for status in statuses} == {TrialState.ERROR}
     assert {status.reason for status in statuses} == {TrialReason.CHECKPOINT_UNAVAILABLE}
@@ -203,8 +199,7 @@ def test_trials_that_would_wait_for_each_other_end() -> None:
 
 def test_one_of_them_may_start_afresh_and_the_others_follow() -> None:
     policy = {"ifUnavailable": "StartAfresh"}
-    simulation = start({"trial": "e-0"} | policy, first={"trial": "e-1"} | policy)
-    simulation.run()
+    simulation = start({"trial": "e-0"} | policy, first={"trial": "e-1"} | policy).run()
     restored = sorted(pod.restored.step for pod in simulation.pods.values())
     assert restored[0] == 0
     assert restored[1] > 0
@@ -222,13 +217,11 @@ def test_a_retry_starts_from_the_trials_own_checkpoint() -> None:
 
 
 def test_a_trial_can_not_start_from_itself() -> None:
-    simulation = start({"trial": "e-1"})
-    simulation.run()
+    simulation = start({"trial": "e-1"}).run()
     assert "there is no other trial e-1" in simulation.status(1).message
 
 
 @pytest.mark.parametrize("moment", [1.0, 4.0, 7.0, 11.0])
 def test_a_machine_made_anew_agrees(moment: float) -> None:
-    simulation = start({"trial": "e-0"})
-    simulation.run(moment)
+    simulation = start({"trial": "e-0"}).run(moment)
     assert_made_anew_agrees(simulation, may_repeat=())

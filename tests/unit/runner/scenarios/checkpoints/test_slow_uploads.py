@@ -50,8 +50,7 @@ ONE = {"search": {"algorithm": "random", "maxTrials": 1}, "maxConcurrentTrials":
 
 
 def test_the_pod_of_a_program_that_has_ended_stays_until_its_checkpoint_is_stored() -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=4, checkpoint_every=4, upload=200.0))
-    simulation.run(190.0)
+    simulation = Simulation(spec(**ONE), Program(steps=4, checkpoint_every=4, upload=200.0)).run(190.0)
     pod = simulation.api.pods["e-0-1"]
     assert (bool(pod.training_until), pod.phase.is_finished) == (True, False)
     assert simulation.status().state is TrialState.RUNNING
@@ -73,8 +72,7 @@ def test_a_checkpoint_that_can_not_be_read_is_lost_and_not_waited_for() -> None:
 def test_a_crash_is_told_although_the_pod_is_deleted_while_its_agent_stores() -> None:
     """A pause is waited for no longer than the checkpoint that was reported before it; the program is at fault."""
     program = Program(steps=9, checkpoint_every=2, upload=9.0, faults={0: (ScheduledFault(Fault.CRASH, 6),)})
-    simulation = Simulation(spec(**ONE), program)
-    simulation.run(2.8)
+    simulation = Simulation(spec(**ONE), program).run(2.8)
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().message == PAUSED_LATE
@@ -135,6 +133,5 @@ def test_a_machine_made_anew_agrees_on_slow_uploads(
     scheduler: dict[str, Any],
     seed: int,
 ) -> None:
-    simulation = start(weather, program, seed, scheduler=scheduler, checkpoints=SHORT)
-    simulation.run(moment)
+    simulation = start(weather, program, seed, scheduler=scheduler, checkpoints=SHORT).run(moment)
     assert_made_anew_agrees(simulation, may_repeat=(*MAY_REPEAT, CreateStoragePod))

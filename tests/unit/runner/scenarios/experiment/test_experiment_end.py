@@ -62,8 +62,7 @@ def test_fail_fast_stops_the_others() -> None:
 
 
 def test_when_time_is_up_running_trials_are_stopped() -> None:
-    simulation = Simulation(spec(stop={"totalTime": "30s"}), Program(steps=1000))
-    simulation.run()
+    simulation = Simulation(spec(stop={"totalTime": "30s"}), Program(steps=1000)).run()
     assert 30 <= simulation.now - START <= 33
     assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
     assert condition(simulation, ConditionType.COMPLETE) == ("True", ExperimentReason.TIME_LIMIT)
@@ -77,8 +76,7 @@ def test_when_time_is_up_running_trials_are_stopped() -> None:
 
 
 def test_time_goes_on_while_the_operator_is_away() -> None:
-    simulation = Simulation(spec(stop={"totalTime": "30s"}), Program(steps=1000))
-    simulation.run(20.0)
+    simulation = Simulation(spec(stop={"totalTime": "30s"}), Program(steps=1000)).run(20.0)
     simulation.restart()
     simulation.run()
     assert 30 <= simulation.now - START <= 32
@@ -87,8 +85,7 @@ def test_time_goes_on_while_the_operator_is_away() -> None:
 def test_when_time_is_up_waiting_and_paused_trials_are_stopped() -> None:
     fields = {"checkpoints": {"store": STORE}, "failures": {"backoff": {"initial": "1h", "max": "1h"}}}
     program = Program(steps=1000, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
-    simulation = Simulation(spec(stop={"totalTime": "30s"}, **fields), program)
-    simulation.run(10.0)
+    simulation = Simulation(spec(stop={"totalTime": "30s"}, **fields), program).run(10.0)
     simulation.api.edit_trial("e-1", desired_state="Paused")
     simulation.run(25.0)
     assert simulation.is_over
@@ -179,16 +176,14 @@ def test_trials_that_the_scheduler_stopped_are_counted_as_stopped_early() -> Non
     asha = {"asha": {"maxTime": 3, "gracePeriod": 1, "reductionFactor": 3}}
     simulation = Simulation(
         spec(scheduler=asha, maxConcurrentTrials=1), Program(metric=lambda trial, step: values[trial])
-    )
-    simulation.run()
+    ).run()
     assert simulation.api.experiment.status.trials.stopped_early == 3
     assert simulation.status(0).reason == TrialReason.MAX_TIME_REACHED
     assert simulation.status(2).reason == TrialReason.STOPPED_BY_SCHEDULER
 
 
 def test_the_experiments_status_is_written_once_a_second_at_most() -> None:
-    simulation = Simulation(spec(maxConcurrentTrials=4), Program(steps=200, seconds=0.05))
-    simulation.run()
+    simulation = Simulation(spec(maxConcurrentTrials=4), Program(steps=200, seconds=0.05)).run()
     duration = simulation.now - START
     assert len(simulation.actions(WriteExperimentStatus)) <= duration / simulation.settings.experiment_debounce + 2
     assert ends(simulation) == (ExperimentState.COMPLETE, "all 4 trials are done")

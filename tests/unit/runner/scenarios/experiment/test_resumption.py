@@ -101,8 +101,7 @@ def test_a_limit_that_would_have_ended_it_too_continues_nothing() -> None:
 
 
 def test_a_stop_that_is_taken_back() -> None:
-    simulation = Simulation(spec(**FIELDS), Program(steps=30, checkpoint_every=1))
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), Program(steps=30, checkpoint_every=1)).run(10.0)
     simulation.edit_spec(stop=spec(**FIELDS, stop={"now": True}).stop)
     simulation.run()
     assert condition(simulation, ConditionType.COMPLETE)[1] == ExperimentReason.STOPPED_BY_USER
@@ -198,8 +197,7 @@ def stopped_and_resumed(scheduler: str, moment: float) -> Simulation:
         "failures": {"maxFailures": 0},
     }
     program = Program(steps=STEPS + 3, checkpoint_every=1, faults={1: CRASH})
-    simulation = Simulation(spec(**fields), program, settings=PATIENT)
-    simulation.run(moment)
+    simulation = Simulation(spec(**fields), program, settings=PATIENT).run(moment)
     simulation.edit_spec(stop=spec(**fields, stop={"now": True}).stop)
     simulation.run()
     simulation.edit_spec(stop=spec(**fields).stop, resume=Resume.model_validate({"id": "on", "errored": "Resume"}))
@@ -209,8 +207,7 @@ def stopped_and_resumed(scheduler: str, moment: float) -> Simulation:
 @pytest.mark.parametrize("moment", [4.0, 11.0, 17.0])
 @pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_an_experiment_that_was_stopped_goes_on_with_every_scheduler(scheduler: str, moment: float) -> None:
-    simulation = stopped_and_resumed(scheduler, moment)
-    simulation.run(600.0)
+    simulation = stopped_and_resumed(scheduler, moment).run(600.0)
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
     assert (status.trials.total, status.trials.terminated) == (12, 12)
@@ -221,6 +218,5 @@ def test_an_experiment_that_was_stopped_goes_on_with_every_scheduler(scheduler: 
 @pytest.mark.parametrize("moment", [4.0, 11.0, 17.0])
 @pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_a_machine_made_anew_agrees_on_how_it_goes_on(scheduler: str, moment: float) -> None:
-    simulation = stopped_and_resumed(scheduler, moment)
-    simulation.run(moment)
+    simulation = stopped_and_resumed(scheduler, moment).run(moment)
     assert_made_anew_agrees(simulation)

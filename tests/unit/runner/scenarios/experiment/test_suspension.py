@@ -43,8 +43,7 @@ def states(simulation: Simulation) -> list[tuple[TrialState | None, str]]:
 
 
 def test_running_trials_are_paused_and_go_on_from_their_checkpoints() -> None:
-    simulation = Simulation(spec(**FIELDS), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), LONG).run(10.0)
     assert condition(simulation) is None, "it is there only after a suspension"
     simulation.edit_spec(suspend=True)
     simulation.run(20.0)
@@ -68,8 +67,7 @@ def test_running_trials_are_paused_and_go_on_from_their_checkpoints() -> None:
 
 
 def test_the_condition_holds_only_once_no_pod_is_left() -> None:
-    simulation = Simulation(spec(**FIELDS), Program(steps=10**6, silent=True))
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), Program(steps=10**6, silent=True)).run(10.0)
     simulation.edit_spec(suspend=True)
     simulation.run(10.0)
     assert condition(simulation) == ("False", ExperimentReason.SUSPENDING)
@@ -79,8 +77,7 @@ def test_the_condition_holds_only_once_no_pod_is_left() -> None:
 
 
 def test_without_a_store_the_pods_go_all_the_same_and_the_trials_start_afresh() -> None:
-    simulation = Simulation(spec(**{**FIELDS, "checkpoints": {}}), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**{**FIELDS, "checkpoints": {}}), LONG).run(10.0)
     simulation.edit_spec(suspend=True)
     simulation.run(5.0)
     assert simulation.api.pods == {}
@@ -92,8 +89,7 @@ def test_without_a_store_the_pods_go_all_the_same_and_the_trials_start_afresh() 
 
 
 def test_an_experiment_that_is_made_suspended_starts_nothing() -> None:
-    simulation = Simulation(spec(**FIELDS, suspend=True, stop={"totalTime": "20s"}), LONG)
-    simulation.run(1000.0)
+    simulation = Simulation(spec(**FIELDS, suspend=True, stop={"totalTime": "20s"}), LONG).run(1000.0)
     assert simulation.api.trials == {}
     assert simulation.api.experiment.status.start_time is None
     assert condition(simulation) == ("True", ExperimentReason.SUSPENDED)
@@ -105,8 +101,7 @@ def test_an_experiment_that_is_made_suspended_starts_nothing() -> None:
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_time_stands_still(restarts: bool) -> None:
-    simulation = Simulation(spec(**FIELDS, stop={"totalTime": "30s"}), Program(steps=1000))
-    simulation.run(20.0)
+    simulation = Simulation(spec(**FIELDS, stop={"totalTime": "30s"}), Program(steps=1000)).run(20.0)
     simulation.edit_spec(suspend=True)
     for _ in range(3):
         simulation.run(300.0)
@@ -124,8 +119,7 @@ def test_time_stands_still(restarts: bool) -> None:
 
 
 def test_what_a_user_paused_stays_paused_when_the_experiment_goes_on() -> None:
-    simulation = Simulation(spec(**FIELDS), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), LONG).run(10.0)
     simulation.edit_spec(suspend=True)
     simulation.run(20.0)
     simulation.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
@@ -141,8 +135,7 @@ def test_what_a_user_paused_stays_paused_when_the_experiment_goes_on() -> None:
 
 
 def test_a_trial_can_be_stopped_while_the_experiment_is_suspended() -> None:
-    simulation = Simulation(spec(**FIELDS), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), LONG).run(10.0)
     simulation.edit_spec(suspend=True)
     simulation.run(20.0)
     simulation.api.edit_trial("e-0", desired_state=DesiredState.STOPPED)
@@ -161,8 +154,7 @@ def test_a_pod_that_was_under_way_is_taken_back() -> None:
 
 def test_a_suspension_that_is_taken_back_at_once_costs_one_attempt() -> None:
     """The decision to pause is recorded: it is carried out, and then the trial goes on."""
-    simulation = Simulation(spec(**FIELDS), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), LONG).run(10.0)
     simulation.edit_spec(suspend=True)
     simulation.run(until=lambda: simulation.status().decision is not None)
     simulation.edit_spec(suspend=False)
@@ -173,8 +165,7 @@ def test_a_suspension_that_is_taken_back_at_once_costs_one_attempt() -> None:
 
 @pytest.mark.parametrize("suspended", [False, True])
 def test_a_user_stops_an_experiment(suspended: bool) -> None:
-    simulation = Simulation(spec(**FIELDS), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**FIELDS), LONG).run(10.0)
     if suspended:
         simulation.edit_spec(suspend=True)
         simulation.run(20.0)
@@ -189,8 +180,7 @@ def test_a_user_stops_an_experiment(suspended: bool) -> None:
 
 
 def test_the_last_checkpoints_of_a_stopped_experiment_are_recorded() -> None:
-    simulation = Simulation(spec(**FIELDS), Program(steps=1000, checkpoint_every=2, upload=1.5))
-    simulation.run(10.2)
+    simulation = Simulation(spec(**FIELDS), Program(steps=1000, checkpoint_every=2, upload=1.5)).run(10.2)
     stop(simulation, now=True)
     simulation.run()
     for trial in simulation.api.trials.values():

@@ -41,8 +41,7 @@ def states(simulation: Simulation, index: int = 0) -> list[tuple[TrialState | No
 
 
 def test_a_trial_that_nothing_happens_to_needs_two_statuses_and_a_share_of_a_bulk_deletion() -> None:
-    simulation = Simulation(spec(**MANY, **LENIENT), Program(steps=1, silent=True)).run()
-    simulation.run(100.0)
+    simulation = Simulation(spec(**MANY, **LENIENT), Program(steps=1, silent=True)).run().run(100.0)
     writes = simulation.api.writes
     assert set(simulation.api.status_writes.values()) == {2}
     assert (writes["create-trial"], writes["create-pod"], writes["trial-status"]) == (100, 100, 200)
@@ -86,8 +85,7 @@ def test_a_pod_that_waits_is_explained_after_a_while() -> None:
 
 
 def test_results_are_written_once_in_the_debounce_time() -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=300, seconds=0.1))
-    simulation.run()
+    simulation = Simulation(spec(**ONE), Program(steps=300, seconds=0.1)).run()
     assert simulation.api.status_writes["e-0"] <= 2 + 30 / simulation.settings.result_debounce + 1
 
 
@@ -108,8 +106,7 @@ def test_results_of_a_crowd_are_written_less_often() -> None:
     at_once = {"search": {"algorithm": "random", "maxTrials": 20, "seed": 7}, "maxConcurrentTrials": 20}
     simulation = Simulation(
         spec(**at_once), Program(steps=300, seconds=0.1), settings=RunnerSettings(throttle_above_trials=5)
-    )
-    simulation.run()
+    ).run()
     assert max(simulation.api.status_writes.values()) <= 2 + 30 / (4 * simulation.settings.result_debounce) + 2
     assert {trial.status.iteration for trial in simulation.api.trials.values()} == {300}
 
@@ -266,8 +263,7 @@ def test_a_bulk_deletion_that_fails_is_tried_again() -> None:
 
 
 def test_nothing_is_asked_for_once_all_is_done() -> None:
-    simulation = failed()
-    simulation.run()
+    simulation = failed().run()
     simulation.run(100.0)
     asked = len(simulation.log)
     simulation.run(100_000.0)

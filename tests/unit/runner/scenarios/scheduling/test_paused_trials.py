@@ -175,8 +175,7 @@ def test_a_pause_stands_although_the_operator_dies() -> None:
 def test_results_after_a_pause_are_sent_again_to_an_operator_that_has_forgotten_them() -> None:
     """They are acknowledged, and not durable: an operator that knows only the Trial has the agent repeat them."""
     scheduler = Dictated({(0, 2): PAUSE})
-    simulation = simulated(scheduler, Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = simulated(scheduler, Program(steps=10**6, silent=True)).run(5.0)
     uid = simulation.pods["e-0-1"].uid
     batch = tuple(Result(seq, 0.0, {"training_iteration": seq, "accuracy": 0.1}, seq) for seq in range(1, 6))
     reply = simulation.machine.report("e-0", "e-0-1", Report(uid, results=batch), simulation.now)
@@ -207,16 +206,14 @@ def test_places_that_the_scheduler_leaves_are_filled_with_new_proposals() -> Non
 def test_paused_trials_come_before_new_ones_if_the_scheduler_wants_that() -> None:
     scheduler = Dictated({(0, 2): PAUSE})
     scheduler.pick = paused_first
-    simulation = simulated(scheduler, Program(steps=6, checkpoint_every=2), trials=3)
-    simulation.run()
+    simulation = simulated(scheduler, Program(steps=6, checkpoint_every=2), trials=3).run()
     assert [pod.name for pod in simulation.created_pods()] == ["e-0-1", "e-0-2", "e-1-1", "e-2-1"]
 
 
 def test_a_scheduler_that_holds_new_trials_back_gets_no_more_of_them_than_there_are_places() -> None:
     scheduler = Dictated()
     scheduler.pick = lambda scheduler, waiting: None
-    simulation = simulated(scheduler, Program(), trials=9, concurrent=2)
-    simulation.run(100.0)
+    simulation = simulated(scheduler, Program(), trials=9, concurrent=2).run(100.0)
     assert len(simulation.api.trials) == 2
     assert scheduler.offered[-1] == [0, 1]
 
@@ -225,8 +222,7 @@ def test_the_scheduler_hears_how_many_trials_could_run() -> None:
     """Those that it has paused, and those that are still to be proposed."""
     scheduler = Dictated({(0, 2): PAUSE})
     scheduler.pick = new_ones_first
-    simulation = simulated(scheduler, Program(steps=3, checkpoint_every=2), trials=3)
-    simulation.run()
+    simulated(scheduler, Program(steps=3, checkpoint_every=2), trials=3).run()
     heard = dict(zip(scheduler.results, scheduler.waiting, strict=True))
     assert heard[0, 1] == 2
     assert heard[1, 1] == 2
@@ -325,8 +321,7 @@ def test_trials_that_never_run_again_are_told_of_again_after_a_restart() -> None
 
 def test_the_scheduler_hears_that_no_trial_will_be_added_and_after_a_restart_again() -> None:
     scheduler = Dictated()
-    simulation = simulated(scheduler, Program(steps=20), trials=2, concurrent=2)
-    simulation.run(10.0)
+    simulation = simulated(scheduler, Program(steps=20), trials=2, concurrent=2).run(10.0)
     assert scheduler.told == ["add 0", "add 1", "search over"]
     scheduler.told.clear()
     simulation.restart()
@@ -336,8 +331,7 @@ def test_the_scheduler_hears_that_no_trial_will_be_added_and_after_a_restart_aga
 
 def test_a_search_that_goes_on_after_all_has_the_scheduler_made_anew() -> None:
     scheduler = Dictated()
-    simulation = simulated(scheduler, Program(steps=20), trials=2, concurrent=3)
-    simulation.run(10.0)
+    simulation = simulated(scheduler, Program(steps=20), trials=2, concurrent=3).run(10.0)
     assert scheduler.told[-1] == "search over"
     spec_ = simulation.api.experiment.spec
     simulation.edit_spec(search=spec_.search.model_copy(update={"max_trials": 3}))
@@ -402,8 +396,7 @@ def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> N
 def test_what_a_scheduler_remembers_of_a_new_trial_is_written_before_long() -> None:
     scheduler = Dictated({(0, 1): SchedulerDecision(SchedulerAction.CONTINUE)})
     scheduler.results.append((0, 1))  # it has a record from the start
-    simulation = simulated(scheduler, Program(silent=True, seconds=100.0))
-    simulation.run(10.0)
+    simulation = simulated(scheduler, Program(silent=True, seconds=100.0)).run(10.0)
     assert simulation.status().scheduler == {"said": {"1": ""}}
 
 

@@ -42,8 +42,7 @@ def unfinished(simulation: Simulation) -> list[int]:
 def test_the_others_go_on_without_a_trial_that_its_user_has_paused(
     scheduler: str, restarts: bool, moment: float
 ) -> None:
-    simulation = start(scheduler)
-    simulation.run(moment)
+    simulation = start(scheduler).run(moment)
     held = unfinished(simulation)[0]
     pause(simulation, held)
     for _ in range(4):
@@ -63,8 +62,7 @@ def test_the_others_go_on_without_a_trial_that_its_user_has_paused(
 @pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_a_paused_trial_goes_on_whenever_its_user_says_so(scheduler: str, moment: float) -> None:
     """Paused while it runs, waits, or is paused by the scheduler already."""
-    simulation = start(scheduler)
-    simulation.run(moment)
+    simulation = start(scheduler).run(moment)
     chosen = unfinished(simulation)[:3]
     for index in chosen:
         pause(simulation, index)
@@ -80,8 +78,7 @@ def test_a_paused_trial_goes_on_whenever_its_user_says_so(scheduler: str, moment
 @pytest.mark.parametrize("moment", [2.0, 8.0, 14.0])
 @pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_whatever_its_user_stops_is_stopped_and_the_others_go_on(scheduler: str, moment: float) -> None:
-    simulation = start(scheduler)
-    simulation.run(moment)
+    simulation = start(scheduler).run(moment)
     chosen = unfinished(simulation)[::2]
     for index in chosen:
         pause(simulation, index, DesiredState.STOPPED)
@@ -93,8 +90,7 @@ def test_whatever_its_user_stops_is_stopped_and_the_others_go_on(scheduler: str,
 @pytest.mark.parametrize("moment", [3.0, 9.0, 15.0])
 @pytest.mark.parametrize("scheduler", EVERY_SCHEDULER)
 def test_a_machine_made_anew_agrees_while_trials_are_held(scheduler: str, moment: float) -> None:
-    simulation = start(scheduler)
-    simulation.run(moment)
+    simulation = start(scheduler).run(moment)
     for index in unfinished(simulation)[:2]:
         pause(simulation, index)
     simulation.run(moment)

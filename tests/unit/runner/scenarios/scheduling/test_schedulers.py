@@ -82,6 +82,5 @@ def test_every_trial_ends(scheduler: str, weather: Weather, faults: Faults, seed
 @bounded
 @given(weathers, faults, seeds, st.floats(0.0, 60.0))
 def test_a_machine_made_anew_agrees(scheduler: str, weather: Weather, faults: Faults, seed: int, moment: float) -> None:
-    simulation = start(scheduler, weather, faults, seed)
-    simulation.run(moment)
+    simulation = start(scheduler, weather, faults, seed).run(moment)
     assert_made_anew_agrees(simulation)

@@ -78,8 +78,7 @@ def test_with_one_trial_at_a_time_each_proposal_knows_all_that_came_before() -> 
 
 
 def test_one_is_proposed_ahead_so_that_a_slow_searcher_holds_nothing_up() -> None:
-    simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20))
-    simulation.run(10.0)
+    simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20)).run(10.0)
     assert (len(simulation.api.trials), len(simulation.proposed)) == (2, 3)
     simulation.fail(Propose, "slow")
     simulation.run(20.0)
@@ -92,8 +91,7 @@ def test_no_more_is_asked_for_than_there_may_be() -> None:
 
 
 def test_what_was_proposed_ahead_is_dropped_when_the_limit_is_lowered() -> None:
-    simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20))
-    simulation.run(10.0)
+    simulation = Simulation(spec(search=TPE, maxConcurrentTrials=2), Program(steps=20)).run(10.0)
     lower = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 2})
     simulation.edit_spec(search=lower)
     simulation.run()
@@ -377,8 +375,7 @@ def test_repeats_that_were_not_made_before_a_crash_are_made_after_it() -> None:
 
 
 def test_a_search_without_a_limit_goes_on_until_its_budget_is_spent() -> None:
-    simulation = Simulation(spec(search=search(maxTrials="unlimited"), stop={"totalTime": "100s"}))
-    simulation.run()
+    simulation = Simulation(spec(search=search(maxTrials="unlimited"), stop={"totalTime": "100s"})).run()
     assert len(simulation.api.trials) > 20
     found = find_condition(simulation.api.experiment.status.conditions, ConditionType.COMPLETE)
     assert (found.status, found.reason) == ("True", ExperimentReason.TIME_LIMIT)

@@ -70,8 +70,7 @@ def test_a_program_that_reports_is_left_alone_however_long_it_takes() -> None:
 
 def test_results_that_came_while_no_operator_was_there_are_heard_before_silence_is_judged() -> None:
     program = Program(steps=40, seconds=30.0)
-    simulation = Simulation(spec(**ONE, failures={"silenceDeadline": "100s"}), program)
-    simulation.run(200.0)
+    simulation = Simulation(spec(**ONE, failures={"silenceDeadline": "100s"}), program).run(200.0)
     simulation.weather = simulation.weather.__class__(downtime=300.0)
     simulation.restart()
     simulation.run()
@@ -80,8 +79,7 @@ def test_results_that_came_while_no_operator_was_there_are_heard_before_silence_
 
 @pytest.mark.parametrize("deadline", [{"silenceDeadline": "2m"}, {"runDeadline": "2m"}])
 def test_no_deadline_ends_an_attempt_whose_program_has_ended_and_whose_agent_stores(deadline: dict[str, Any]) -> None:
-    simulation = start(Fault.HUNG, **deadline)
-    simulation.run(30.0)
+    simulation = start(Fault.HUNG, **deadline).run(30.0)
     simulation.api.update_pod("e-0-1", training_until=simulation.now)
     simulation.run(600.0)
     assert (simulation.status().decision, simulation.status().attempt) == (None, 1)
@@ -105,8 +103,7 @@ def test_a_program_ends_in_error_when_all_its_attempts_together_took_too_long() 
 
 
 def test_a_pod_that_no_node_takes_is_explained_until_its_deadline() -> None:
-    simulation = start(Fault.UNSCHEDULABLE, pendingDeadline="5m")
-    simulation.run(290.0)
+    simulation = start(Fault.UNSCHEDULABLE, pendingDeadline="5m").run(290.0)
     status = simulation.status()
     assert (status.state, status.reason) == (TrialState.PENDING, TrialReason.UNSCHEDULABLE)
     simulation.run(60.0)
@@ -117,8 +114,7 @@ def test_a_pod_that_no_node_takes_is_explained_until_its_deadline() -> None:
 
 def test_without_deadlines_a_trial_is_waited_for_as_long_as_it_takes() -> None:
     for kind in (Fault.UNSCHEDULABLE, Fault.HUNG):
-        simulation = start(kind)
-        simulation.run(100_000.0)
+        simulation = start(kind).run(100_000.0)
         assert not simulation.is_over
         assert simulation.status().message
 

@@ -47,8 +47,7 @@ def test_nothing_is_said_where_nothing_is_lost() -> None:
 
 def test_a_pod_that_vanishes_has_lost_what_its_agent_was_storing_by_its_last_report() -> None:
     program = Program(steps=8, checkpoint_every=2, upload=2.5, faults={0: (ScheduledFault(Fault.VANISHED, 5),)})
-    simulation = Simulation(spec(**TWO), program)
-    simulation.run()
+    simulation = Simulation(spec(**TWO), program).run()
     message = "the checkpoint of iteration 4 is lost; the newest stored one is from iteration 2"
     assert events(simulation) == [("e-0", message)]
     assert simulation.status().lost_checkpoint is not None
@@ -57,8 +56,7 @@ def test_a_pod_that_vanishes_has_lost_what_its_agent_was_storing_by_its_last_rep
 
 def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
     fields = {**TWO, "checkpoints": {"store": STORE, "sync": {"timeout": "90s"}}}
-    simulation = Simulation(spec(**fields), Program(steps=10**6, upload=math.inf))
-    simulation.run(5.5)
+    simulation = Simulation(spec(**fields), Program(steps=10**6, upload=math.inf)).run(5.5)
     simulation.api.edit_trial("e-0", desired_state="Paused")
     simulation.run(until=lambda: simulation.status().state is TrialState.PAUSED)
     assert simulation.status().message == (
@@ -69,8 +67,7 @@ def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
 
 def test_what_is_reported_after_a_stop_is_no_loss() -> None:
     program = Program(steps=10**6, checkpoint_every=2, upload=40.0)
-    simulation = Simulation(spec(**TWO, stop={"metrics": {"training_iteration": 3}}), program)
-    simulation.run()
+    simulation = Simulation(spec(**TWO, stop={"metrics": {"training_iteration": 3}}), program).run()
     assert simulation.pods["e-0-1"].agent.uploads.is_lost, "that of iteration 4, or of a later one"
     assert simulation.status().checkpoint is not None
     assert simulation.status().lost_checkpoint is None

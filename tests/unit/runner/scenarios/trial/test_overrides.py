@@ -28,8 +28,7 @@ PAUSED, RUNNING = DesiredState.PAUSED, DesiredState.RUNNING
 
 
 def paused(**fields: Any) -> Simulation:
-    simulation = Simulation(spec(**{**ONE, **fields}), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**{**ONE, **fields}), LONG).run(10.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(20.0)
     assert simulation.status().state is TrialState.PAUSED
@@ -105,8 +104,7 @@ def test_what_is_taken_back_is_what_was_proposed_again() -> None:
 
 
 def test_a_running_trial_says_that_its_pause_is_waited_for() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     simulation.api.edit_trial("e-0", overrides={"lr": "0.07"})
     simulation.run(5.0)
     assert condition(simulation)[:2] == ("False", "WaitForPod")
@@ -121,8 +119,7 @@ def test_a_running_trial_says_that_its_pause_is_waited_for() -> None:
     ],
 )
 def test_a_running_trial_says_at_once_that_they_are_wrong(overrides: dict[str, str], words: str) -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     simulation.api.edit_trial("e-0", overrides=overrides)
     simulation.run(2.0)
     status, reason, message = condition(simulation)
@@ -135,8 +132,7 @@ def test_a_running_trial_says_at_once_that_they_are_wrong(overrides: dict[str, s
 
 
 def test_a_correction_while_it_runs_is_seen_and_the_end_does_not_claim_that_they_were_taken_in() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     simulation.api.edit_trial("e-0", overrides={"units": "65"})
     simulation.run(2.0)
     simulation.api.edit_trial("e-0", overrides={"units": "64"})

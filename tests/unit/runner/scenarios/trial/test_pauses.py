@@ -105,6 +105,5 @@ def test_every_trial_ends_whatever_users_do(
 @given(scripts, weathers, faults, seeds, st.floats(0.0, 60.0))
 def test_a_machine_made_anew_agrees(script: Script, weather: Weather, faults: Faults, seed: int, moment: float) -> None:
     """Wherever the operator has come to rest, a machine of the same objects plans the same."""
-    simulation = start(script, weather, seed, faults)
-    simulation.run(moment)
+    simulation = start(script, weather, seed, faults).run(moment)
     assert_made_anew_agrees(simulation)

@@ -193,8 +193,7 @@ class TestExpression:
 
     def test_one_that_has_no_value_is_told_of(self) -> None:
         stop = {"trial": [{"expression": "acuracy > 0.5"}]}
-        simulation = Simulation(spec(stop=stop), Program(steps=50))
-        simulation.run(10.0)
+        simulation = Simulation(spec(stop=stop), Program(steps=50)).run(10.0)
         assert simulation.status().message.endswith(
             "; stop.trial[0].expression is passed over: there is no 'acuracy' here; "
             "there is training_iteration, accuracy, time_this_iter_s, time_total_s"
@@ -235,8 +234,7 @@ class TestTrialTime:
         assert usage.attempt is None
 
     def test_a_pause_does_not_count(self) -> None:
-        simulation = Simulation(many(1, stop=self.STOP, checkpoints={"store": STORE}), Program(steps=FOREVER))
-        simulation.run(10.0)
+        simulation = Simulation(many(1, stop=self.STOP, checkpoints={"store": STORE}), Program(steps=FOREVER)).run(10.0)
         simulation.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
         simulation.run(100.0)
         assert simulation.status().state is TrialState.PAUSED
@@ -248,8 +246,7 @@ class TestTrialTime:
     def test_what_a_vanished_pod_had_used_is_not_forgotten(self) -> None:
         """Nobody saw it go: as much counts as was written down last."""
         program = Program(steps=FOREVER)
-        simulation = Simulation(many(1, stop=self.STOP, failures={"backoff": SHORT}), program)
-        simulation.run(15.0)
+        simulation = Simulation(many(1, stop=self.STOP, failures={"backoff": SHORT}), program).run(15.0)
         written = simulation.status().usage
         assert 10 <= written.attempt.training_seconds <= 15
         simulation.weather = Weather(downtime=500.0)
@@ -273,16 +270,14 @@ class TestTrialPlateau:
 
     @pytest.mark.parametrize("moment", [2.0, 5.0, 7.5, 9.0])
     def test_a_restart_changes_nothing(self, moment: float) -> None:
-        simulation = Simulation(spec(stop=self.STOP), self.PROGRAM)
-        simulation.run(moment)
+        simulation = Simulation(spec(stop=self.STOP), self.PROGRAM).run(moment)
         simulation.restart()
         simulation.run()
         assert simulation.status(0).last_result["training_iteration"] == "9"
         assert simulation.status(0).message.startswith("stopped: the last 4 values of accuracy")
 
     def test_what_it_remembers_stands_in_the_trial_until_its_end(self) -> None:
-        simulation = Simulation(spec(stop=self.STOP), self.PROGRAM)
-        simulation.run(8.0)
+        simulation = Simulation(spec(stop=self.STOP), self.PROGRAM).run(8.0)
         recorded = simulation.status().stopper
         seen = int(recorded["count"]["accuracy"])
         assert seen >= 4
@@ -291,8 +286,7 @@ class TestTrialPlateau:
         assert simulation.status().stopper == {}
 
     def test_a_changed_rule_goes_on_with_what_was_seen(self) -> None:
-        simulation = Simulation(many(1, stop=self.STOP), self.PROGRAM)
-        simulation.run(8.0)
+        simulation = Simulation(many(1, stop=self.STOP), self.PROGRAM).run(8.0)
         simulation.edit_spec(stop=Stop.model_validate({"trial": [{"plateau": {"window": 3, "tolerance": 0.01}}]}))
         simulation.run()
         assert simulation.status().last_result["training_iteration"] in ("8", "9")
@@ -371,8 +365,7 @@ class TestMissingMetrics:
         simulation = Simulation(
             spec(objective={"metric": "accuracy", "mode": "max", "missing": "lenient"}, scheduler=self.ASHA),
             Program(steps=50, metric=lambda trial, step: None),
-        )
-        simulation.run(10.0)
+        ).run(10.0)
         assert simulation.status().state is TrialState.RUNNING
         assert "results were ignored because they lack a metric" in simulation.status().message
 

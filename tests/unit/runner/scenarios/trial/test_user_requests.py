@@ -19,8 +19,7 @@ LONG = Program(steps=30)
 
 
 def test_a_running_trial_is_paused_at_a_checkpoint_and_goes_on_from_it() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(20.0)
     status = simulation.status()
@@ -47,8 +46,7 @@ def test_a_pause_waits_for_its_checkpoint_before_the_kubelet_has_told_that_the_t
 
 
 def test_the_agent_is_asked_for_a_checkpoint() -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True)).run(5.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(1.0)
     reply = simulation.machine.report("e-0", "e-0-1", Report(simulation.pods["e-0-1"].uid), simulation.now)
@@ -57,8 +55,7 @@ def test_the_agent_is_asked_for_a_checkpoint() -> None:
 
 
 def test_a_pause_is_not_waited_for_longer_than_its_time() -> None:
-    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(steps=10**6, silent=True)).run(5.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(30.0)
     simulation.restart()
@@ -71,8 +68,7 @@ def test_a_pause_is_not_waited_for_longer_than_its_time() -> None:
 
 def test_how_long_a_program_has_to_report_its_checkpoint_can_be_said() -> None:
     fields = {**ONE, "checkpoints": {"store": STORE, "requestTimeout": "10m"}}
-    simulation = Simulation(spec(**fields), Program(steps=100, seconds=300.0))
-    simulation.run(310.0)
+    simulation = Simulation(spec(**fields), Program(steps=100, seconds=300.0)).run(310.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(280.0)
     assert simulation.status().state is TrialState.RUNNING
@@ -84,8 +80,7 @@ def test_how_long_a_program_has_to_report_its_checkpoint_can_be_said() -> None:
 
 
 def test_a_pause_without_a_store_is_refused_with_the_remedy() -> None:
-    simulation = Simulation(spec(**{**ONE, "checkpoints": {}}), LONG)
-    simulation.run(5.0)
+    simulation = Simulation(spec(**{**ONE, "checkpoints": {}}), LONG).run(5.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(10.0)
     assert simulation.status().state is TrialState.RUNNING
@@ -110,16 +105,14 @@ def test_a_trial_that_waits_is_paused_and_resumed_where_it_stands() -> None:
 
 
 def test_a_pod_that_does_not_train_yet_is_paused_at_once() -> None:
-    simulation = Simulation(spec(**ONE), Program(faults={0: (ScheduledFault(Fault.STUCK),)}))
-    simulation.run(5.0)
+    simulation = Simulation(spec(**ONE), Program(faults={0: (ScheduledFault(Fault.STUCK),)})).run(5.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(5.0)
     assert simulation.status().state is TrialState.PAUSED
 
 
 def test_a_running_trial_is_stopped_for_good() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     simulation.api.edit_trial("e-0", desired_state=STOPPED)
     simulation.run()
     status = simulation.status()
@@ -133,8 +126,7 @@ def test_a_running_trial_is_stopped_for_good() -> None:
 
 
 def test_a_paused_trial_is_stopped_without_a_pod() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     simulation.api.edit_trial("e-0", desired_state=PAUSED)
     simulation.run(20.0)
     simulation.api.edit_trial("e-0", desired_state=STOPPED)
@@ -179,8 +171,7 @@ def test_a_trial_to_be_paused_may_still_be_stopped_by_its_results() -> None:
 
 def test_a_deleted_trial_is_made_again() -> None:
     """As a Job makes its pods again: so a trial with this number is there in the end, also after a restart."""
-    simulation = Simulation(spec(**THREE), LONG)
-    simulation.run(40.0)
+    simulation = Simulation(spec(**THREE), LONG).run(40.0)
     assert simulation.status(0).state is TrialState.TERMINATED
     before = simulation.api.trials["e-0"]
     simulation.delete_trial("e-0")
@@ -218,8 +209,7 @@ def test_the_best_is_found_anew_when_its_trial_is_deleted() -> None:
 
 
 def test_a_trial_that_is_deleted_while_it_runs_gives_its_place_back() -> None:
-    simulation = Simulation(spec(**THREE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**THREE), LONG).run(10.0)
     simulation.delete_trial("e-0")
     simulation.run()
     assert simulation.api.max_alive <= 2, "the pod in its grace period, and the next"
@@ -227,8 +217,7 @@ def test_a_trial_that_is_deleted_while_it_runs_gives_its_place_back() -> None:
 
 
 def test_late_news_of_a_deleted_trial_does_not_bring_it_back() -> None:
-    simulation = Simulation(spec(**THREE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**THREE), LONG).run(10.0)
     old = simulation.api.trials["e-0"]
     simulation.delete_trial("e-0")
     simulation.run(0.5)
@@ -241,8 +230,7 @@ def test_late_news_of_a_deleted_trial_does_not_bring_it_back() -> None:
 
 def test_a_status_that_somebody_else_wrote_is_not_overwritten() -> None:
     """An operator that was frozen and wakes: another one has gone on meanwhile."""
-    simulation = Simulation(spec(**ONE, failures={"maxFailures": 5}), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE, failures={"maxFailures": 5}), LONG).run(10.0)
     trial = simulation.api.trials["e-0"]
     other = trial.status.model_copy(update={"failures": 0, "message": "another operator was here", "iteration": 25})
     simulation.api.write_trial_status("e-0", trial.version, other)
@@ -253,8 +241,7 @@ def test_a_status_that_somebody_else_wrote_is_not_overwritten() -> None:
 
 
 def test_the_pod_of_a_later_attempt_that_somebody_else_made_is_left_alone() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     pod = simulation.api.pods["e-0-1"]
     simulation.machine.observe_pod(replace(pod, name="e-0-3", uid="other", attempt=3, version=pod.version + 1000))
     simulation.wake()
@@ -280,8 +267,7 @@ def test_what_was_not_recorded_of_a_vanished_pod_is_not_forgotten_when_a_machine
 
 
 def test_nothing_is_done_about_an_experiment_that_is_being_deleted() -> None:
-    simulation = Simulation(spec(**THREE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**THREE), LONG).run(10.0)
     asked = len(simulation.log)
     simulation.api.edit_experiment(deleting=True)
     for pod in list(simulation.pods.values()):
@@ -291,8 +277,7 @@ def test_nothing_is_done_about_an_experiment_that_is_being_deleted() -> None:
 
 
 def test_more_trials_at_a_time_are_started_when_the_limit_is_raised() -> None:
-    simulation = Simulation(spec(**THREE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**THREE), LONG).run(10.0)
     assert len(simulation.api.pods) == 1
     simulation.api.allowed_alive = 3
     simulation.edit_spec(max_concurrent_trials=3)
@@ -301,8 +286,7 @@ def test_more_trials_at_a_time_are_started_when_the_limit_is_raised() -> None:
 
 
 def test_running_trials_go_on_when_the_limit_is_lowered() -> None:
-    simulation = Simulation(spec(**{**THREE, "maxConcurrentTrials": 2}), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**{**THREE, "maxConcurrentTrials": 2}), LONG).run(10.0)
     simulation.edit_spec(max_concurrent_trials=1)
     simulation.run(20.0)
     assert [action for action in simulation.actions(DeletePod) if action.trial] == []
@@ -312,8 +296,7 @@ def test_running_trials_go_on_when_the_limit_is_lowered() -> None:
 
 
 def test_more_trials_are_made_when_there_may_be_more() -> None:
-    simulation = Simulation(spec(**ONE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**ONE), LONG).run(10.0)
     search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 2})
     simulation.edit_spec(search=search)
     simulation.run()
@@ -321,8 +304,7 @@ def test_more_trials_are_made_when_there_may_be_more() -> None:
 
 
 def test_no_more_trials_are_made_when_there_may_be_fewer() -> None:
-    simulation = Simulation(spec(**THREE), LONG)
-    simulation.run(10.0)
+    simulation = Simulation(spec(**THREE), LONG).run(10.0)
     search = simulation.api.experiment.spec.search.model_copy(update={"max_trials": 1})
     simulation.edit_spec(search=search)
     simulation.run()
@@ -331,8 +313,7 @@ def test_no_more_trials_are_made_when_there_may_be_fewer() -> None:
 
 
 def test_an_invalid_spec_starts_nothing_new_but_running_trials_go_on() -> None:
-    simulation = Simulation(spec(**THREE), Program(steps=10))
-    simulation.run(6.0)
+    simulation = Simulation(spec(**THREE), Program(steps=10)).run(6.0)
     valid = simulation.api.experiment.spec
     simulation.api.edit_experiment(spec=None, problem="maxConcurrentTrials: 0 is too small; write at least 1")
     simulation.run(100.0)
