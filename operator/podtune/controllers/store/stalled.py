@@ -7,8 +7,9 @@ from podtune.api.resources.experiment import TrialCounts
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, EmitEvent, WriteExperimentStatus
 from podtune.runner.backoff import Backoff
-from podtune.runner.experiment import finalizer, status_text
+from podtune.runner.experiment import finalizer
 from podtune.runner.experiment.finalizer import Finalizer
+from podtune.runner.experiment.status_text import StatusInputs, compute_status
 from podtune.runner.experiment_machine import ActionPlan
 from podtune.runner.records import Experiment
 from podtune.runner.timestamps import rfc3339
@@ -25,17 +26,7 @@ class Stalled:
         """What has to be done now, as a machine would say it."""
         for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
-        status = status_text.compute_status(
-            experiment.status,
-            trials=TrialCounts(),
-            best=None,
-            outcome=None,
-            over=False,
-            problem=experiment.problem,
-            blocker=None,
-            generation=experiment.generation,
-            now=rfc3339(now),
-        )
+        status = compute_status(experiment, StatusInputs(), rfc3339(now), trials=TrialCounts())
         if experiment.deleting:
             self._let_go(experiment, now)
         elif status != experiment.status:

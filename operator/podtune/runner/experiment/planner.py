@@ -47,8 +47,9 @@ from podtune.runner.experiment import resumption
 from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment.front import Front
+from podtune.runner.experiment.status_text import StatusInputs
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
-from podtune.runner.experiment.tracker import ExperimentTracker, StatusInputs
+from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.experiment.trial_reset import TrialReset, opens
 from podtune.runner.records import Experiment
 from podtune.runner.scheduling.exploits import Exploits

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.conditions import Condition, clip, find_condition, set_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialState
-from podtune.api.resources.experiment import BestTrial, ExperimentStatus, TrialCounts
+from podtune.api.resources.experiment import (
+    AvoidedNode,
+    BestTrial,
+    ExperimentStatus,
+    ParetoTrial,
+    PodRefusal,
+    ProposalRequest,
+    TrialCounts,
+)
+from podtune.api.resources.storage_jobs import StorageStatus
+from podtune.runner.records import Experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,31 @@ class Suspended:
         return f"suspending: {self.taken} trials still have a pod and are storing a checkpoint"
 
 
+@dataclass(frozen=True, slots=True)
+class StatusInputs:
+    """What the Experiment's status says besides what the trials have come to.
+
+    Attributes:
+        blocker: What keeps Trials from being made at present.
+        refusal: That the API server refuses its pods; None where it does not.
+        hold: Why nothing can come of it at present; None where it can.
+        capped: Why its namespace may have no more pods at present; empty where it may.
+        asked: What the searcher is to be asked for as soon as the status says so.
+        front: The Pareto front, with several objectives.
+        avoided: Nodes that the experiment avoids.
+        storage: What is to be said of work in the bucket: it goes on only when that is written.
+    """
+
+    blocker: ProposalBlocker | None = None
+    refusal: PodRefusal | None = None
+    hold: Hold | None = None
+    capped: str = ""
+    asked: ProposalRequest | None = None
+    front: Sequence[ParetoTrial] = ()
+    avoided: Sequence[AvoidedNode] = ()
+    storage: StorageStatus | None = None
+
+
 def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
     """The table of trials by state."""
     return TrialCounts(
@@ -67,42 +102,35 @@ def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCount
 
 
 def compute_status(
-    before: ExperimentStatus,
+    experiment: Experiment,
+    inputs: StatusInputs,
+    now: str,
     *,
     trials: TrialCounts,
-    best: BestTrial | None,
-    outcome: ExperimentOutcome | None,
-    over: bool,
-    problem: str,
-    blocker: ProposalBlocker | None,
-    generation: int,
-    now: str,
+    best: BestTrial | None = None,
+    outcome: ExperimentOutcome | None = None,
+    over: bool = False,
     suspended: Suspended | None = None,
-    capped: str = "",
-    hold: Hold | None = None,
     losses: str = "",
     limit: int | None = None,
 ) -> ExperimentStatus:
-    """Computes the status that follows from what is known.
+    """Computes the status that follows from what is known; transition times are taken from the one so far.
 
     Args:
-        before: The status so far; transition times are taken from it.
+        experiment: The Experiment.
+        inputs: What the status says besides what the trials have come to.
+        now: The present time (RFC 3339).
         trials: Trials by state.
         best: The best result so far.
         outcome: Why no more trials are made; None while there may be more.
         over: Whether all trials are finished too.
-        problem: Why the spec can't be used; empty where it can.
-        blocker: What keeps trials from being made at present, if anything does.
-        generation: The generation of the spec.
-        now: The present time (RFC 3339).
         suspended: How its suspension goes; None where it is not suspended.
-        capped: Why its namespace may have no more pods at present; empty where it may.
-        hold: Why nothing can come of it at present; None where it can.
         losses: Which checkpoints were reported and are lost; empty where none is, or the condition says it already.
         limit: How many trials there will be; None where that is open.
     """
-    stall = _stall(trials, outcome, problem=problem, blocker=blocker, hold=hold)
-    obstacle = blocker.message if blocker is not None else capped
+    before, blocker, generation = experiment.status, inputs.blocker, experiment.generation
+    stall = _stall(experiment.problem, inputs, trials, outcome)
+    obstacle = blocker.message if blocker is not None else inputs.capped
     progress = _progress(trials, limit)
     state, message = _state(trials, outcome, progress, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
     conditions = tuple(before.conditions)
@@ -111,8 +139,8 @@ def compute_status(
         truths.append(_proposing(blocker))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
         truths.append(_suspension(suspended))
-    if capped or find_condition(conditions, ConditionType.POD_LIMIT_REACHED) is not None:
-        truths.append(_capped(capped))
+    if inputs.capped or find_condition(conditions, ConditionType.POD_LIMIT_REACHED) is not None:
+        truths.append(_capped(inputs.capped))
     if losses:
         truths.append((ConditionType.CHECKPOINTS_STORED, False, str(ExperimentReason.CHECKPOINTS_LOST), losses))
     truths += _decided(conditions, outcome)
@@ -161,14 +189,7 @@ def _state(
     return (ExperimentState.RUNNING if trials.total else ExperimentState.CREATED), progress
 
 
-def _stall(
-    trials: TrialCounts,
-    outcome: ExperimentOutcome | None,
-    *,
-    problem: str,
-    blocker: ProposalBlocker | None,
-    hold: Hold | None,
-) -> Hold | None:
+def _stall(problem: str, inputs: StatusInputs, trials: TrialCounts, outcome: ExperimentOutcome | None) -> Hold | None:
     """Why the experiment comes to nothing; None where it can come to something.
 
     A searcher that has found no configuration, in a thousand draws, makes that so as long as there is no trial at all:
@@ -178,8 +199,9 @@ def _stall(
         return Hold(ExperimentReason.INVALID_SPEC, problem)
     if outcome is not None:
         return None
-    if hold is not None:
-        return hold
+    if inputs.hold is not None:
+        return inputs.hold
+    blocker = inputs.blocker
     if blocker is not None and blocker.reason is ExperimentReason.NO_CONFIGURATION and not trials.total:
         return Hold(blocker.reason, blocker.message)
     return None

@@ -15,19 +15,15 @@ from podtune.api.resources.experiment import (
     ExperimentSpec,
     ExperimentStatus,
     ExperimentUsage,
-    ParetoTrial,
-    PodRefusal,
-    ProposalRequest,
 )
 from podtune.api.resources.resume import Resumption
-from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
 from podtune.runner.checkpoints import retention
 from podtune.runner.checkpoints.storage_work import with_storage
 from podtune.runner.experiment import resumption, status_text
 from podtune.runner.experiment.best import BestIndex
-from podtune.runner.experiment.status_text import ExperimentOutcome, Hold, ProposalBlocker
+from podtune.runner.experiment.status_text import ExperimentOutcome, StatusInputs
 from podtune.runner.experiment.suspension import Suspension
 from podtune.runner.records import Experiment
 from podtune.runner.timestamps import parse_rfc3339, rfc3339
@@ -47,31 +43,6 @@ class Leader:
     value: float
     trial: str
     result: Metrics
-
-
-@dataclass(frozen=True, slots=True)
-class StatusInputs:
-    """What the Experiment's status says besides what the trials have come to.
-
-    Attributes:
-        blocker: What keeps Trials from being made at present.
-        refusal: That the API server refuses its pods; None where it does not.
-        hold: Why nothing can come of it at present; None where it can.
-        capped: Why its namespace may have no more pods at present; empty where it may.
-        asked: What the searcher is to be asked for as soon as the status says so.
-        front: The Pareto front, with several objectives.
-        avoided: Nodes that the experiment avoids.
-        storage: What is to be said of work in the bucket: it goes on only when that is written.
-    """
-
-    blocker: ProposalBlocker | None
-    refusal: PodRefusal | None
-    hold: Hold | None
-    capped: str
-    asked: ProposalRequest | None
-    front: Sequence[ParetoTrial]
-    avoided: Sequence[AvoidedNode]
-    storage: StorageStatus | None
 
 
 class ExperimentTracker(TrialIndex):
@@ -228,20 +199,16 @@ class ExperimentTracker(TrialIndex):
             return
         recorded = self.is_recorded and not self.is_going_on
         status = status_text.compute_status(
-            before,
+            self._experiment,
+            inputs,
+            rfc3339(now),
             trials=before.trials if recorded else status_text.counts(self.by_state, self._stopped_early),
             best=before.best if recorded else self._best_trial(),
             outcome=self.outcome,
             over=self.is_over and not self.is_held,
-            problem=self._experiment.problem,
-            blocker=inputs.blocker,
-            capped=inputs.capped,
-            hold=inputs.hold,
             limit=self._limit,
             suspended=self.suspension.view,
             losses="" if recorded else self._losses,
-            generation=self._experiment.generation,
-            now=rfc3339(now),
         ).model_copy(
             update={
                 "start_time": None if self._start is None else rfc3339(self._start),
