@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import signal
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import structlog
 import uvloop
 
 from podtune.app.garbage import collect_in_small_portions
-from podtune.app.logs import configure_logging
 from podtune.app.operator import Operator
 from podtune.app.servers import CannotListen
 from podtune.app.settings import Settings, SettingsError, read_settings
@@ -37,7 +38,7 @@ def main() -> None:
         settings = read_settings()
     except SettingsError as error:
         sys.exit(f"podtune-operator: {error}")
-    configure_logging(settings.log_level)
+    _configure_logging(settings.log_level)
     collect_in_small_portions()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -46,6 +47,34 @@ def main() -> None:
         for failure in _failures(error):
             log.error("operator ends", error=str(failure), exc_info=not isinstance(failure, EXPECTED) and failure)
         sys.exit(1)
+
+
+def _configure_logging(level: str) -> None:
+    """Has our own events and the libraries' written to stderr, one JSON object a line."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    shared: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(level=number, handlers=[handler], force=True)
+    logging.getLogger("kopf").setLevel(max(number, logging.WARNING))
 
 
 async def _run(settings: Settings) -> None:

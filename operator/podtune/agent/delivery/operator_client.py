@@ -40,7 +40,7 @@ class Fenced(Exception):
 class OperatorClient:
     """Talks to the results server. Each thread needs its own."""
 
-    def __init__(self, settings: Settings, timeout: float = _TIMEOUT) -> None:
+    def __init__(self, settings: Settings) -> None:
         url = urlsplit(settings.results_url)
         self._trials = f"{url.path.rstrip('/')}/v1/namespaces/{quote(settings.namespace, '')}/trials/"
         self.turn_to(settings.trial)
@@ -49,7 +49,6 @@ class OperatorClient:
         self._connect: Callable[[float], http.client.HTTPConnection] = lambda seconds: (
             http.client.HTTPSConnection if secure else http.client.HTTPConnection
         )(url.hostname or "", url.port, timeout=seconds)
-        self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
 
     def turn_to(self, trial: str) -> None:
@@ -89,7 +88,7 @@ class OperatorClient:
             OperatorError: The stream can't be had, or broke off.
         """
         query = f"?{urlencode({'since': since})}" if since else ""
-        connection = self._connect(self._timeout)
+        connection = self._connect(_TIMEOUT)
         try:
             connection.request("GET", f"{self._base}/log{query}", headers=self._headers())
             response = connection.getresponse()
@@ -122,7 +121,7 @@ class OperatorClient:
 
     def _exchange_once(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
         if self._connection is None:
-            self._connection = self._connect(self._timeout)
+            self._connection = self._connect(_TIMEOUT)
         headers = self._headers() | {"Content-Type": "application/json"}
         self._connection.request("POST", f"{self._base}/results", body, headers)
         response = self._connection.getresponse()

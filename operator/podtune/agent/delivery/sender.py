@@ -74,7 +74,8 @@ class Sender(threading.Thread):
             self._attempt.changed.wait_for(lambda: self._attempt.hands_over, self._first_wait)
         while self._attempt.next is None:
             with self._attempt.changed:
-                self._wait_until_due()
+                while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:
+                    self._attempt.changed.wait(wait)
                 report = self._attempt.report(time.monotonic())
             try:
                 reply = self._client.post(report)
@@ -88,10 +89,6 @@ class Sender(threading.Thread):
                 self._pause(error)
                 continue
             self._take(reply)
-
-    def _wait_until_due(self) -> None:
-        while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:
-            self._attempt.changed.wait(wait)
 
     def _take(self, reply: Reply) -> None:
         if self._failures.count:

@@ -92,12 +92,9 @@ class LogStream(threading.Thread):
 
     def _take(self, results: Iterator[ResultLine]) -> None:
         for result in results:
-            self._wait_for_room()
+            with self._attempt.changed:
+                self._attempt.changed.wait_for(lambda: not self._attempt.outbox.is_full)
             self._result_reader.take(result)
-
-    def _wait_for_room(self) -> None:
-        with self._attempt.changed:
-            self._attempt.changed.wait_for(lambda: not self._attempt.outbox.is_full)
 
     def _wait(self, seconds: float) -> None:
         """Waits, but not on once the program has ended; after that it is only a short breath."""

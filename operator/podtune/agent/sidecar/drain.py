@@ -92,7 +92,8 @@ class Drain:
         self._write_commit()  # at once, should the kubelet not give the time that was hoped for
         read_by = min(deadline, started + REST_SECONDS)
         while not read and time.monotonic() < read_by:
-            self._wait_for_change(read_by)
+            with self._attempt.changed:
+                self._attempt.changed.wait(min(_POLL, _left(read_by)))
             read = self._read_file()
         self._wait_until_stored(deadline)
         self._write_commit()
@@ -104,10 +105,6 @@ class Drain:
         if read:
             self._result_reader.finish()
         return read
-
-    def _wait_for_change(self, deadline: float) -> None:
-        with self._attempt.changed:
-            self._attempt.changed.wait(min(_POLL, _left(deadline)))
 
     def _wait_until_stored(self, deadline: float) -> None:
         """Waits for the log's end, for it may bring more results, and then for the checkpoints."""

@@ -125,17 +125,13 @@ def read_archive(path: Path) -> Archive:
             f"{path}: its version is {body.get('version')!r}, this program knows {_VERSION}; use a later one"
         )
     try:
-        _check_digest(body)
+        if body.get("digest") != _digest({key: value for key, value in body.items() if key != "digest"}):
+            raise ValueError("it is not what was exported, by its digest")
         return _read(body)
     except (InvalidSpec, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise CliError(
             f"{path}: it is damaged: {' '.join(str(error).split())[:300]}; export the experiment once more"
         ) from error
-
-
-def _check_digest(body: Mapping[str, Any]) -> None:
-    if body.get("digest") != _digest({key: value for key, value in body.items() if key != "digest"}):
-        raise ValueError("it is not what was exported, by its digest")
 
 
 def _read(body: Mapping[str, Any]) -> Archive:

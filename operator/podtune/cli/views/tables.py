@@ -131,15 +131,14 @@ def _render_last_lines(trials: Sequence[TrialView]) -> list[str]:
     failed = [trial for trial in trials if trial.log_tail and trial.has_failed]
     lines = []
     for trial in failed[-SHOWN_LOGS:]:
-        lines += ["", f"Last lines of attempt {trial.tail_attempt} of {trial.name}:", *indent_log(trial)]
+        lines += [
+            "",
+            f"Last lines of attempt {trial.tail_attempt} of {trial.name}:",
+            *(f"{INDENT}{line}" for line in trial.log_tail.splitlines()),
+        ]
     if len(failed) > SHOWN_LOGS:
         lines += ["", f"{len(failed) - SHOWN_LOGS} more trials have failed: `podtune logs TRIAL` prints their lines."]
     return lines
-
-
-def indent_log(trial: TrialView) -> list[str]:
-    """The last lines of a trial's log that the operator has kept, indented."""
-    return [f"{INDENT}{line}" for line in trial.log_tail.splitlines()]
 
 
 def collect_best(view: ExperimentView) -> dict[str, Any]:

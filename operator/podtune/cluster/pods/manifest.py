@@ -108,7 +108,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
     spec["volumes"] = [
         *(spec.get("volumes") or ()),
         *_make_volumes(),
-        *_make_state_volumes(action),
+        *([{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []),
         *make_store_volumes(store),
     ]
     if scratch := find_scratch(experiment):
@@ -254,7 +254,7 @@ def _program_environment(experiment: Experiment, action: CreatePod) -> list[Mani
         **({} if action.spec.seed is None else {layout.ENV_SEED: str(action.spec.seed)}),
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
     }
-    return _make_env(values)
+    return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
 
 
 def _make_agent_containers(
@@ -351,20 +351,12 @@ def _make_volumes() -> list[Manifest]:
     ]
 
 
-def _make_state_volumes(action: CreatePod) -> list[Manifest]:
-    return [{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []
-
-
 def _make_program_mounts() -> list[Manifest]:
     parameters = f"{layout.DIRECTORY}/{layout.PARAMETERS}"
     return [
         {"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY},
         {"name": INPUTS_VOLUME, "mountPath": parameters, "subPath": layout.PARAMETERS, "readOnly": True},
     ]
-
-
-def _make_env(values: Mapping[str, str]) -> list[Manifest]:
-    return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
 
 
 def escape_expansions(value: str) -> str:

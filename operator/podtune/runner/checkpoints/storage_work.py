@@ -69,7 +69,7 @@ class StorageWork:
         """UIDs of pods whose deletion was accepted, and has not been seen yet."""
         self.is_namespace_ending = False
         """Whether no pod can be made any more, since the namespace is being deleted."""
-        self._told = set(_given_up(self._status))
+        self._told = {(job.purpose, job.trigger) for job in self._status.jobs if job.state is StorageJobState.FAILED}
 
     # Observations of objects
 
@@ -225,10 +225,6 @@ def _has_end(conditions: Iterable[Condition]) -> bool:
     """Whether the experiment has come to an end: otherwise what was exported at an earlier one may not be the best."""
     ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     return any(condition.type in ends and condition.status == "True" for condition in conditions)
-
-
-def _given_up(storage: StorageStatus) -> list[tuple[StoragePurpose, str]]:
-    return [(job.purpose, job.trigger) for job in storage.jobs if job.state is StorageJobState.FAILED]
 
 
 def _is_for(job: StorageJob, due: StorageJobSpec) -> bool:

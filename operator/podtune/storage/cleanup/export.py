@@ -76,7 +76,9 @@ class Exporter:
             StoreError: The store can't do it now, or at all.
         """
         manifest = self._manifest(checkpoint, digest)
-        exported = replace(manifest, files=tuple(_by_itself(file) for file in manifest.files))
+        exported = replace(
+            manifest, files=tuple(replace(file, object="", offset=0, split=False) for file in manifest.files)
+        )
         data = exported.to_bytes()
         whole_card = _card(card, checkpoint, digest, data, exported)
         done = Exported(destination.uri, digest_of(data), exported.size)
@@ -155,11 +157,6 @@ class Exporter:
             self._can_copy = False
             return False
         return True
-
-
-def _by_itself(file: ManifestFile) -> ManifestFile:
-    """The same file as an object of its own."""
-    return replace(file, object="", offset=0, split=False)
 
 
 def _card(

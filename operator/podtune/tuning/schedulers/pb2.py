@@ -158,7 +158,8 @@ class Bandit(Explorer):
         present = self._point(configuration)
         others = sorted(map(self._point, pending), key=lambda other: math.dist(other, present))
         bound = model.upper_confidence_bound(others[:PENDING], log.segment.time)
-        points = [present, *_draw_anywhere(len(self._numbers), random)]
+        anywhere = [tuple(random.random() for _ in self._numbers) for _ in range(AT_RANDOM)]
+        points = [present, *anywhere]
         found = list(zip(bound(points), points, strict=True))
         for width in (0.1, 0.02):
             points = _draw_around(max(found)[1], width, random)
@@ -199,10 +200,6 @@ class Bandit(Explorer):
             for name, domain in self._choices.items()
             if name in configuration
         }
-
-
-def _draw_anywhere(dimensions: int, random: Random) -> list[UnitPoint]:
-    return [tuple(random.random() for _ in range(dimensions)) for _ in range(AT_RANDOM)]
 
 
 def _draw_around(centre: UnitPoint, width: float, random: Random) -> list[UnitPoint]:

@@ -78,7 +78,9 @@ class NsgaSearcher(Searcher):
             return
         generation = int(observation.attributes.get(GENERATION, self._generation))
         if generation > self._generation:
-            self._go_on_from(generation, observation.attributes.get(PARENTS, ""))
+            # It has not begun here: Trials of the one before were deleted.
+            parents = observation.attributes.get(PARENTS, "")
+            self._become(generation, set(map(int, filter(None, parents.split(",")))))
         self._pool[observation.number] = self._individual(observation, values)
         self._born += generation == self._generation
         if self._born == self._settings.population_size:
@@ -102,10 +104,6 @@ class NsgaSearcher(Searcher):
         sampler = self._sampler(derived_seed(self._seed, "generation", self._generation + 1, bits=32))
         chosen = {trial.number for trial in sampler.select_parent(self._study, self._generation + 1)}
         self._become(self._generation + 1, chosen)
-
-    def _go_on_from(self, generation: int, parents: str) -> None:
-        """A trial is of a generation that has not begun: Trials of the one before were deleted."""
-        self._become(generation, set(map(int, filter(None, parents.split(",")))))
 
     def _become(self, generation: int, parents: set[int]) -> None:
         known = self._pool | self._parents
