@@ -79,10 +79,10 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         pod_namespace=namespace,
         identity=f"{pod_name or socket.gethostname()}_{environment.get('PODTUNE_POD_UID', str(os.getpid()))}",
         lease_name=environment.get("PODTUNE_LEASE_NAME", "podtune-operator"),
-        results_port=_port(environment, "PODTUNE_LISTEN_RESULTS", 8080),
-        probe_port=_port(environment, "PODTUNE_LISTEN_PROBES", 8081),
+        results_port=_number(environment, "PODTUNE_LISTEN_RESULTS", 8080, 65535, "port number"),
+        probe_port=_number(environment, "PODTUNE_LISTEN_PROBES", 8081, 65535, "port number"),
         log_level=level,
-        proposal_deadline=_seconds(environment, "PODTUNE_PROPOSAL_DEADLINE", 120),
+        proposal_deadline=_number(environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"),
     )
 
 
@@ -135,15 +135,8 @@ def _limit(name: str, written: str) -> int | None:
     return int(written)
 
 
-def _seconds(environment: Mapping[str, str], name: str, default: int) -> int:
+def _number(environment: Mapping[str, str], name: str, default: int, most: int, what: str) -> int:
     written = environment.get(name, str(default))
-    if not written.isdecimal() or not 0 < int(written) <= 86_400:
-        raise SettingsError(f"{name} is {written!r}; use a whole number of seconds, from 1 to 86400")
-    return int(written)
-
-
-def _port(environment: Mapping[str, str], name: str, default: int) -> int:
-    written = environment.get(name, str(default))
-    if not written.isdecimal() or not 0 < int(written) < 1 << 16:
-        raise SettingsError(f"{name} is {written!r}; use a port number from 1 to 65535")
+    if not written.isdecimal() or not 0 < int(written) <= most:
+        raise SettingsError(f"{name} is {written!r}; use a {what} from 1 to {most}")
     return int(written)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from podtune.protocol.fields import ProtocolError
+from podtune.protocol.fields import ProtocolError, read_json, read_object, read_texts
 
 _CHUNK = 512 << 10
 """Compressed bytes of one ConfigMap at most, about; the API server takes 1 MiB, in base64."""
@@ -129,7 +129,7 @@ def parse_task(text: str) -> StorageTask:
     Raises:
         ProtocolError: It is none; the message names the field.
     """
-    body = _object(text, "the job")
+    body = read_object(read_json(text), "the job")
     return StorageTask(
         purpose=_purpose(body),
         namespace=_text(body, "namespace"),
@@ -146,7 +146,7 @@ def parse_storage_report(text: str) -> StorageReport:
     Raises:
         ProtocolError: It is none.
     """
-    body = _object(text, "the report")
+    body = read_object(read_json(text), "the report")
     return StorageReport(
         purpose=_purpose(body),
         ok=body.get("ok") is True,
@@ -189,36 +189,21 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
     except (OSError, EOFError) as error:
         raise ProtocolError(f"the trials are not compressed by gzip: {error}") from error
     for line in lines:
-        body = _object(line.decode(errors="replace"), "a trial")
+        body = read_object(read_json(line.decode(errors="replace")), "a trial")
         yield StoredTrial(
-            _part_of_key(body, "trial"), _texts(body, "kept"), _export(body.get("export")), _texts(body, "ledger")
+            _part_of_key(body, "trial"),
+            read_texts(body, "kept"),
+            _export(body.get("export")),
+            read_texts(body, "ledger"),
         )
 
 
 def _export(body: Any) -> ExportedCheckpoint | None:
     if body is None:
         return None
-    if not isinstance(body, dict):
-        raise ProtocolError("export is not a JSON object")
+    body = read_object(body, "export")
     texts = {name: _text(body, name) for name in ("uri", "digest", "card")}
     return ExportedCheckpoint(**texts, folder=_part_of_key(body, "folder"), is_best=body.get("is_best") is True)
-
-
-def _object(text: str, what: str) -> dict[str, Any]:
-    try:
-        body = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"{what} is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise ProtocolError(f"{what} is not a JSON object")
-    return body
-
-
-def _texts(body: dict[str, Any], name: str) -> tuple[str, ...]:
-    values = body.get(name, [])
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise ProtocolError(f"{name} is not a list of texts")
-    return tuple(values)
 
 
 def _purpose(body: dict[str, Any]) -> StoragePurpose:

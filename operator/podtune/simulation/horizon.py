@@ -5,17 +5,11 @@ from __future__ import annotations
 import math
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.tuning.scheduler import SCHEDULERS
 from podtune.trial.layout import TIME_TOTAL
 from podtune.tuning.schedulers.factory import make_scheduler
 
 ITERATIONS = 27
 """How many a training is taken to have where the manifest doesn't say."""
-
-
-def scheduler_kind(spec: ExperimentSpec) -> str:
-    """The scheduler that is asked for, as the manifest spells it."""
-    return next(iter(spec.scheduler.given), "fifo")
 
 
 def time_per_iteration(spec: ExperimentSpec, seconds: float) -> float:
@@ -25,10 +19,9 @@ def time_per_iteration(spec: ExperimentSpec, seconds: float) -> float:
 
 def iteration_limit(spec: ExperimentSpec, seconds: float) -> int | None:
     """After how many iterations of so many seconds scheduler or stopper ends every trial; None where some may go on."""
-    settings = getattr(spec.scheduler, SCHEDULERS[scheduler_kind(spec)])
     thresholds = [spec.stop.metrics, *(rule.metrics or {} for rule in spec.stop.trial)]
     time = make_scheduler(spec).time_attribute
-    times = [getattr(settings, "max_time", None), *(metrics.get(time) for metrics in thresholds)]
+    times = [getattr(spec.scheduler.settings, "max_time", None), *(metrics.get(time) for metrics in thresholds)]
     advance = time_per_iteration(spec, seconds)
     limits = [
         *(limit if advance == 1.0 else math.ceil(limit / advance) for limit in times if limit is not None),

@@ -21,7 +21,7 @@ from podtune.runner import resources
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.cluster import ClusterModel, with_limits
 from podtune.simulation.curves.base import Curves, LearningCurve
-from podtune.simulation.horizon import ITERATIONS, iteration_limit, scheduler_kind, time_per_iteration
+from podtune.simulation.horizon import ITERATIONS, iteration_limit, time_per_iteration
 from podtune.simulation.rung_plan import PlannedBracket, plan_brackets, plan_milestones
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
@@ -122,7 +122,7 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     a_trial = _counted(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
     return Plan(
         algorithm=spec.search.algorithm,
-        scheduler=scheduler_kind(spec),
+        scheduler=spec.scheduler.name,
         time_attribute=make_scheduler(spec).time_attribute,
         trials=round(trials),
         at_once=spec.max_concurrent_trials,

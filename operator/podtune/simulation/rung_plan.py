@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.population import PopulationSettings
 from podtune.api.tuning.scheduler import (
-    SCHEDULERS,
     AshaPromotionSettings,
     AshaSettings,
     HyperbandSettings,
     MedianSettings,
 )
-from podtune.simulation.horizon import scheduler_kind
 from podtune.tuning.schedulers.halving import rungs
 
 
@@ -37,7 +35,7 @@ class PlannedBracket:
 
 def plan_brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
     """The brackets of an experiment's scheduler; none where it compares trials at no rungs."""
-    match _settings(spec):
+    match spec.scheduler.settings:
         case AshaSettings() as settings:
             return _of_asha(settings)
         case AshaPromotionSettings() as settings:
@@ -50,17 +48,13 @@ def plan_brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
 
 def plan_milestones(spec: ExperimentSpec, length: int) -> tuple[int, ...]:
     """Where a trial may be stopped, paused or changed, lowest first, up to `length`, which is where training ends."""
-    settings = _settings(spec)
+    settings = spec.scheduler.settings
     found = {rung for bracket in plan_brackets(spec) for rung in bracket.milestones}
     if isinstance(settings, MedianSettings):
         found = {settings.grace_period}
     elif isinstance(settings, PopulationSettings):
         found = set(range(settings.interval, length, settings.interval))
     return (*sorted(rung for rung in found if 0 < rung < length), length)
-
-
-def _settings(spec: ExperimentSpec) -> object:
-    return getattr(spec.scheduler, SCHEDULERS[scheduler_kind(spec)])
 
 
 def _of_asha(settings: AshaSettings) -> tuple[PlannedBracket, ...]:

@@ -26,7 +26,7 @@ from podtune.api.resources.checkpoints import Checkpoints
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
-from podtune.api.tuning.compatibility import check_combination, scheduler_name
+from podtune.api.tuning.compatibility import check_combination
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.domain_values import check_finite
 from podtune.api.tuning.objective import MetricName, Objective
@@ -258,7 +258,7 @@ class ExperimentSpec(ApiModel):
         except FieldError as error:
             raise FieldError(f"trialTemplate.spec.{error.path}", error.problem) from error
         rules = ConfigurationRules(self.parameters, self.constraints)
-        check_search(self.search, rules, self.objective, scheduler_name(self.scheduler), self.stop)
+        check_search(self.search, rules, self.objective, self.scheduler.name, self.stop)
         if self.search.algorithm == "bruteForce":
             check_finite(self.parameters)
         check_combination(self.objective, self.search, self.scheduler)

@@ -63,11 +63,6 @@ REFUSALS = (
 """All pairs that are refused."""
 
 
-def scheduler_name(scheduler: SchedulerSpec) -> str:
-    """The scheduler that is asked for, as a manifest spells it."""
-    return scheduler.given[0] if scheduler.given else "fifo"
-
-
 def refusal(searcher: str, scheduler: str) -> Refusal | None:
     """Why a search algorithm doesn't go with a scheduler; None where it does."""
     return next((each for each in REFUSALS if searcher in each.searchers and scheduler in each.schedulers), None)
@@ -87,7 +82,7 @@ def check_combination(objective: Objective, search: SearchSpec, scheduler: Sched
     Raises:
         FieldError: With the field, the value and the remedy.
     """
-    name = scheduler_name(scheduler)
+    name = scheduler.name
     refused = refusal(search.algorithm, name)
     if refused is not None:
         raise FieldError("search.algorithm", f"{search.algorithm} can't go with scheduler {name}: {refused.why}")

@@ -273,6 +273,17 @@ class SchedulerSpec(ApiModel):
         return tuple(alias for alias, name in SCHEDULERS.items() if getattr(self, name) is not None)
 
     @property
+    def name(self) -> str:
+        """The scheduler that is given, as a manifest spells it; fifo where none is."""
+        return next(iter(self.given), "fifo")
+
+    @property
+    def settings(self) -> ApiModel | None:
+        """Its settings; None where it is fifo without being given."""
+        settings: ApiModel | None = getattr(self, SCHEDULERS[self.name])
+        return settings
+
+    @property
     def pausing(self) -> AshaPromotionSettings | HyperbandSettings | None:
         """The settings of a scheduler that pauses trials at rungs and resumes some of them."""
         return self.asha_promotion or self.hyperband or self.bohb
@@ -293,10 +304,9 @@ class SchedulerSpec(ApiModel):
 
     def _check_resources(self) -> None:
         if self.pausing is None:
-            name = self.given[0] if self.given else "fifo"
             raise FieldError(
                 "resources",
-                f"{name} resumes no trial at a rung; use one of {', '.join(RESUMING)}, or remove resources",
+                f"{self.name} resumes no trial at a rung; use one of {', '.join(RESUMING)}, or remove resources",
             )
         rungs = [entry.at_rung for entry in self.resources]
         if doubled := {rung for rung in rungs if rungs.count(rung) > 1}:
@@ -307,7 +317,7 @@ class SchedulerSpec(ApiModel):
         if rungs[-1] > self.pausing.most_rungs:
             raise FieldError(
                 f"resources[{len(rungs) - 1}].atRung",
-                f"atRung {rungs[-1]} is never reached: with these settings of {self.given[0]} a trial passes at most "
+                f"atRung {rungs[-1]} is never reached: with these settings of {self.name} a trial passes at most "
                 f"{self.pausing.most_rungs} rungs; lower it or remove the entry",
             )
 

@@ -16,7 +16,6 @@ from podtune.api.names import ConditionType
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.cli.views.formats import format_duration, format_number
-from podtune.simulation.horizon import scheduler_kind
 from podtune.simulation.trace import Improvement, SimulationResult
 
 ROWS = 12
@@ -73,7 +72,7 @@ def collect_outcome(outcome: SimulationResult) -> dict[str, Any]:
 def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, gpus: float | None) -> RenderableType:
     """The outcome for people."""
     status = outcome.status
-    asked = f"{spec.search.algorithm}, {scheduler_kind(spec)}, {spec.max_concurrent_trials} at once"
+    asked = f"{spec.search.algorithm}, {spec.scheduler.name}, {spec.max_concurrent_trials} at once"
     lines = Table.grid(padding=(0, 3))
     lines.add_row("Experiment", Text.assemble((name, "bold"), f"  {asked}, seed {spec.search.seed}"))
     lines.add_row("Ended", f"{status.state} after {format_duration(outcome.seconds)}: {status.message}")
