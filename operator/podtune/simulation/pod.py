@@ -53,7 +53,6 @@ class SimulatedPod:
         ]
         self.gpus = gpus
         self._stage = _Stage.WAITING
-        self._taken_up = 0.0
         random = generator(environment.seed, "pod", record.name)
         self._slowness = random.uniform(1 - VARIATION, 1 + VARIATION)
         self._luck = random.expovariate(1.0)

@@ -1,19 +1,4 @@
-"""What can go wrong with a store.
-
-StoreError
-├── StoreSettingsError    the settings make no sense
-├── NotFound              no such object
-├── BucketNotFound        no such bucket
-├── AccessDenied          known, but not allowed
-├── InvalidCredentials    missing, unknown, wrong or expired
-├── Unreachable           no answer, or one that says to come again later
-├── TimedOut              it took longer than it may
-├── ShardsMissing         of a checkpoint of several ranks (`storage.shards`)
-├── ShardsConflict        the same
-└── RequestRejected       any other refusal
-
-Each is a sentence that names the bucket, the server and the remedy.
-"""
+"""What can go wrong with a store; each error is a sentence that names the bucket, the server and the remedy."""
 
 from __future__ import annotations
 

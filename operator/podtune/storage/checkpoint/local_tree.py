@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -174,22 +175,14 @@ def delete_tree(root: Directory, parts: Sequence[str]) -> None:
     """
     *parents, name = parts
     try:
-        with root.opened() as opened, _descended(opened, parents, str(root)) as parent:
-            _delete(name, parent)
+        with (
+            root.opened() as opened,
+            _descended(opened, parents, str(root)) as parent,
+            _descended(parent, [name], ""),
+        ):
+            shutil.rmtree(name, dir_fd=parent)
     except MissingTree:
         return
-
-
-def _delete(name: str, parent: int) -> None:
-    with _descended(parent, [name], "") as directory:
-        with os.scandir(directory) as entries:
-            listed = list(entries)
-        for entry in listed:
-            if entry.is_dir(follow_symlinks=False):
-                _delete(entry.name, directory)
-            else:
-                os.unlink(entry.name, dir_fd=directory)
-    os.rmdir(name, dir_fd=parent)
 
 
 @contextmanager
