@@ -21,6 +21,7 @@ from podtune.kube.errors import (
     ApiError,
     ApiRefusal,
     NotLeading,
+    NotSent,
     ResourceExists,
     ResourceNotFound,
     Unanswered,
@@ -57,11 +58,17 @@ class ClusterClient(Protocol):
         body: Manifest | None = None,
         content_type: str = JSON,
         accept: str = JSON,
+        idempotent: bool = False,
     ) -> Manifest:
         """Makes a request and returns the answer's JSON.
 
         Transient errors are retried a few times, with jitter, no sooner than the server asks for. So a request may
         have been carried out more than once when this returns or raises.
+
+        A POST is the exception: it is retried only if the server certainly has not carried it out. The object that it
+        made may be gone by the retry, a pod that has run say, and would be made a second time. The caller retries,
+        once it has looked at what was made. A POST that does no harm when it is carried out twice is sent as
+        `idempotent`, and retried like any other request.
 
         Raises:
             ApiRefusal: The server answered with an error.
@@ -125,8 +132,10 @@ class KubernetesClient:
         body: Manifest | None = None,
         content_type: str = JSON,
         accept: str = JSON,
+        idempotent: bool = False,
     ) -> Manifest:
         """See `ClusterClient.request`."""
+        may_repeat = idempotent or method != "POST"
         data = orjson.dumps(body) if body is not None else None
         headers = {"Content-Type": content_type, "Accept": accept}
         tries = 1
@@ -137,11 +146,12 @@ class KubernetesClient:
                 answer = await self._connection.send(method, path, params=params, data=data, headers=headers)
                 return _decode(answer, method, path)
             except ApiError as error:
-                wait = self._wait(error, tries)
+                is_last = tries == _MAX_TRIES or not (may_repeat or _was_surely_not_carried_out(error))
+                wait = self._wait(error, tries, is_last=is_last)
                 if wait is None:
                     raise
                 await asyncio.sleep(wait)
-                if tries == _MAX_TRIES:
+                if is_last:
                     raise
             tries += 1
 
@@ -154,7 +164,7 @@ class KubernetesClient:
         """See `ClusterClient.stream`."""
         return self._connection.stream(path, params=params)
 
-    def _wait(self, error: ApiError, tries: int) -> float | None:
+    def _wait(self, error: ApiError, tries: int, *, is_last: bool) -> float | None:
         """Seconds until the next try, or until its caller may try again; None where it need not wait."""
         match error:
             case Unanswered():
@@ -165,7 +175,7 @@ class KubernetesClient:
                 return None
         if asked is not None and asked > MAX_WAIT:
             return None
-        if tries == _MAX_TRIES:
+        if is_last:
             return asked
         return max(asked or 0.0, _FIRST_WAIT * 2.0 ** (tries - 1)) * (1 + self._rng.random())
 
@@ -222,6 +232,11 @@ async def list_pages(
             continue
         yield page
         request = request.follow(page)
+
+
+def _was_surely_not_carried_out(error: ApiError) -> bool:
+    """Whether the server never got the request, or turned it away unread; with a 5xx it may have carried it out."""
+    return isinstance(error, NotSent) or (isinstance(error, ApiRefusal) and error.status == 429)
 
 
 def _decode(answer: bytes, method: Method, path: str) -> Manifest:

@@ -232,14 +232,17 @@ class Executor:
             return ""
 
     async def _emit(self, experiment: Experiment, action: EmitEvent) -> ActionResult:
-        """Emits an Event, of what is left in a bucket two: each is tried, whatever becomes of the other."""
+        """Emits an Event, of what is left in a bucket two: each is tried, whatever becomes of the other.
+
+        Better emitted twice than not at all.
+        """
         bodies = {experiment.namespace: make_event(experiment, action, self._reporter)}
         if action.left_at and self._reporter.namespace:
             bodies.setdefault(self._reporter.namespace, make_own_event(experiment, action, self._reporter))
         problem: ApiError | None = None
         for namespace, body in bodies.items():
             try:
-                await self._client.request("POST", paths.events(namespace), body=body)
+                await self._client.request("POST", paths.events(namespace), body=body, idempotent=True)
             except ApiError as error:
                 problem = error
         if problem is not None:

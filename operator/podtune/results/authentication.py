@@ -97,7 +97,7 @@ class Authenticator:
             "kind": "TokenReview",
             "spec": {"token": token, "audiences": [TOKEN_AUDIENCE]},
         }
-        answer = await self._client.request("POST", TOKEN_REVIEWS, body=review)
+        answer = await self._client.request("POST", TOKEN_REVIEWS, body=review, idempotent=True)
         try:
             return _caller(answer.get("status") or {})
         except (AttributeError, LookupError, TypeError) as error:

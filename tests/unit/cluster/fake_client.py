@@ -91,6 +91,7 @@ class FakeCluster:
         body: Manifest | None = None,
         content_type: str = JSON,
         accept: str = JSON,
+        idempotent: bool = False,
     ) -> Manifest:
         call = Call(method, path, dict(params or {}), copy.deepcopy(body))
         self.calls.append(call)

@@ -15,9 +15,18 @@ from aiohttp.test_utils import TestServer
 
 from podtune.cluster import client as client_module
 from podtune.cluster import connection as connection_module
-from podtune.cluster.client import KubernetesClient, list_pages
+from podtune.cluster.client import KubernetesClient, Method, create_owned, list_pages
 from podtune.cluster.connection import MAX_CONNECTIONS, Connection, keeping_kind
-from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiRefusal, NotLeading, NotSent, Unanswered, WrongObject
+from podtune.kube.errors import (
+    AnswerTimeout,
+    AnswerTooLarge,
+    ApiError,
+    ApiRefusal,
+    NotLeading,
+    NotSent,
+    Unanswered,
+    WrongObject,
+)
 from podtune.kube.paths import PathError
 
 Handler = Callable[[web.Request], web.StreamResponse]
@@ -100,15 +109,63 @@ async def test_sends_body_and_credentials_and_returns_the_answer(script: Script,
 
 
 @pytest.mark.parametrize("failure", [error(500), error(503), error(429), broken], ids=["500", "503", "429", "broken"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "POST"])
 async def test_transient_errors_are_tried_again_with_growing_waits(
-    script: Script, client: KubernetesClient, waits: list[float], failure: Handler
+    script: Script, client: KubernetesClient, waits: list[float], failure: Handler, method: Method
 ) -> None:
     script.answers = [failure, failure, failure, ok()]
-    await client.request("POST", PATH)
+    await client.request(method, PATH, idempotent=method == "POST")
     assert len(script.requests) == 4
     assert len(waits) == 3
     for n, wait in enumerate(waits):
         assert 0.2 * 2**n <= wait <= 0.4 * 2**n
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [broken, error(500), error(502), error(503), error(504), lambda _: web.Response(text='{"kind": "Po')],
+    ids=["broken", "500", "502", "503", "504", "garbled"],
+)
+async def test_a_creation_that_may_have_been_carried_out_is_not_repeated(
+    script: Script, client: KubernetesClient, waits: list[float], reply: Handler
+) -> None:
+    """Its pod may have run and gone by then: another pod of the same name would run the attempt once more."""
+    made: list[str] = []
+
+    async def make_and_lose(request: web.Request) -> web.StreamResponse:
+        made.append((await request.json())["metadata"]["name"])
+        return reply(request)
+
+    script.answers = [make_and_lose]
+    owner = {"kind": "Trial", "uid": "t-1"}
+    with pytest.raises(ApiError):
+        await create_owned(client, PATH, {"metadata": {"name": "digits-0-1", "ownerReferences": [owner]}})
+    assert made == ["digits-0-1"]
+    assert waits == []
+
+
+async def test_a_creation_that_the_server_turns_away_is_tried_again(script: Script, client: KubernetesClient) -> None:
+    script.answers = [error(429), error(429), ok()]
+    await client.request("POST", PATH, body={})
+    assert len(script.requests) == 3
+
+
+async def test_a_creation_that_nobody_takes_is_tried_again(waits: list[float]) -> None:
+    client = KubernetesClient(Connection(_configuration("http://127.0.0.1:1")), random.Random(1))
+    with pytest.raises(NotSent):
+        await client.request("POST", PATH, body={})
+    assert len(waits) == 3
+    await client.close()
+
+
+async def test_the_time_that_a_server_asks_for_is_waited_out_where_the_caller_tries_again(
+    script: Script, client: KubernetesClient, waits: list[float]
+) -> None:
+    script.answers = [error(503, **{"Retry-After": "3"})]
+    with pytest.raises(ApiRefusal):
+        await client.request("POST", PATH, body={})
+    assert len(script.requests) == 1
+    assert waits == [3.0]
 
 
 async def test_it_gives_up_after_a_few_tries(script: Script, client: KubernetesClient) -> None:
@@ -195,7 +252,7 @@ async def test_the_lead_is_looked_at_again_before_each_try(script: Script, clien
     leads = iter([True, False])
     script.answers = [error(503)]
     with pytest.raises(NotLeading):
-        await client.guarded(lambda: next(leads)).request("POST", PATH, body={})
+        await client.guarded(lambda: next(leads)).request("PUT", PATH, body={})
     assert len(script.requests) == 1
 
 

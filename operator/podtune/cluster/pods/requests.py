@@ -70,7 +70,8 @@ class PodRequests:
         """
         body = make_pod(experiment, action.creation, self._agent)
         try:
-            await self._client.request("POST", paths.pods(experiment.namespace), params={"dryRun": "All"}, body=body)
+            path = paths.pods(experiment.namespace)
+            await self._client.request("POST", path, params={"dryRun": "All"}, body=body, idempotent=True)
         except ApiRefusal as refusal:
             if refusal.is_transient:
                 raise

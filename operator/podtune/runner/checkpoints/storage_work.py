@@ -140,6 +140,8 @@ class StorageWork:
     def _go_on(self, storage: StorageStatus, job: StorageJob, due: StorageJobSpec, now: float) -> StorageStatus:
         """Looks after a job that is on record as running."""
         pod = self._pods.get(self._name(job))
+        if CREATE_STORAGE_POD in self._actions:
+            return storage  # it would make a pod once more that is deleted meanwhile
         if pod is not None and pod.is_over:
             report = _report(pod, job.purpose)
             told = job.model_copy(update={"uri": report.uri})

@@ -330,6 +330,8 @@ class TrialPlanner:
         doomed = trial.to_delete
         if trial.status.decision is None or not trial.is_durable or not doomed:
             return
+        if ("create-pod", trial.name) in self._actions:
+            return  # were its answer lost before, this request would make the deleted pod once more
         if now < (stored_by := upload_waits.stored_by(trial, now)):
             self._actions.timers.set(trial.name, stored_by)
         elif not self._processor.is_flushed(trial):

@@ -194,6 +194,8 @@ class Simulation:
         self.elsewhere = ActionResult(ActionStatus.FAILED, "there is no such trial yet")
         """What is found of a checkpoint in another experiment."""
         self.loses_reply: Callable[[Action], bool] = lambda action: False
+        self.delay: Callable[[Action], float] = lambda action: 0.0
+        """Seconds that an action is on its way to the API server, beside the weather's latency."""
         self._in_flight: set[tuple[str, str]] = set()
         self._life, self._is_late = 0, False  # late is what an operator asked for that was killed meanwhile
         self._decide_at = float("inf")
@@ -324,7 +326,8 @@ class Simulation:
             assert action.key not in self._in_flight, f"{action.key} is under way twice"
             self._in_flight.add(action.key)
             self.log.append(action)
-            self.after(self.random.uniform(0, self.weather.latency), partial(self._arrive, life, action))
+            way = self.random.uniform(0, self.weather.latency) + self.delay(action)
+            self.after(way, partial(self._arrive, life, action))
         if plan.wake < float("inf"):
             self._wake(plan.wake)
 

@@ -115,6 +115,18 @@ def test_a_pod_that_is_refused_counts_as_a_try() -> None:
     assert (job(refused).state, job(refused).message) == (StorageJobState.FAILED, "no such service account")
 
 
+def test_no_pod_is_deleted_while_a_request_may_make_it_once_more() -> None:
+    """The answer to its creation is lost, and the second request is long on its way."""
+    lost = simulation()
+    lost.loses_reply = lambda action: isinstance(action, CreateStoragePod) and len(lost.actions(CreateStoragePod)) == 1
+    lost.delay = lambda action: 20.0 if isinstance(action, CreateStoragePod) and lost.storage.made else 0.0
+    settle(lost)
+    assert len(lost.actions(CreateStoragePod)) > 1
+    assert [action.number for action in lost.storage.made] == [1]
+    assert job(lost).state is StorageJobState.DONE
+    assert lost.storage.pods == {}
+
+
 def test_a_deleted_pod_is_made_again_under_another_name() -> None:
     deleted = simulation()
     deleted.run(until=lambda: bool(deleted.storage.pods))

@@ -157,6 +157,20 @@ def test_a_stop_while_the_answer_to_a_creation_is_outstanding_leaves_no_pod() ->
     assert simulation.status().last_attempt is not None, "its attempt was seen and counted"
 
 
+def test_no_pod_is_deleted_while_a_request_may_make_it_once_more() -> None:
+    """The answer to its creation is lost, the watch tells of it late, and the second request is long on its way."""
+    simulation = Simulation(spec(**ONE), LONG, Weather(watch_delay=3.0), seed=1)
+    simulation.loses_reply = lambda action: isinstance(action, CreatePod) and len(simulation.created_pods()) == 1
+    simulation.delay = lambda action: 20.0 if isinstance(action, CreatePod) and simulation.pods else 0.0
+    simulation.run(until=lambda: len(simulation.created_pods()) == 2)
+    simulation.api.edit_trial("e-0", desired_state=STOPPED)
+    simulation.run()
+    assert [action.name for action in simulation.created_pods()] == ["e-0-1", "e-0-1"]
+    assert simulation.api.writes["create-pod"] == 1
+    assert simulation.status().reason == TrialReason.STOPPED_BY_USER
+    assert simulation.api.pods == {}
+
+
 def test_a_trial_to_be_paused_may_still_be_stopped_by_its_results() -> None:
     simulation = Simulation(spec(**ONE, stop={"metrics": {"training_iteration": 12}}), Program(steps=30, upload=1000.0))
     simulation.run(10.0)
