@@ -55,12 +55,20 @@ def check_answer(path: str, answer: Mapping[str, Any]) -> None:
 
 
 def read_status(model: type[Status], written: Mapping[str, Any]) -> Status:
-    """Reads an object's status; a field that can't be, such as a later version's state, is as if it were not there."""
+    """Reads an object's status; what can't be read, such as a later version's state, is as if it were not there.
+
+    Of a list, only the entries that can't be read are missing.
+    """
     try:
         return model.model_validate(written)
     except ValidationError as error:
-        broken = {detail["loc"][0] for detail in error.errors(include_url=False) if detail["loc"]}
-        return model.model_validate({key: value for key, value in written.items() if key not in broken})
+        broken = {detail["loc"][:2] for detail in error.errors(include_url=False) if detail["loc"]}
+    readable = dict(written)
+    for name in {str(place[0]) for place in broken}:
+        value = readable.pop(name, None)
+        if isinstance(value, list) and (name,) not in broken:
+            readable[name] = [entry for index, entry in enumerate(value) if (name, index) not in broken]
+    return model.model_validate(readable)
 
 
 def _parse_status(body: bytes) -> Mapping[str, Any]:

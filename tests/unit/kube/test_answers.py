@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.kube import paths
 from podtune.kube.answers import MAX_SERVER_MESSAGE, check_answer, parse_refusal, read_status
@@ -64,3 +65,21 @@ def test_of_a_long_sentence_the_beginning_is_kept() -> None:
 def test_a_field_that_cannot_be_read_is_as_if_it_were_not_there() -> None:
     status = read_status(TrialStatus, {"state": "HIBERNATING", "reason": "Training", "attempt": 2, "mood": "good"})
     assert (status.state, status.reason, status.attempt) == (None, "Training", 2)
+
+
+def test_an_entry_that_cannot_be_read_does_not_hide_the_others() -> None:
+    complete = {
+        "type": "Complete",
+        "status": "True",
+        "reason": "Completed",
+        "lastTransitionTime": "2024-05-01T12:00:00Z",
+    }
+    later = {**complete, "status": "Maybe"}
+    status = read_status(ExperimentStatus, {"conditions": [later, complete], "best": 3, "message": "done"})
+    assert [condition.reason for condition in status.conditions] == ["Completed"]
+    assert (status.best, status.message) == (None, "done")
+
+
+def test_a_list_that_is_none_is_as_if_it_were_not_there() -> None:
+    status = read_status(ExperimentStatus, {"conditions": {"type": "Complete"}, "message": "done"})
+    assert (status.conditions, status.message) == ([], "done")
