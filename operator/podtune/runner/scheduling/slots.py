@@ -117,8 +117,12 @@ class Slots(TrialIndex):
         return limit - self.taken
 
     def unclaimed(self, limit: int) -> int:
-        """How many slots there are that no trial waits for, but for those that the scheduler keeps paused."""
-        return self.free(limit) - (len(self.queue) - self.queue.paused) - len(self._resumed)
+        """How many slots there are that no trial waits for, but for those that the scheduler does not want to run yet.
+
+        It may want none of those that wait: PBT completes its population first. Then slots are for new trials.
+        """
+        waiting = 0 if self._none_chosen else len(self.queue) - self.queue.paused
+        return self.free(limit) - waiting - len(self._resumed)
 
     def is_deadlocked(self, unfinished: int) -> bool:
         """Whether all unfinished trials are paused by the scheduler, and it starts none of them."""

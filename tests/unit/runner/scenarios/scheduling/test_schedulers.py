@@ -64,6 +64,12 @@ def start(
     return Simulation(spec(**fields), program, weather, seed=seed, settings=PATIENT)
 
 
+def test_a_population_is_completed_while_a_member_that_has_failed_waits() -> None:
+    """PBT runs no member again before all are there, not even one that is retried and holds the only slot's place."""
+    simulation = start("population", Weather(), {6: (ScheduledFault(Fault.CRASH, 2),)}, 0, 1).run()
+    assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
+
+
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @bounded
 @given(weathers, faults, seeds, st.integers(1, 4))
