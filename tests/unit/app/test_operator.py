@@ -315,7 +315,7 @@ async def test_experiments_are_served_and_counted(cluster: Cluster, kopf: Kopf) 
 async def test_a_namespace_has_no_more_pods_than_the_settings_allow(cluster: Cluster, kopf: Kopf) -> None:
     def says_why() -> bool:
         status = (cluster.get(f"{EXPERIMENTS}/digits") or {}).get("status") or {}
-        return "namespace team has 1 of the 1 pods" in status.get("message", "")
+        return "namespace team uses 1 of its 1 allowed pods" in status.get("message", "")
 
     cluster.put(EXPERIMENTS, experiment_body(maxConcurrentTrials=3))
     async with Process(cluster, PODTUNE_NAMESPACE_PODS="team=1").running():

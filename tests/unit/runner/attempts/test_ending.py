@@ -111,10 +111,14 @@ def test_the_same_end_is_followed_by_the_same_status() -> None:
 
 
 def test_a_trial_that_has_had_its_tries_ends() -> None:
-    ending = end_attempt(ended(experiment=spec(failures={"maxFailures": 0})), NOW)
+    ending = end_attempt(ended(experiment=spec(failures={"maxFailures": 0}), log_tail="ValueError: boom\n"), NOW)
     status = ending.status
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED)
-    assert status.message == "container trial exited with code 1; not retried: failure 1, maxFailures is 0"
+    crashed, spent = "container trial exited with code 1", "not retried: failure 1, maxFailures is 0"
+    assert status.message == f"{crashed} (last line of its log: ValueError: boom); {spent}"
+    assert status.ledger[-1].message == f"{crashed}; {spent}", "the log stands beside the ledger"
+    assert status.last_attempt is not None
+    assert (status.last_attempt.exit_code, status.last_attempt.log_tail) == (1, "ValueError: boom\n")
     assert (status.completion_time, status.retry_time) == (rfc3339(NOW), None)
     assert ending.scheduler_events == (SchedulerEvent.FAILED, SchedulerEvent.REMOVED)
     assert logged(ending) == ["FAIL"]

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
-from podtune.api.resources.trial import AttemptEnd, PodRef, TrialSpec, TrialStatus
+from podtune.api.resources.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import Result
 from podtune.runner.attempts.ending import end_attempt
-from podtune.runner.records import ContainerEnd, Pod, PodPhase, Trial
-from podtune.runner.settings import RunnerSettings
+from podtune.runner.records import ContainerEnd, Pod, PodPhase
 from podtune.runner.timestamps import rfc3339
-from podtune.runner.trial.machine import NEVER, TrialContext, TrialMachine
+from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
-from tests.unit.runner.world.simulation import spec
+from tests.unit.runner.objects import NOW, PREFIX, make_machine, make_trial, save
 
-NOW = 1_800_000_000.0
-CONTEXT = TrialContext(spec(), RunnerSettings(), "training_iteration", run_generation=0, store_prefix="s3://b/uid/")
 FIRST = Pod("e-0-1", "first", "e-0", 1, PodPhase.RUNNING, version=1, training=True)
-
-
-def trial(version: int = 1, desired: DesiredState = DesiredState.RUNNING, **status: object) -> Trial:
-    asked = TrialSpec(experiment="e", index=0, seed=1, parameters={}, desired_state=desired)
-    return Trial("e-0", "trial-uid", version, 1, asked, TrialStatus.model_validate(status))
-
-
-def machine(**status: Any) -> TrialMachine:
-    return TrialMachine(trial(**status), CONTEXT)
 
 
 def after_one_attempt() -> TrialMachine:
     """A trial whose first attempt has crashed and is on its way to the status."""
-    made = machine()
+    made = make_machine(make_trial())
     made.observe_pod(FIRST)
     made.current.acked_seq, made.current.wanted_step = 7, 3
     made.current.held.append(Result(8, NOW, {"loss": 1.0}, 8))
@@ -44,10 +31,10 @@ def after_one_attempt() -> TrialMachine:
 
 
 def test_an_attempt_begins_with_its_leading_pod() -> None:
-    made = machine()
+    made = make_machine(make_trial())
     assert (made.phase, made.attempt, made.current.uid) == (TrialPhase.NEW, 1, "")
     made.observe_pod(FIRST)
-    assert (made.phase, made.current.uid, made.home) == (TrialPhase.RUNNING, "first", "s3://b/uid/e-0/first/")
+    assert (made.phase, made.current.uid, made.home) == (TrialPhase.RUNNING, "first", f"{PREFIX}e-0/first/")
 
 
 def test_nothing_of_an_attempt_is_left_to_the_next_one() -> None:
@@ -70,37 +57,39 @@ def test_a_pod_of_an_attempt_that_has_ended_changes_nothing_of_the_next_one() ->
 
 def test_a_restarted_operator_goes_on_with_the_attempt_on_record() -> None:
     pod = {"name": "e-0-1", "uid": "first"}
-    made = machine(state=TrialState.RUNNING, attempt=1, pod=pod, durable_seq=5)
+    made = make_machine(make_trial(state=TrialState.RUNNING, attempt=1, pod=pod, durable_seq=5))
     assert (made.current.uid, made.current.acked_seq, made.lacks_recorded_pod) == ("first", 5, True)
     made.miss_pods()
+    assert made.pod is not None
     assert (made.pod.gone, made.pod.training) == (True, True)
 
 
 def test_a_pod_of_an_attempt_before_the_one_on_record_is_none_to_go_on_with() -> None:
     last = AttemptEnd(attempt=1, failure_class="user", reason="Error")
-    made = machine(state=TrialState.PENDING, pod=PodRef(name="e-0-1", uid="first"), last_attempt=last, durable_seq=5)
+    made = make_machine(
+        make_trial(state=TrialState.PENDING, pod=PodRef(name="e-0-1", uid="first"), last_attempt=last, durable_seq=5)
+    )
     assert (made.attempt, made.current.uid, made.current.acked_seq) == (2, "", 0)
 
 
 def test_a_trial_starts_no_sooner_than_its_backoff_is_over_and_that_is_on_record() -> None:
     made = after_one_attempt()
     assert made.may_start_at() == NEVER, "that it is to be tried again is not on record"
-    made.observe_trial(Trial("e-0", "trial-uid", 2, 1, made.spec, made.status))
+    save(made)
     assert rfc3339(made.may_start_at()) == made.status.retry_time
 
 
 @pytest.mark.parametrize("desired", [DesiredState.PAUSED, DesiredState.STOPPED])
 def test_a_trial_that_its_user_does_not_want_to_run_does_not_start(desired: DesiredState) -> None:
-    made = TrialMachine(trial(desired=desired), CONTEXT)
+    made = make_machine(make_trial(desired=desired))
     assert (made.is_to_run, made.may_start_at()) == (False, NEVER)
 
 
 def test_a_status_that_somebody_else_wrote_is_told_from_our_own() -> None:
-    made = machine()
+    made = make_machine(make_trial())
     made.observe_pod(FIRST)
     made.decide(DecisionAction.STOP, TrialReason.STOPPED_BY_USER, "why", now=NOW)
-    made.expectations.statuses.append(made.status)
     assert not made.is_durable
-    assert made.observe_trial(Trial("e-0", "trial-uid", 2, 1, made.spec, made.status))
+    assert save(made)
     assert made.is_durable
-    assert not made.observe_trial(trial(version=3, state=TrialState.PAUSED))
+    assert not made.observe_trial(make_trial(version=3, state=TrialState.PAUSED))

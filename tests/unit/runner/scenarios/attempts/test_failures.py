@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from podtune.api.names import TrialReason, TrialState
 from podtune.runner.actions import ActionStatus, CreatePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
@@ -16,15 +14,6 @@ BACKOFF = {"initial": "10s", "max": "6m"}
 ONE = {"search": {"algorithm": "random", "maxTrials": 1, "seed": 7}}
 
 
-def test_ignored_failures_spend_nothing_but_are_capped() -> None:
-    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 1),) * 3})
-    rules = [{"exitCodes": [1], "action": "Ignore"}]
-    given = {"maxFailures": 0, "maxIgnored": 2, "rules": rules, "backoff": BACKOFF}
-    status = Simulation(spec(**ONE, failures=given), program).run().status()
-    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_IGNORED_EXCEEDED)
-    assert (status.failures, status.ignored) == (0, 3)
-
-
 def test_a_rule_looks_for_its_expression_in_the_programs_log() -> None:
     program = Program(faults={0: (ScheduledFault(Fault.CRASH, 1),)})
     rules = [{"logRegex": "ValueError: b[o]+m", "action": "Fail"}]
@@ -34,20 +23,6 @@ def test_a_rule_looks_for_its_expression_in_the_programs_log() -> None:
 
 
 # What follows for the trial
-
-
-def test_a_crash_is_retried_until_max_failures_is_spent() -> None:
-    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 2),) * 3})
-    simulation = Simulation(spec(**ONE, failures={"maxFailures": 2, "backoff": BACKOFF}), program).run()
-    status = simulation.status()
-    assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.MAX_FAILURES_EXCEEDED, 3)
-    ended = "container trial exited with code 1"
-    spent = "not retried: failure 3, maxFailures is 2"
-    assert status.message == f"{ended} (last line of its log: ValueError: boom); {spent}"
-    assert status.ledger[-1].message == f"{ended}; {spent}", "the log stands beside the ledger"
-    assert status.last_attempt.exit_code == 1
-    assert status.last_attempt.log_tail.endswith("ValueError: boom")
-    assert [action.attempt for action in simulation.created_pods()] == [1, 2, 3]
 
 
 def test_a_crash_resumes_at_the_last_committed_checkpoint() -> None:
@@ -65,43 +40,6 @@ def test_the_message_tells_what_an_attempt_resumed_from() -> None:
     simulation = Simulation(spec(**ONE, checkpoints={"store": STORE}), program)
     simulation.run(until=lambda: "e-0-2" in simulation.pods and simulation.status().iteration > 6)
     assert "; attempt 2 resumed from iteration 4 after exit code 1" in simulation.status().message
-
-
-def test_a_retry_waits_for_twice_as_long_each_time() -> None:
-    program = Program(steps=1, faults={0: (ScheduledFault(Fault.CRASH),) * 4})
-    simulation = Simulation(spec(**ONE, failures={"maxFailures": 3, "backoff": BACKOFF}), program)
-    waits = []
-
-    def has_failed(times: int) -> bool:
-        return simulation.status_exists() and simulation.status().failures == times
-
-    for attempt in (2, 3, 4):
-        simulation.run(until=partial(has_failed, attempt - 1))
-        failed = simulation.now
-        simulation.run(until=partial(simulation.pods.__contains__, f"e-0-{attempt}"))
-        waits.append(simulation.now - failed)
-    for wait, longest in zip(waits, (10, 20, 40), strict=True):
-        assert longest / 2 - 1 <= wait <= longest
-
-
-def test_disruptions_spend_no_failure_but_are_capped() -> None:
-    program = Program(faults={0: (ScheduledFault(Fault.EVICTED, 1),) * 3})
-    failures = {"maxFailures": 0, "maxDisruptions": 2, "backoff": BACKOFF}
-    simulation = Simulation(spec(**ONE, failures=failures), program).run()
-    status = simulation.status()
-    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.MAX_DISRUPTIONS_EXCEEDED)
-    assert (status.failures, status.disruptions) == (0, 3)
-    assert (
-        status.message == "EvictionByEvictionAPI: the node is drained; not retried: disruption 3, maxDisruptions is 2"
-    )
-
-
-def test_a_non_retriable_exit_code_ends_a_trial_at_once() -> None:
-    program = Program(faults={0: (ScheduledFault(Fault.CRASH, 1, exit_code=3),)})
-    simulation = Simulation(spec(**ONE, failures={"nonRetriableExitCodes": [3]}), program).run()
-    status = simulation.status()
-    assert (status.state, status.reason, status.failures) == (TrialState.ERROR, TrialReason.NON_RETRIABLE_EXIT_CODE, 1)
-    assert len(simulation.pods) == 1
 
 
 def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:

@@ -257,9 +257,12 @@ def test_each_end_of_a_gang_is_counted_once(weather: Weather, faults: Faults, se
     weather = Weather(**{**vars(weather), "restarts": ()})
     simulation = start(weather, faults, seed, places=9).run()
     for index in range(3):
-        expected = [FAILURE_CLASSES[fault.kind] for fault in faults.get(index, ())]
-        counted = simulation.api.attempts[f"e-{index}"]
-        assert counted == [*expected, FailureClass.COMPLETE]
+        planned = faults.get(index, ())
+        expected = [FAILURE_CLASSES[fault.kind] for fault in planned]
+        *counted, last = simulation.api.attempts[f"e-{index}"]
+        assert (counted, last) == (expected[: len(counted)], FailureClass.COMPLETE)
+        unstruck = planned[len(counted) :]
+        assert not unstruck or unstruck[0].rank > 0, "a rank may lag so far behind that rank 0 has ended well before"
 
 
 @bounded

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtune.api.names import DesiredState, TrialReason, TrialState
+from podtune.api.names import TrialState
 from podtune.runner.actions import Propose
-from podtune.runner.timestamps import rfc3339
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.world.simulated_program import Program
@@ -18,22 +17,6 @@ FIELDS: dict[str, Any] = {
     "checkpoints": {"store": STORE, "keep": {"count": 2}},
     "failures": {"backoff": {"initial": "2s", "max": "2s"}},
 }
-
-
-def test_a_retry_goes_to_the_back_of_the_queue() -> None:
-    """A trial that has waited meanwhile comes first, though its index is higher."""
-    scheduler = Dictated()
-    program = Program(steps=40, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 5),)})
-    simulation = Simulation(spec(**FIELDS), program, make_scheduler=dictated(scheduler)).run(4.0)
-    simulation.api.edit_trial("e-1", desired_state=DesiredState.PAUSED)
-    simulation.run(until=lambda: simulation.status(1).state is TrialState.PAUSED)
-    scheduler.pick = lambda scheduler, waiting: None
-    simulation.api.edit_trial("e-1", desired_state=DesiredState.RUNNING)
-    simulation.run(until=lambda: simulation.status(0).reason == TrialReason.BACKING_OFF)
-    scheduler.offered.clear()
-    simulation.run(20.0)
-    assert scheduler.offered[-1] == [1, 0]
-    assert [1] in scheduler.offered, "before its backoff is over it is not offered at all"
 
 
 def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
@@ -59,18 +42,6 @@ def test_a_retry_is_told_to_the_scheduler_and_not_to_the_searcher() -> None:
     told = [observation.number for observation in simulation.actions(Propose)[-1].observations]
     assert told.count(0) == 1, "once, when it has come to its end"
     assert scheduler.told.count("complete 0") == 1
-
-
-def test_a_backoff_that_was_written_by_a_clock_that_ran_ahead_is_not_waited_for() -> None:
-    program = Program(steps=6, faults={0: (ScheduledFault(Fault.CRASH, 3),)})
-    simulation = Simulation(spec(**FIELDS), program)
-    simulation.run(until=lambda: simulation.status_exists() and simulation.status().failures == 1)
-    trial = simulation.api.trials["e-0"]
-    ahead = trial.status.model_copy(update={"retry_time": rfc3339(simulation.now + 3600.0)})
-    simulation.api.write_trial_status("e-0", trial.version, ahead)
-    simulation.restart()
-    simulation.run(20.0)
-    assert "e-0-2" in simulation.pods
 
 
 def restored_after(damaged: int) -> tuple[int, Simulation]:

@@ -113,23 +113,6 @@ def test_a_pause_without_a_checkpoint_falls_back_to_the_last_one() -> None:
     assert [step for trial, step in scheduler.results if trial == 0] == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_start_of_a_paused_trial_is_durable_before_its_pod_is_made() -> None:
-    simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2))
-    simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).state is TrialState.TERMINATED)
-    blocked = True
-    simulation.fail(WriteTrialStatus, when=lambda action: blocked)
-    scheduler.pick = paused_first
-    simulation.wake()
-    simulation.run(60.0)
-    assert [pod.name for pod in simulation.created_pods()] == ["e-0-1", "e-1-1"]
-    assert scheduler.offered[-1] == [0]
-    assert len([offer for offer in scheduler.offered if 0 in offer and offer == [0]]) < 5, "it was picked once"
-    blocked = False
-    simulation.run(until=lambda: "e-0-2" in simulation.pods)
-    assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.QUEUED)
-    assert (simulation.status().message, simulation.status().decision) == (GOES_ON, None)
-
-
 def test_an_operator_that_dies_after_the_start_was_written_starts_the_trial() -> None:
     simulation, scheduler = one_paused(Program(steps=6, checkpoint_every=2))
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).state is TrialState.TERMINATED)
@@ -192,63 +175,12 @@ def test_results_after_a_pause_are_sent_again_to_an_operator_that_has_forgotten_
 # Slots
 
 
-def test_places_that_the_scheduler_leaves_are_filled_with_new_proposals() -> None:
-    """It keeps the paused ones, so their places go to new trials, and never more than there are places."""
-    scheduler = Dictated({(index, 2): PAUSE for index in range(6)})
-    scheduler.pick = new_ones_first
-    simulation = simulated(scheduler, Program(steps=6, checkpoint_every=2), trials=6, concurrent=2)
-    simulation.run(until=lambda: all(simulation.status_exists(index) for index in range(6)))
-    assert simulation.api.max_alive == 2
-    simulation.run()
-    assert [simulation.status(index).reason for index in range(6)] == [TrialReason.NOT_PROMOTED] * 6
-
-
-def test_paused_trials_come_before_new_ones_if_the_scheduler_wants_that() -> None:
-    scheduler = Dictated({(0, 2): PAUSE})
-    scheduler.pick = paused_first
-    simulation = simulated(scheduler, Program(steps=6, checkpoint_every=2), trials=3).run()
-    assert [pod.name for pod in simulation.created_pods()] == ["e-0-1", "e-0-2", "e-1-1", "e-2-1"]
-
-
 def test_a_scheduler_that_holds_new_trials_back_gets_no_more_of_them_than_there_are_places() -> None:
     scheduler = Dictated()
     scheduler.pick = lambda scheduler, waiting: None
     simulation = simulated(scheduler, Program(), trials=9, concurrent=2).run(100.0)
     assert len(simulation.api.trials) == 2
     assert scheduler.offered[-1] == [0, 1]
-
-
-def test_the_scheduler_hears_how_many_trials_could_run() -> None:
-    """Those that it has paused, and those that are still to be proposed."""
-    scheduler = Dictated({(0, 2): PAUSE})
-    scheduler.pick = new_ones_first
-    simulated(scheduler, Program(steps=3, checkpoint_every=2), trials=3).run()
-    heard = dict(zip(scheduler.results, scheduler.waiting, strict=True))
-    assert heard[0, 1] == 2
-    assert heard[1, 1] == 2
-    assert heard[2, 1] == 1
-
-
-def test_trials_wait_in_the_order_of_their_pauses() -> None:
-    scheduler = Dictated({(1, 1): PAUSE, (0, 4): PAUSE})
-    scheduler.pick = new_ones_first
-    program = Program(steps=60, checkpoint_every=1)
-    simulation = simulated(scheduler, program, trials=3, concurrent=3)  # the third one runs all the time
-    simulation.run(until=lambda: simulation.status_exists() and simulation.status(0).state is TrialState.PAUSED)
-    scheduler.pick = lambda scheduler, waiting: None
-    simulation.wake()
-    simulation.run(until=lambda: scheduler.offered[-1] == [1, 0])
-    simulation.restart()
-    scheduler.offered.clear()
-    simulation.run(until=lambda: bool(scheduler.offered))
-    assert scheduler.offered == [[1, 0]]
-
-
-def test_a_scheduler_that_starts_a_trial_that_does_not_wait_is_told_so() -> None:
-    scheduler = Dictated()
-    scheduler.pick = lambda scheduler, waiting: StartDecision(17)
-    with pytest.raises(ValueError, match="starts trial 17, which is not waiting"):
-        simulated(scheduler, Program()).run()
 
 
 # Ends
@@ -363,21 +295,6 @@ def test_an_experiment_that_ends_takes_its_paused_trials_with_it() -> None:
 # Records
 
 
-def test_a_record_of_every_result_costs_no_write_of_its_own() -> None:
-    writes = {}
-    for every_result in (False, True):
-        scheduler = Dictated(
-            {(0, step): SchedulerDecision(SchedulerAction.CONTINUE, recorded=True) for step in range(1, 40)}
-        )
-        scheduler.every_result = every_result
-        if not every_result:
-            scheduler.decisions.clear()
-        simulation = simulated(scheduler, Program(steps=40)).run()
-        writes[every_result] = simulation.api.status_writes["e-0"]
-        assert len(simulation.status().scheduler.get("curve", {})) == (40 if every_result else 0)
-    assert writes[True] == writes[False]
-
-
 def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> None:
     """e-1 is stopped by a comparison with e-0's curve, which the next write of e-0's status holds."""
     scheduler = Dictated(
@@ -391,13 +308,6 @@ def test_a_decision_waits_for_the_results_that_others_have_only_in_memory() -> N
     simulation.run(until=lambda: bool(simulation.actions(DeletePod)))
     curves = [len(action.status.scheduler.get("curve", {})) for action in simulation.writes_of("e-0")]
     assert max(curves) >= 2, "e-0's first two results were durable"
-
-
-def test_what_a_scheduler_remembers_of_a_new_trial_is_written_before_long() -> None:
-    scheduler = Dictated({(0, 1): SchedulerDecision(SchedulerAction.CONTINUE)})
-    scheduler.results.append((0, 1))  # it has a record from the start
-    simulation = simulated(scheduler, Program(silent=True, seconds=100.0)).run(10.0)
-    assert simulation.status().scheduler == {"said": {"1": ""}}
 
 
 # What it costs

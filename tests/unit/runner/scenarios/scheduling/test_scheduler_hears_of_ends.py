@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from typing_extensions import override
 from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.faults import Fault, ScheduledFault
-from podtune.tuning.schedulers.base import Metrics, SchedulerDecision, StartDecision
+from podtune.tuning.schedulers.base import Metrics, StartDecision
 from podtune.tuning.schedulers.fifo import Fifo
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
@@ -22,25 +21,17 @@ STEPS = 20
 
 
 class Recorder(Fifo):
-    """Lets all trials go on, and remembers what it was told."""
+    """Lets all trials go on, and remembers which have ended."""
 
     def __init__(self, *, starts: bool = True) -> None:
         self.starts = starts
-        self.shown: list[object] = []
-        self.completed: list[tuple[int, object]] = []
+        self.completed: list[int] = []
         self.removed: list[int] = []
-        self.last: Metrics = {}
-
-    @override
-    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
-        self.shown.append(metrics[self.time_attribute])
-        return super().on_result(trial, metrics, waiting=waiting)
 
     @override
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
-        self.last = metrics
-        self.completed.append((trial, metrics.get(self.time_attribute)))
-        return super().on_trial_complete(trial, metrics)
+        self.completed.append(trial)
+        return False
 
     @override
     def on_trial_remove(self, trial: int) -> None:
@@ -56,32 +47,6 @@ def simulate(recorder: Recorder, program: Program, **fields: Any) -> Simulation:
         return recorder
 
     return Simulation(spec(**(ONE | fields)), program, make_scheduler=make_scheduler)
-
-
-def test_the_result_that_a_rule_stops_a_trial_at_completes_it_and_is_not_shown_as_another() -> None:
-    recorder = Recorder()
-    simulation = simulate(recorder, Program(steps=STEPS), stop={"metrics": {"training_iteration": 3}}).run()
-    assert simulation.status().reason == TrialReason.STOPPED_BY_CRITERION
-    assert recorder.shown == [1, 2]
-    assert recorder.completed == [(0, 3)]
-    assert recorder.removed == []
-
-
-@pytest.mark.parametrize(("mode", "infinity"), [("max", math.inf), ("min", -math.inf)])
-def test_a_trial_that_ends_with_an_infinity_that_nothing_could_beat_is_completed_with_nan(
-    mode: str, infinity: float
-) -> None:
-    recorder = Recorder()
-    program = Program(steps=3, metric=lambda trial, step: infinity if step == 3 else 0.5)
-    simulate(recorder, program, objective={"metric": "accuracy", "mode": mode}).run()
-    assert repr(recorder.last["accuracy"]) == "nan"
-
-
-def test_a_trial_whose_time_is_up_is_completed_with_its_last_result() -> None:
-    recorder = Recorder()
-    simulation = simulate(recorder, Program(steps=10**6), stop={"trial": [{"time": "5s"}]}).run()
-    assert simulation.status().reason == TrialReason.STOPPED_BY_CRITERION
-    assert recorder.completed == [(0, recorder.shown[-1])] == [(0, simulation.status().iteration)]
 
 
 @pytest.mark.parametrize("paused", [False, True], ids=["pending", "paused"])

@@ -159,7 +159,7 @@ def test_a_stop_while_the_answer_to_a_creation_is_outstanding_leaves_no_pod() ->
 
 def test_no_pod_is_deleted_while_a_request_may_make_it_once_more() -> None:
     """The answer to its creation is lost, the watch tells of it late, and the second request is long on its way."""
-    simulation = Simulation(spec(**ONE), LONG, Weather(watch_delay=3.0), seed=1)
+    simulation = Simulation(spec(**ONE), LONG, Weather(watch_delay=3.0), seed=2)
     simulation.loses_reply = lambda action: isinstance(action, CreatePod) and len(simulation.created_pods()) == 1
     simulation.delay = lambda action: 20.0 if isinstance(action, CreatePod) and simulation.pods else 0.0
     simulation.run(until=lambda: len(simulation.created_pods()) == 2)

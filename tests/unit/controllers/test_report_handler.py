@@ -1,0 +1,128 @@
+"""What agents report reaches the machine of their trial, and the experiment is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from podtune.api.pods.pod_template import trial_container
+from podtune.controllers.decision_loop import DecisionLoop
+from podtune.controllers.metrics import RESULTS_TAKEN
+from podtune.controllers.pod_waiters import PodWaiters
+from podtune.controllers.report_handler import MachineReportHandler
+from podtune.controllers.store.entry import ExperimentEntry
+from podtune.controllers.store.stalled import Stalled
+from podtune.controllers.store.store import Store
+from podtune.controllers.work_queue import WorkQueue
+from podtune.protocol.messages import Reply, Report, Result, Unstored
+from podtune.runner.backoff import Backoff
+from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
+from podtune.runner.records import Experiment
+from tests.unit.cluster.objects import experiment_record
+
+NOW = 1_800_000_000.0
+REPORT = Report(attempt="pod-uid", results=(Result(1, NOW, {"accuracy": 0.5}, 1), Result(2, NOW, {"accuracy": 0.6}, 2)))
+TAKEN = Reply(acked_seq=2, durable_seq=0)
+
+
+@dataclass
+class Machine:
+    """Answers each report the same, and notes it."""
+
+    experiment: Experiment
+    answer: Reply | Unaccepted = TAKEN
+    reports: list[tuple[str, str, Report, float]] = field(default_factory=list)
+
+    @property
+    def spec(self) -> object:
+        return self.experiment.spec
+
+    def report(self, trial: str, pod: str, report: Report, now: float) -> Reply | Unaccepted:
+        self.reports.append((trial, pod, report, now))
+        return self.answer
+
+
+@dataclass
+class OneExperiment:
+    """As much of a store as the handler looks at."""
+
+    entry: ExperimentEntry | None
+    heard: list[tuple[str, Unstored | None]] = field(default_factory=list)
+
+    def entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
+        return self.entry if (namespace, trial) == ("team", "digits-0") else None
+
+    def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
+        self.heard.append((pod, unstored))
+
+
+@dataclass
+class Leadership:
+    """As much of a decision loop as the handler looks at."""
+
+    is_leading: bool = True
+
+
+class Handler:
+    """The handler of an operator with one experiment."""
+
+    def __init__(self, *, machine: bool = True, **spec: Any) -> None:
+        experiment = experiment_record(**spec)
+        self.machine = Machine(experiment)
+        made = cast("ExperimentMachine", self.machine) if machine else None
+        self.store = OneExperiment(ExperimentEntry(experiment, Stalled(Backoff(1.0, 1.0)), made))
+        self.queue = WorkQueue(lambda: NOW)
+        self.leadership = Leadership()
+        self.waiters = PodWaiters()
+        self.handler = MachineReportHandler(
+            cast("Store", self.store), self.queue, cast("DecisionLoop", self.leadership), self.waiters, lambda: NOW
+        )
+
+
+def test_a_report_that_is_taken_has_its_experiment_looked_at() -> None:
+    scene, taken = Handler(), RESULTS_TAKEN._value.get()
+    assert scene.handler.report("team", "digits-0", "digits-0-1", REPORT) is scene.machine.answer
+    assert scene.machine.reports == [("digits-0", "digits-0-1", REPORT, NOW)]
+    assert len(scene.queue) == 1
+    assert RESULTS_TAKEN._value.get() == taken + 2
+
+
+def test_one_that_the_machine_refuses_changes_nothing() -> None:
+    scene, taken = Handler(), RESULTS_TAKEN._value.get()
+    scene.machine.answer = Unaccepted.TOO_EARLY
+    assert scene.handler.report("team", "digits-0", "digits-0-1", REPORT) is Unaccepted.TOO_EARLY
+    assert (len(scene.queue), RESULTS_TAKEN._value.get()) == (0, taken)
+
+
+@pytest.mark.parametrize(("machine", "trial"), [(False, "digits-0"), (True, "digits-7")])
+def test_results_of_what_is_not_known_yet_come_too_early(machine: bool, trial: str) -> None:
+    scene = Handler(machine=machine)
+    assert scene.handler.report("team", trial, f"{trial}-1", REPORT) is Unaccepted.TOO_EARLY
+    assert (len(scene.queue), scene.store.heard) == (0, [("pod-uid", None)]), "its agent is alive all the same"
+
+
+def test_who_does_not_lead_says_so() -> None:
+    scene = Handler()
+    assert scene.handler.is_leading
+    scene.leadership.is_leading = False
+    assert not scene.handler.is_leading
+
+
+def test_an_agents_output_is_read_from_the_program_only_where_results_are_printed() -> None:
+    printed = Handler(results={"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}})
+    spec = printed.machine.experiment.spec
+    assert spec is not None
+    assert printed.handler.program_container("team", "digits-0") == trial_container(spec.trial_template.spec) == "main"
+    assert printed.handler.program_container("team", "digits-7") is None
+    assert Handler().handler.program_container("team", "digits-0") is None
+
+
+async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:
+    scene = Handler()
+    waiting = asyncio.create_task(scene.handler.wait_for_next("pod-uid", 60.0))
+    await asyncio.sleep(0)
+    scene.waiters.wake(["pod-uid"])
+    await asyncio.wait_for(waiting, 1.0)
