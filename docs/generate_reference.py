@@ -19,7 +19,7 @@ for source in (ROOT / "operator", ROOT):
 
 from docs.generated_pages import write_or_check  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
-from podtune.api.crd.generate import RESOURCES, Resource, definition  # noqa: E402
+from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
 
 Schema = Mapping[str, Any]
@@ -36,7 +36,7 @@ def pages() -> dict[Path, str]:
 
 def resource_page(resource: Resource) -> str:
     """All fields of one kind."""
-    schema = definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = build_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     sections = [f"# {resource.kind}\n\n{resource.description} `apiVersion: {API_VERSION}`, `kind: {resource.kind}`.\n"]
     if rules := _rules(schema):
         sections.append(rules)

@@ -17,7 +17,7 @@ import orjson
 from e2e.bench.fake_cluster.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.fresh_process import in_fresh_process
 from e2e.bench.measurement import Figure, Measurement
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 
 SMALL = 1_000
 """Trials of what the others are held against."""
@@ -124,7 +124,7 @@ async def run(experiments: int, trials: int, at_once: int) -> Cost:
 
 async def report_once(pod: FakePod) -> None:
     """The shortest program that has something to say."""
-    await pod.answers.until_acknowledged(pod.report(rising_value(pod.index, 1)))
+    await pod.answers.until_acknowledged(pod.report(compute_rising_value(pod.index, 1)))
 
 
 def _figures(growth: list[tuple[Cost, list[Cost]]]) -> list[Figure]:

@@ -9,7 +9,7 @@ import time
 from e2e.bench.fake_cluster.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.measurement import Figure, Measurement, percentile
 from e2e.chaos.polling import until
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 
 RUNNING, FULL_RUNNING = 300, 1_000
 SECONDS, FULL_SECONDS = 30.0, 120.0
@@ -86,5 +86,5 @@ class _Pace:
         for _ in range(rng.randint(1, MOST_RESULTS)):
             await asyncio.sleep(PERIOD * rng.uniform(0.5, 1.5))
             posted = time.monotonic()
-            await pod.answers.until_acknowledged(pod.report(rising_value(pod.index, len(pod.values) + 1)))
+            await pod.answers.until_acknowledged(pod.report(compute_rising_value(pod.index, len(pod.values) + 1)))
             self.waits.append(time.monotonic() - posted)

@@ -16,7 +16,7 @@ from e2e.bench.fake_cluster.measured_operator import longest_stall, now
 from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.operator.growth import report_once
 from e2e.chaos.polling import until
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 
 TRIALS, RUNNING = 2_000, 300
 FULL_TRIALS, FULL_RUNNING = 10_000, 1_000
@@ -110,7 +110,7 @@ class _Programs:
         end = self.end_one if pod.index == self._short else self.end_all
         wait = PERIOD * random.Random(pod.index).random()
         while not await _comes(end, wait):
-            await pod.answers.until_acknowledged(pod.report(rising_value(pod.index, len(pod.values) + 1)))
+            await pod.answers.until_acknowledged(pod.report(compute_rising_value(pod.index, len(pod.values) + 1)))
             self.answers.append(time.monotonic())
             wait = PERIOD
 

@@ -20,7 +20,7 @@ from e2e.bench.measurement import Figure, Measurement, percentile
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
 from podtune.api.names import TrialReason
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 
 BATCH = 10
 ITERATIONS = 200
@@ -116,7 +116,7 @@ class _Crowd:
         for first in range(1, self._iterations + 1, BATCH):
             steps = range(first, min(first + BATCH, self._iterations + 1))
             posted = time.monotonic()
-            await pod.answers.until_acknowledged(pod.report(*(rising_value(pod.index, step) for step in steps)))
+            await pod.answers.until_acknowledged(pod.report(*(compute_rising_value(pod.index, step) for step in steps)))
             self.last_answer = time.monotonic()
             self.waits.append(self.last_answer - posted)
             if pod.answers.decision != "CONTINUE":

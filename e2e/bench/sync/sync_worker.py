@@ -16,7 +16,7 @@ from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
-from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, read_stored_digest, upload_checkpoint
 from podtune.storage.directory import Directory
 from podtune.storage.s3.store import S3Store
 
@@ -34,7 +34,7 @@ def main() -> None:
             options = Options(packs=layout == "Packed", reuses=False)
             upload_checkpoint(store, tree, address, CheckpointInfo("attempt", 1, 1, ""), options=options)
     else:
-        digest = stored_digest(store, address) or sys.exit("nothing is stored")
+        digest = read_stored_digest(store, address) or sys.exit("nothing is stored")
         restorer = Restorer(
             store,
             bucket,

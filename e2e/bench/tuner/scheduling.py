@@ -64,7 +64,7 @@ def simulate(name: str, seed: int) -> tuple[list[float], int]:
     regrets = []
     for hours in HOURS:
         known = [each for each in outcome.improvements if each.seconds <= hours * 3600]
-        regret = outcome.regret(known[-1]) if known else None
+        regret = outcome.compute_regret(known[-1]) if known else None
         regrets.append(1.0 if regret is None else regret)
     return regrets, len(outcome.trials)
 

@@ -26,7 +26,7 @@ from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.messages import Restored, parse_final_commit
 from podtune.runner.records import ContainerEnd
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import COMPLETED, DISRUPTIONS, KILLED, Fault, ScheduledFault, of_attempt
 
 AUDIENCE = "podtune.dev/results"
@@ -109,7 +109,7 @@ class SimulatedPod:
             await self._remove()
             await until(self._has_successor, HIDDEN_SECONDS)
             step = self.truth.steps + 1
-            await self.agent.report_after_removal(step, rising_value(self.index, step))
+            await self.agent.report_after_removal(step, compute_rising_value(self.index, step))
             return
         if end is not None:
             ended_at = now()
@@ -166,7 +166,7 @@ class SimulatedPod:
             has_store = bool(self._settings.get(agent_env.STORE))
             self.truth.steps = step
             due = self.agent.wants_checkpoint or (every > 0 and step % every == 0)
-            self.agent.result(step, rising_value(self.index, step), checkpoint=has_store and due)
+            self.agent.result(step, compute_rising_value(self.index, step), checkpoint=has_store and due)
             if scenario.waits:
                 await self.agent.until_acknowledged()
             elif scenario.look_seconds:
@@ -200,7 +200,7 @@ class SimulatedPod:
                 assert isinstance(self.agent, ProcessAgent)  # the others have no disk
                 self.agent.fill_disk()
                 with contextlib.suppress(OSError):
-                    self.agent.result(step + 1, rising_value(self.index, step + 1), checkpoint=True)
+                    self.agent.result(step + 1, compute_rising_value(self.index, step + 1), checkpoint=True)
                 await asyncio.sleep(FULL_SECONDS)
             case _:
                 raise NotImplementedError(f"no scenario has {fault.kind}")

@@ -17,15 +17,15 @@ from e2e.chaos.polling import until
 from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.checkpoint_queue import backlog_time
+from podtune.protocol.checkpoint_queue import compute_backlog_time
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
     UNACKED_PREFIX,
     CheckpointCommit,
     Reply,
     Restored,
+    encode_result,
     parse_reply,
-    result_json,
 )
 from podtune.simulation.uploads import OUT_OF_TIME
 
@@ -148,7 +148,7 @@ class SimulatedAgent:
         await self._store_rest()
         await until(lambda: attempt.is_delivered, PATIENCE, interval=0.02)
         self.die()
-        self.log += [f"{UNACKED_PREFIX}{result_json(result)}" for result in attempt.outbox.release()]
+        self.log += [f"{UNACKED_PREFIX}{encode_result(result)}" for result in attempt.outbox.release()]
         self.words = attempt.final_commit().to_json()
         return self.words
 
@@ -160,7 +160,7 @@ class SimulatedAgent:
     async def _store_rest(self) -> None:
         """Goes on with what is on its way, when time is short with the newest alone, until no time is left."""
         attempt, drain = self.attempt, self._uploads.drain
-        backlog = backlog_time(drain)
+        backlog = compute_backlog_time(drain)
         if await until(lambda: not self.is_storing or attempt.fenced, backlog, interval=0.02):
             return
         attempt.checkpoints.give_up_all_but_newest()
@@ -187,7 +187,7 @@ class SimulatedAgent:
 
     async def report_after_removal(self, step: int, value: float) -> None:
         """Comes back although its pod is gone: a zombie, with a result and a checkpoint that nobody has heard of."""
-        self.attempt.lost_report()
+        self.attempt.record_lost_report()
         self.attempt.add(ResultLine({"value": value, "training_iteration": step}, f"step-{step}"), time.time())
         await self.start()
         await asyncio.sleep(ZOMBIE_SECONDS)
@@ -196,7 +196,7 @@ class SimulatedAgent:
     async def _post_all(self) -> None:
         wait = 0.25
         while not self.attempt.fenced:
-            due = self.attempt.next_report_at() - time.monotonic()
+            due = self.attempt.compute_next_report_time() - time.monotonic()
             if due > 0:
                 self._changed.clear()
                 try:
@@ -223,7 +223,7 @@ class SimulatedAgent:
         except (aiohttp.ClientError, OSError, TimeoutError, ProtocolError):
             reply = None
         if reply is None:
-            self.attempt.lost_report()
+            self.attempt.record_lost_report()
             longest = 0.5 if self.attempt.phase == "Draining" else 8.0
             await asyncio.sleep(min(wait, longest) * self._random.uniform(0.5, 1.0))
             return min(2 * wait, 8.0)

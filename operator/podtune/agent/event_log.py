@@ -25,7 +25,7 @@ class EventLog:
         self._context = context or {}
         self._stream = stream or sys.stderr
 
-    def about(self, **context: str) -> EventLog:
+    def bind(self, **context: str) -> EventLog:
         """The same log, with other words on what it is about."""
         return EventLog(self._clock, {**self._context, **context}, self._stream)
 

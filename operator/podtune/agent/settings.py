@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
-from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.fields import ProtocolError
 from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
@@ -130,7 +130,7 @@ class Settings:
         attempt = environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _pod_of(token_file)
         reuse = environ.get(layout.ENV_REUSE) == "true"
         if reuse:
-            attempt = attempt_in(attempt, trial, _count(environ, layout.ENV_ATTEMPT, default=1))
+            attempt = build_attempt_id(attempt, trial, _count(environ, layout.ENV_ATTEMPT, default=1))
         return cls(
             directory=Directory(Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY)),
             state=Path(_required(environ, env.STATE)) if reuse else None,

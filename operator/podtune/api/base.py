@@ -142,6 +142,6 @@ ATOMIC: dict[str, JsonValue] = {"x-kubernetes-map-type": "atomic"}
 """For an object that is only ever written as a whole: it is one managed field, instead of one for each of its own."""
 
 
-def keyed_by(key: str) -> dict[str, JsonValue]:
+def key_by(key: str) -> dict[str, JsonValue]:
     """For a list whose entries are told apart by a field: the API server holds it unique and merges by it."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}

@@ -25,7 +25,7 @@ class Pattern(Protocol):
 
 
 @lru_cache(maxsize=256)
-def compiled(pattern: str) -> Pattern:
+def compile_pattern(pattern: str) -> Pattern:
     """Compiles an expression.
 
     Raises:
@@ -43,7 +43,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def _checked(pattern: str) -> str:
-    compiled(pattern)
+    compile_pattern(pattern)
     return pattern
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from podtune.api.base import FieldError
-from podtune.api.crd.schema import Schema, structural_schema
+from podtune.api.crd.schema import Schema, build_structural_schema
 from podtune.api.crd.schema_types import Path, find_wrong_types
 from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
@@ -205,7 +205,7 @@ def _schema_at(path: Sequence[str | int]) -> Schema:
 @cache
 def _schema() -> Schema:
     """The schema of a spec; to make it takes a tenth of a second."""
-    return structural_schema(ExperimentSpec)
+    return build_structural_schema(ExperimentSpec)
 
 
 def _written(path: Sequence[str | int]) -> str:

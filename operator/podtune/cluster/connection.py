@@ -74,7 +74,7 @@ class Connection:
         if self._requests is None:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
             self._requests = self._session(MAX_CONNECTIONS, timeout)
-        with keeping_kind(f"{method} {path}"):
+        with keep_kind(f"{method} {path}"):
             async with self._requests.request(
                 method, url, params=params, data=data, headers=headers | await self._credentials()
             ) as response:
@@ -94,7 +94,7 @@ class Connection:
         if self._streams is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=STREAM_SILENCE)
             self._streams = self._session(0, timeout)
-        with keeping_kind(f"GET {path}"):
+        with keep_kind(f"GET {path}"):
             async with self._streams.get(url, params=params, headers=await self._credentials()) as response:
                 if response.status >= 400:
                     _raise_for_status(response, await _read(response, f"GET {path}"))
@@ -155,7 +155,7 @@ def _raise_for_status(response: aiohttp.ClientResponse, answer: bytes) -> None:
 
 
 @contextmanager
-def keeping_kind(request: str) -> Iterator[None]:
+def keep_kind(request: str) -> Iterator[None]:
     """Raises what aiohttp and the operating system raise as one of ours, which says how far the request has come."""
     try:
         yield

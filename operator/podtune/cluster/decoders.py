@@ -25,8 +25,8 @@ from podtune.api.names import (
     LABEL_TRIAL,
     TRIAL_KIND,
 )
-from podtune.api.pods.gpus import requested_gpus
-from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, trial_container
+from podtune.api.pods.gpus import count_requested_gpus
+from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, find_trial_container
 from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
@@ -77,7 +77,7 @@ def _guard(read: Callable[..., Decoded]) -> Callable[..., Decoded]:
     return guarded
 
 
-def version_of(body: Object) -> int:
+def read_version(body: Object) -> int:
     """The object's resource version, by which old news is told from new."""
     return int(body["metadata"]["resourceVersion"])
 
@@ -94,12 +94,12 @@ def leaves_dependents(body: Object) -> bool:
     return "orphan" in (body["metadata"].get("finalizers") or ())
 
 
-def experiment_of_trial(body: Object) -> str:
+def find_experiment_of_trial(body: Object) -> str:
     """UID of the Experiment that a Trial belongs to, empty where it belongs to none."""
     return find_owner_uid(body, EXPERIMENT_KIND)
 
 
-def owner_of_pod(body: Object) -> str:
+def find_owner_of_pod(body: Object) -> str:
     """UID of what a trial's pod belongs to, empty where it belongs to nothing.
 
     That is the Trial; of a warm pod, which serves one trial after the other, it is the Experiment.
@@ -130,7 +130,7 @@ def decode_experiment(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
-        version=version_of(body),
+        version=read_version(body),
         generation=generation,
         spec=spec,
         status=read_status(ExperimentStatus, body.get("status") or {}),
@@ -153,7 +153,7 @@ def decode_trial(body: Object) -> Trial:
     return Trial(
         name=metadata["name"],
         uid=metadata["uid"],
-        version=version_of(body),
+        version=read_version(body),
         generation=metadata.get("generation", 1),
         spec=TrialSpec.model_validate(body["spec"]),
         status=TrialStatus.model_validate(body.get("status") or {}),
@@ -170,7 +170,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
     """
     metadata, spec, status = body["metadata"], body["spec"], body.get("status") or {}
     annotations = metadata.get("annotations") or {}
-    program = annotations.get(ANNOTATION_CONTAINER) or trial_container(spec)
+    program = annotations.get(ANNOTATION_CONTAINER) or find_trial_container(spec)
     sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     training = [_state(c) for c in containers if c["name"] == program]
@@ -182,7 +182,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         trial=metadata["labels"].get(LABEL_MADE_FOR) or find_owner(body, TRIAL_KIND)["name"],
         attempt=int(metadata["labels"][LABEL_ATTEMPT]),
         phase=phase,
-        version=version_of(body),
+        version=read_version(body),
         deleting="deletionTimestamp" in metadata,
         interrupted=_interrupted(metadata, ends.get(program)),
         gone=gone,
@@ -201,7 +201,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         ended=_last(map(_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,
         training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),
         training_until=_last(training, "terminated", "finishedAt"),
-        gpus=requested_gpus(spec),
+        gpus=count_requested_gpus(spec),
         trial_uid=annotations.get(ANNOTATION_MADE_FOR, ""),
         rank=int(metadata["labels"].get(LABEL_RANK, 0)),
         gated=any(gate.get("name") == GANG_GATE for gate in spec.get("schedulingGates") or ()),
@@ -209,7 +209,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
     )
 
 
-def experiment_of_storage_pod(body: Object) -> str:
+def find_experiment_of_storage_pod(body: Object) -> str:
     """UID of the Experiment that a pod does a job for, empty where it is another kind of pod."""
     return find_owner_uid(body, EXPERIMENT_KIND) if LABEL_STORAGE in (body["metadata"].get("labels") or {}) else ""
 
@@ -230,7 +230,7 @@ def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
         name=metadata["name"],
         uid=metadata["uid"],
         phase=PodPhase(status.get("phase") or "Pending"),
-        version=version_of(body),
+        version=read_version(body),
         deleting="deletionTimestamp" in metadata,
         gone=gone,
         started=any(_started(container) for container in containers),

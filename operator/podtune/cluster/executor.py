@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, FIELD_MANAGER, TRIAL_KIND
-from podtune.api.pods.pod_template import AGENT_CONTAINER, trial_container
+from podtune.api.pods.pod_template import AGENT_CONTAINER, find_trial_container
 from podtune.cluster import decoders
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, create_owned
 from podtune.cluster.events import Reporter, make_event, make_own_event
@@ -214,7 +214,7 @@ class Executor:
         path = paths.log_of(paths.pod(experiment.namespace, action.pod))
         program, agent = "", ""
         if action.program:
-            container = trial_container(experiment.spec.trial_template.spec)
+            container = find_trial_container(experiment.spec.trial_template.spec)
             failed = paths.log_of(paths.pod(experiment.namespace, action.failed or action.pod))
             program = await self._log(failed, container, LOG_LINES)
         if action.agent:

@@ -6,7 +6,7 @@ from podtune.cluster import decoders
 from podtune.cluster.client import ClusterClient, read_if_there
 from podtune.kube import paths
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
-from podtune.runner.checkpoints.restore_sources import circular, missing, pick_checkpoint
+from podtune.runner.checkpoints.restore_sources import describe_cycle, describe_missing, pick_checkpoint
 from podtune.runner.records import Trial
 from podtune.runner.scheduling import clones
 
@@ -36,9 +36,9 @@ async def find_checkpoint(client: ClusterClient, namespace: str, action: FindChe
     if found is not None:
         return ActionResult(ActionStatus.DONE, checkpoint=found)
     if donor.status.state is not None and donor.status.state.is_finished:
-        return ActionResult(ActionStatus.REFUSED, missing(wanted, checkpoints, action.lost))
+        return ActionResult(ActionStatus.REFUSED, describe_missing(wanted, checkpoints, action.lost))
     if await _waits_for(client, namespace, donor, action.trial):
-        return ActionResult(ActionStatus.REFUSED, circular(wanted.trial, action.trial))
+        return ActionResult(ActionStatus.REFUSED, describe_cycle(wanted.trial, action.trial))
     return ActionResult(ActionStatus.FAILED, f"{wanted.trial} has no such checkpoint yet")
 
 

@@ -95,7 +95,7 @@ async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
         decoders.decode_trial(item)
         async for page in list_pages(client, paths.trials(metadata["namespace"]), select_experiment(metadata["name"]))
         for item in page["items"]
-        if decoders.experiment_of_trial(item) == metadata["uid"]
+        if decoders.find_experiment_of_trial(item) == metadata["uid"]
     ]
 
 

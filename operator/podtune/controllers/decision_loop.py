@@ -100,7 +100,7 @@ class DecisionLoop:
             try:
                 plan = entry.machine.decide(now)
             finally:
-                self._store.decided(entry)
+                self._store.record_decision(entry)
             self._carry_out(entry, plan)
         elif entry.experiment.problem:
             self._carry_out(entry, entry.stalled.decide(entry.experiment, now))

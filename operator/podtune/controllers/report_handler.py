@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podtune.api.pods.pod_template import trial_container
+from podtune.api.pods.pod_template import find_trial_container
 from podtune.controllers import metrics
 from podtune.controllers.decision_loop import DecisionLoop
 from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.store.store import Store
 from podtune.controllers.work_queue import WorkQueue
-from podtune.protocol.assignment import pod_of
+from podtune.protocol.assignment import parse_pod_uid
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.experiment_machine import Unaccepted
 
@@ -39,7 +39,7 @@ class MachineReportHandler:
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         """See `ReportHandler.report`."""
-        self._store.agent_heard(pod_of(report.attempt), report.unstored)
+        self._store.agent_heard(parse_pod_uid(report.attempt), report.unstored)
         entry = self._store.entry_of_trial(namespace, trial)
         if entry is None or entry.machine is None:
             return Unaccepted.TOO_EARLY
@@ -53,10 +53,10 @@ class MachineReportHandler:
         """See `ReportHandler.wait_for_next`."""
         await self._pod_waiters.wait(pod_uid, seconds)
 
-    def program_container(self, namespace: str, trial: str) -> str | None:
-        """See `ReportHandler.program_container`."""
+    def find_program_container(self, namespace: str, trial: str) -> str | None:
+        """See `ReportHandler.find_program_container`."""
         entry = self._store.entry_of_trial(namespace, trial)
         spec = entry.served.spec if entry is not None else None
         if spec is None or spec.results.stdout is None:
             return None
-        return trial_container(spec.trial_template.spec)
+        return find_trial_container(spec.trial_template.spec)

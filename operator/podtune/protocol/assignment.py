@@ -15,23 +15,23 @@ from podtune.protocol.fields import ProtocolError, read_clipped, read_count, rea
 MAX_CONFIGURATION = 64
 
 
-def attempt_in(pod_uid: str, trial: str, number: int) -> str:
+def build_attempt_id(pod_uid: str, trial: str, number: int) -> str:
     """Id of an attempt that shares its pod with others, made of the index that ends the trial's name."""
     return f"{pod_uid}/{trial.rpartition('-')[2]}.{number}"
 
 
-def pod_of(attempt: str) -> str:
+def parse_pod_uid(attempt: str) -> str:
     """UID of the pod that an attempt runs in; of one that has a pod for itself, that is the attempt's id."""
     return attempt.partition("/")[0]
 
 
-def number_of(attempt: str) -> int:
+def parse_attempt_number(attempt: str) -> int:
     """Number of an attempt that shares its pod; 0 where the id doesn't say."""
     number = attempt.partition("/")[2].rpartition(".")[2]
     return int(number) if number.isascii() and number.isdecimal() else 0
 
 
-def attempt_folder(attempt: str) -> str:
+def format_attempt_folder(attempt: str) -> str:
     """An attempt's id as one part of a key: of one that shares its pod it has a slash."""
     return attempt.replace("/", "-")
 

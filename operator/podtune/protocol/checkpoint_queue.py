@@ -14,7 +14,7 @@ MAX_REMEMBERED = 64
 BACKLOG_SHARE, LONGEST_BACKLOG = 0.25, 20.0
 
 
-def backlog_time(left: float) -> float:
+def compute_backlog_time(left: float) -> float:
     """Seconds that older checkpoints that wait at the program's end may take; the rest is the newest one's."""
     return min(left * BACKLOG_SHARE, LONGEST_BACKLOG)
 

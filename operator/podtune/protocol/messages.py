@@ -381,7 +381,7 @@ def parse_result(item: object) -> Result:
     if len(metrics) > MAX_METRICS:
         raise ProtocolError(f"result.metrics holds {len(metrics)} values; at most {MAX_METRICS} are taken")
     for key, value in metrics.items():
-        problem = metric_problem(key, value)
+        problem = find_metric_problem(key, value)
         if problem:
             raise ProtocolError(f"result.metrics.{key[:MAX_KEY]!r} {problem}")
     seq = read_count(body, "seq")
@@ -407,7 +407,7 @@ def read_number(metrics: Mapping[str, MetricValue], name: str) -> float | None:
     return float(value)
 
 
-def metric_problem(key: str, value: object) -> str | None:
+def find_metric_problem(key: str, value: object) -> str | None:
     """What stands in the way of taking this as one metric of a result; None when nothing does."""
     if not key or len(key) > MAX_KEY or not is_unicode(key):
         return f"has a name that is not a text of 1 to {MAX_KEY} characters"
@@ -424,18 +424,18 @@ def metric_problem(key: str, value: object) -> str | None:
             return "is not a number, text or boolean"
 
 
-def result_json(result: Result) -> str:
+def encode_result(result: Result) -> str:
     """Encodes one result on one line."""
     return json.dumps(result, default=_fields, separators=(",", ":"), allow_nan=True)
 
 
-def ledger_lines(entries: Iterable[LedgerLine]) -> bytes:
+def encode_ledger(entries: Iterable[LedgerLine]) -> bytes:
     """Encodes decisions as they stand in the bucket: a JSON object on each line."""
     return "".join(json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in entries).encode()
 
 
 def parse_ledger(data: bytes) -> tuple[LedgerLine, ...]:
-    """Reads decisions back that `ledger_lines` wrote.
+    """Reads decisions back that `encode_ledger` wrote.
 
     Raises:
         ProtocolError: They are not such lines.
@@ -491,7 +491,7 @@ def _parse_number(body: Mapping[str, Any]) -> float | None:
     value = body.get("metric")
     if value is None:
         return None
-    if isinstance(value, bool | str) or metric_problem("metric", value):
+    if isinstance(value, bool | str) or find_metric_problem("metric", value):
         raise ProtocolError("metric is not a number")
     return float(value)
 

@@ -156,7 +156,7 @@ def parse_storage_report(text: str) -> StorageReport:
     )
 
 
-def chunked(trials: Iterable[StoredTrial]) -> Iterator[bytes]:
+def encode_chunks(trials: Iterable[StoredTrial]) -> Iterator[bytes]:
     """Writes trials into files for ConfigMaps: the same trials always give the same bytes."""
     lines: list[bytes] = []
     for trial in trials:

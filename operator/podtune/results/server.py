@@ -14,7 +14,7 @@ from aiohttp import web
 from podtune.cluster.client import ClusterClient
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, ResourceNotFound
-from podtune.protocol.assignment import pod_of
+from podtune.protocol.assignment import parse_pod_uid
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
@@ -48,7 +48,7 @@ class ReportHandler(Protocol):
     async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
         """Waits until a pod is given another trial, or so many seconds."""
 
-    def program_container(self, namespace: str, trial: str) -> str | None:
+    def find_program_container(self, namespace: str, trial: str) -> str | None:
         """Name of the training container of a trial that reads results off standard output; None for others."""
 
     @property
@@ -80,7 +80,7 @@ class ResultsServer:
             report = parse_report(await _body(request))
         except ProtocolError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
-        if pod_of(report.attempt) != caller.uid:
+        if parse_pod_uid(report.attempt) != caller.uid:
             raise web.HTTPForbidden(text="the token is not that of the attempt's pod")
         trial = request.match_info["trial"]
         answer = self._handler.report(caller.namespace, trial, caller.pod, report)
@@ -107,7 +107,7 @@ class ResultsServer:
         """Passes the program's standard output on to its own agent, which must not ask the API server itself."""
         caller = await self._caller(request)
         trial = request.match_info["trial"]
-        container = self._handler.program_container(caller.namespace, trial)
+        container = self._handler.find_program_container(caller.namespace, trial)
         if container is None or not _LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
             raise web.HTTPForbidden(text="the trial's results are not read off standard output, or it is another's")
         params = {"container": container, "follow": "true", "timestamps": "true"}

@@ -46,12 +46,12 @@ class ActionQueue:
             now: The present time.
             trial: Who is looked at again when the action only has to wait for its next try.
         """
-        at = self.ready_at(key)
+        at = self.find_ready_time(key)
         if now < at < float("inf"):
             self.timers.set(trial, at)
         return at <= now
 
-    def ready_at(self, key: Key) -> float:
+    def find_ready_time(self, key: Key) -> float:
         """When an action of this key may be asked for: 0 for at once, infinity while one is under way."""
         if key in self._in_flight:
             return float("inf")

@@ -15,7 +15,7 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
-from podtune.runner.attempts.pods import pod_name
+from podtune.runner.attempts.pods import format_pod_name
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 Key = tuple[str, str]
@@ -131,11 +131,11 @@ class CreatePod:
     @property
     def name(self) -> str:
         """Name of the pod; of a gang's, that of rank 0."""
-        return self.name_of(0)
+        return self.format_name(0)
 
-    def name_of(self, rank: int) -> str:
+    def format_name(self, rank: int) -> str:
         """Name of the pod of a rank."""
-        return pod_name(self.trial, self.attempt, rank, self.replicas)
+        return format_pod_name(self.trial, self.attempt, rank, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class CreateStoragePod:
         return ("create-storage-pod", "")
 
 
-def storage_pod_name(experiment: str, number: int) -> str:
+def format_storage_pod_name(experiment: str, number: int) -> str:
     """Name of a storage pod; never used again."""
     return f"{experiment}-storage-{number}"
 

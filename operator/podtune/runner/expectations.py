@@ -37,23 +37,23 @@ class Expectations:
         self.listening = (uid, float("-inf"))
         self.unstored = (uid, unstored)
 
-    def unstored_of(self, uid: str) -> Unstored | None:
+    def find_unstored(self, uid: str) -> Unstored | None:
         """The checkpoints of an attempt that were not stored when its agent reported last."""
         return self.unstored[1] if self.unstored[0] == uid else None
 
-    def answer_of(self, uid: str, asked_after: int) -> int:
+    def find_answer(self, uid: str, asked_after: int) -> int:
         """The `seq` of the first checkpoint that was seen to be reported after a pause was decided; 0 for none yet.
 
         Args:
             uid: The attempt.
             asked_after: The `seq` of the last result before the decision.
         """
-        unstored = self.unstored_of(uid)
+        unstored = self.find_unstored(uid)
         if self.answer[0] != uid and unstored is not None and unstored.seq > asked_after:
             self.answer = (uid, unstored.seq)
         return self.answer[1] if self.answer[0] == uid else 0
 
-    def deaf_until(self, uid: str, now: float, patience: float) -> float:
+    def compute_silence_deadline(self, uid: str, now: float, patience: float) -> float:
         """Until when silence of an attempt means nothing, since its agent may not have found us yet."""
         if self.listening[0] != uid:
             self.listening = (uid, now)

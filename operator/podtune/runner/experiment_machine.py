@@ -157,7 +157,7 @@ class ExperimentMachine:
     def _start_over(self, experiment: Experiment, spec: ExperimentSpec) -> None:
         """Forgets all trials, and all that followed from them."""
         scheduler = self._make_scheduler(spec)
-        self._context = _context(experiment, spec, self.settings, scheduler.time_attribute)
+        self._context = _build_context(experiment, spec, self.settings, scheduler.time_attribute)
         self._outdated = False
         self._trials.clear()
         self._warm.reset()
@@ -224,10 +224,10 @@ class ExperimentMachine:
         self._storage.observe_experiment(experiment)
         self._refusals.observe_experiment(experiment)
         self._planner.observe_experiment(experiment)
-        if resumption.run_generation_of(experiment.status) != self._context.run_generation:
+        if resumption.read_run_generation(experiment.status) != self._context.run_generation:
             self._outdated = True
         if self.spec is not before:
-            self._context = _context(experiment, self.spec, self.settings, self._context.time_attribute)
+            self._context = _build_context(experiment, self.spec, self.settings, self._context.time_attribute)
             for trial in self._trials.values():
                 trial.context = self._context
 
@@ -352,7 +352,7 @@ class ExperimentMachine:
         )
 
 
-def _context(
+def _build_context(
     experiment: Experiment, spec: ExperimentSpec, settings: RunnerSettings, time_attribute: str
 ) -> TrialContext:
     """What all trials of an experiment share."""
@@ -362,7 +362,7 @@ def _context(
         spec=spec,
         settings=settings,
         time_attribute=time_attribute,
-        run_generation=resumption.run_generation_of(experiment.status),
+        run_generation=resumption.read_run_generation(experiment.status),
         store_prefix="s3://" + "/".join(part for part in parts if part) + "/" if parts else "",
         replicas=spec.trial_template.replicas,
         reuses=spec.trial_template.reuse,

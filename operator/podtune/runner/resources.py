@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from podtune.api.tuning.scheduler import SchedulerSpec
 
 
-def limits(settings: SchedulerSpec, rungs_passed: int) -> dict[str, str]:
+def compute_limits(settings: SchedulerSpec, rungs_passed: int) -> dict[str, str]:
     """The limits that take the place of the training container's own, by resource name; "0" takes one away."""
     found: dict[str, str] = {}
     for entry in settings.resources:

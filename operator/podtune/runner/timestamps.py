@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 
-def rfc3339(moment: float) -> str:
+def format_rfc3339(moment: float) -> str:
     """Writes a point in time, such as 2026-01-02T03:04:05Z."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def rfc3339_precise(moment: float) -> str:
+def format_rfc3339_precise(moment: float) -> str:
     """The same to the millisecond."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -17,7 +17,7 @@ class Trials(dict[str, TrialMachine]):
         super().__init__()
         self._experiment = experiment
 
-    def with_index(self, index: int) -> TrialMachine | None:
+    def find_by_index(self, index: int) -> TrialMachine | None:
         """The trial with an index, if there is one."""
         return self.get(f"{self._experiment}-{index}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from podtune.protocol.assignment import Assignment, attempt_folder
+from podtune.protocol.assignment import Assignment, format_attempt_folder
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import (
     CheckpointCommit,
@@ -80,7 +80,7 @@ class Agent:
         self._last = result
         if checkpoint:
             self.wants_checkpoint = False
-            uri = f"{self._environment.prefix}{self._trial}/{attempt_folder(self._attempt)}/{training.iteration}"
+            uri = f"{self._environment.prefix}{self._trial}/{format_attempt_folder(self._attempt)}/{training.iteration}"
             self._held[uri] = training
             metric = read_number(metrics, self._environment.metric)
             self._uploads.add(PendingCheckpoint(self._written, training.iteration, uri, metric))

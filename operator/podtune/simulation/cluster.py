@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.pods.pod_template import trial_container
+from podtune.api.pods.pod_template import find_trial_container
 from podtune.simulation.clock import NOTHING_DUE, Clock
 
 _ROUNDING = 1e-9
@@ -42,11 +42,11 @@ class ClusterModel:
     disruptions_per_hour: float = 0.0
 
 
-def with_limits(pod_spec: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping[str, Any]:
+def set_limits(pod_spec: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping[str, Any]:
     """A pod's spec whose training container has these limits besides those of its own that are not among them."""
     if not limits:
         return pod_spec
-    training = trial_container(pod_spec)
+    training = find_trial_container(pod_spec)
     containers = [
         _limited(container, limits) if container.get("name", "") == training else container
         for container in pod_spec["containers"]

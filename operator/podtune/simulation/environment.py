@@ -26,7 +26,7 @@ class SimReportHandler(Protocol):
 class SimOperator(SimReportHandler, Protocol):
     """Who watches pods and hears agents."""
 
-    def pod_changed(self, pod: Pod) -> None:
+    def observe_pod(self, pod: Pod) -> None:
         """There is a new version of a pod."""
 
 

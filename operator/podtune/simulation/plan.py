@@ -14,18 +14,18 @@ from itertools import pairwise
 
 from typing_extensions import override
 
-from podtune.api.pods.gpus import gpus_among, requested_gpus
+from podtune.api.pods.gpus import count_gpus_among, count_requested_gpus
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.objective import Objective
 from podtune.runner import resources
 from podtune.runner.trial.ledger import DecisionKind
-from podtune.simulation.cluster import ClusterModel, with_limits
+from podtune.simulation.cluster import ClusterModel, set_limits
 from podtune.simulation.curves.base import Curves, LearningCurve
-from podtune.simulation.horizon import ITERATIONS, iteration_limit, time_per_iteration
+from podtune.simulation.horizon import ITERATIONS, compute_time_per_iteration, find_iteration_limit
 from podtune.simulation.rung_plan import PlannedBracket, plan_brackets, plan_milestones
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
-from podtune.tuning.randomness import generator
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Configuration
 
@@ -108,16 +108,16 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     Raises:
         SimulationError: The experiment can't run on this cluster.
     """
-    length = iterations or iteration_limit(spec, seconds) or ITERATIONS
-    advance = time_per_iteration(spec, seconds)
-    gpus = requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
+    length = iterations or find_iteration_limit(spec, seconds) or ITERATIONS
+    advance = compute_time_per_iteration(spec, seconds)
+    gpus = count_requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
     simulated = _simulable(spec)
     if spec.scheduler.needs_store is None:
         model = replace(model, checkpoint_every=0)  # they hold a pod for some seconds at its end, and take our time
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
-    of_rungs = any(gpus_among(rung.limits) for rung in spec.scheduler.resources)
+    of_rungs = any(count_gpus_among(rung.limits) for rung in spec.scheduler.resources)
     counts = bool(gpus) or of_rungs or spec.trial_template.replicas == 1
     a_trial = _counted(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
     return Plan(
@@ -166,7 +166,7 @@ class LotteryCurves(Curves):
     @override
     def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """Draws the worth of a trial, and the error of its first result."""
-        random = generator(self._seed, "worth", trial)
+        random = build_generator(self._seed, "worth", trial)
         return _LotteryCurve(self, random.random(), random.gauss(0.0, ERROR))
 
 
@@ -244,9 +244,9 @@ def _rungs(
     planned = []
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         times = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
-        limits = resources.limits(spec.scheduler, passed)
+        limits = resources.compute_limits(spec.scheduler, passed)
         replicas = spec.trial_template.replicas
-        gpus = _counted(requested_gpus(with_limits(spec.trial_template.spec, limits)) * replicas, replicas)
+        gpus = _counted(count_requested_gpus(set_limits(spec.trial_template.spec, limits)) * replicas, replicas)
         planned.append(
             PlannedRung(
                 time=milestone,
@@ -266,11 +266,11 @@ def _decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict[str, 
 
 
 def _notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
-    if iterations is None and iteration_limit(spec, seconds) is None:
+    if iterations is None and find_iteration_limit(spec, seconds) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
-    if not requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
+    if not count_requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
         yield "the template asks for no GPU, and none is counted for the pods of a gang"
-    elif not requested_gpus(spec.trial_template.spec):
+    elif not count_requested_gpus(spec.trial_template.spec):
         yield "the template asks for no GPU: each pod is counted as if it had one"
     if getattr(spec.search, "warm_start", None) is not None:
         yield "what the earlier experiment knows is left out: it is in the cluster"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
-from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.checkpoint_queue import backlog_time
+from podtune.protocol.checkpoint_queue import compute_backlog_time
 from podtune.protocol.messages import Restored
 from podtune.runner.actions import CreatePod
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
@@ -18,7 +18,7 @@ from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.faults import CRASHED, DISRUPTIONS, KILLED, Fault
 from podtune.simulation.training_state import advance, resume_training, start_training
 from podtune.trial.layout import ITERATION, TIME_THIS_ITER, TIME_TOTAL
-from podtune.tuning.randomness import generator
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.searchers.base import Configuration
 
 NODE = "simulated"
@@ -48,12 +48,12 @@ class SimulatedPod:
         self._environment = environment
         self.record = record
         self._followers = [
-            replace(record, name=action.name_of(rank), uid=f"{action.name_of(rank)}-uid", rank=rank)
+            replace(record, name=action.format_name(rank), uid=f"{action.format_name(rank)}-uid", rank=rank)
             for rank in range(1, action.replicas)
         ]
         self.gpus = gpus
         self._stage = _Stage.WAITING
-        random = generator(environment.seed, "pod", record.name)
+        random = build_generator(environment.seed, "pod", record.name)
         self._slowness = random.uniform(1 - VARIATION, 1 + VARIATION)
         self._luck = random.expovariate(1.0)
         """The number of failures to be expected by the time that one hits this pod."""
@@ -63,7 +63,7 @@ class SimulatedPod:
         """When what of it still runs is killed."""
         self._phase, self._is_done = PodPhase.FAILED, False
         """How it ends once its agent has ended, too; and whether its program was done."""
-        attempt = attempt_in(record.uid, action.trial, action.attempt) if action.template_hash else record.uid
+        attempt = build_attempt_id(record.uid, action.trial, action.attempt) if action.template_hash else record.uid
         candidates = [checkpoint.ref for checkpoint in action.restore]
         self._take_up(action.trial, attempt, configuration, candidates, or_fail=action.restore_or_fail)
 
@@ -248,7 +248,7 @@ class SimulatedPod:
         if not self.agent.is_storing or until <= clock.now:
             self._conclude()
             return
-        clock.after(backlog_time(self._environment.drain), self.agent.hurry)
+        clock.after(compute_backlog_time(self._environment.drain), self.agent.hurry)
         clock.after(until - clock.now, self._out_of_time)
 
     def _out_of_time(self) -> None:
@@ -275,4 +275,4 @@ class SimulatedPod:
             for record in self.records
         )
         for record in self.records:
-            self._environment.operator.pod_changed(record)
+            self._environment.operator.observe_pod(record)

@@ -80,9 +80,9 @@ def _of_promotion(settings: AshaPromotionSettings) -> tuple[PlannedBracket, ...]
 def _of_hyperband(settings: HyperbandSettings) -> tuple[PlannedBracket, ...]:
     factor, sizes = settings.reduction_factor, settings.sizes
     found = [
-        (count, math.ceil(sizes * factor**count / (count + 1)), settings.first_milestone(count))
+        (count, math.ceil(sizes * factor**count / (count + 1)), settings.compute_first_milestone(count))
         for count in range(sizes)
-        if settings.first_milestone(count) > 0
+        if settings.compute_first_milestone(count) > 0
     ]
     total = sum(trials for _, trials, _ in found)
     return tuple(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import assert_never
 
 from podtune.api.base import parse_duration
-from podtune.api.pods.gpus import requested_gpus
+from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec
 from podtune.api.tuning.search_space import parse_value
@@ -49,7 +49,7 @@ from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import do_all
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import NOTHING_DUE, START, Clock
-from podtune.simulation.cluster import ClusterModel, GpuPool, with_limits
+from podtune.simulation.cluster import ClusterModel, GpuPool, set_limits
 from podtune.simulation.curves.base import Curves
 from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.objects import Objects
@@ -205,7 +205,7 @@ class Simulation:
     def _change(self, spec: ExperimentSpec) -> None:
         self._machine.observe_experiment(self._objects.change_experiment(spec))
 
-    def pod_changed(self, pod: Pod) -> None:
+    def observe_pod(self, pod: Pod) -> None:
         """The operator sees a new version of a pod."""
         if pod.gone and pod.rank == 0:
             del self._objects.pods[pod.name]
@@ -282,7 +282,7 @@ class Simulation:
 
     def _work_in_bucket(self, action: CreateStoragePod) -> None:
         """A storage pod has done its job as soon as it is made: how long that takes says nothing about a search."""
-        name = actions.storage_pod_name(self._objects.experiment.name, action.number)
+        name = actions.format_storage_pod_name(self._objects.experiment.name, action.number)
         report = StorageReport(action.purpose, ok=True, message="simulated")
         done = StoragePod(name, name, PodPhase.SUCCEEDED, version=1, started=True, message=report.to_json())
         self._machine.observe_storage_pod(done)
@@ -299,7 +299,7 @@ class Simulation:
             for record in existing.records:
                 self._machine.observe_pod(record)
             return
-        gpus = requested_gpus(with_limits(self._spec.trial_template.spec, action.limits))
+        gpus = count_requested_gpus(set_limits(self._spec.trial_template.spec, action.limits))
         gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
         total = self._environment.model.gpus
         if total is not None and gpus_needed > total:

@@ -120,7 +120,7 @@ class SimulationResult:
         """The best result; None where there is none."""
         return self.improvements[-1] if self.improvements else None
 
-    def regret(self, improvement: Improvement) -> float | None:
+    def compute_regret(self, improvement: Improvement) -> float | None:
         """How far a result is from the optimum; None where that is not known."""
         return None if self.optimum is None else abs(improvement.value - self.optimum)
 

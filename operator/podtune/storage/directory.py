@@ -53,7 +53,7 @@ class Directory:
         """A directory in this one."""
         return Directory(self.root, (*self.names, *names))
 
-    def parent_of(self, path: str) -> tuple[Directory, str]:
+    def split(self, path: str) -> tuple[Directory, str]:
         """The directory that a file lies in, and its name there; `path` is relative, with slashes."""
         *parents, name = path.split("/")
         return self.below(*parents), name
@@ -67,7 +67,7 @@ class Directory:
         """
         root = os.open(self.root, _ROOT)
         try:
-            with descended(root, self.names) as directory:
+            with descend(root, self.names) as directory:
                 yield directory
         finally:
             os.close(root)
@@ -116,7 +116,7 @@ class Directory:
                 os.mkdir(name, dir_fd=directory)
             except FileExistsError:
                 return
-            with descended(directory, [name]) as made:
+            with descend(directory, [name]) as made:
                 os.fchmod(made, mode)  # whatever the umask
 
     @contextmanager
@@ -205,7 +205,7 @@ class Directory:
 
 
 @contextmanager
-def descended(directory: int, names: Sequence[str]) -> Iterator[int]:
+def descend(directory: int, names: Sequence[str]) -> Iterator[int]:
     """Opens one directory after the other; yields the last one's descriptor.
 
     Raises:

@@ -12,7 +12,7 @@ MAX_PARTS = 9_000
 """S3 takes 10,000."""
 
 
-def part_size(size: int, smallest: int) -> int:
+def compute_part_size(size: int, smallest: int) -> int:
     """The size of the parts in which so many bytes are sent: larger where they would become too many."""
     return max(smallest, -(-size // MAX_PARTS))
 

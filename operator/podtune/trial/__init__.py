@@ -35,7 +35,7 @@ from typing import Any
 
 from podtune.trial.metrics import Value
 from podtune.trial.sessions import Session, find_session
-from podtune.trial.stream import each_session
+from podtune.trial.stream import iterate_sessions
 
 __all__ = [
     "CurrentTrial",
@@ -98,7 +98,7 @@ def stream() -> Iterator[CurrentTrial]:
 
     Where pods are not reused, and outside of a pod, there is one trial.
     """
-    for session in each_session():
+    for session in iterate_sessions():
         _sessions[:] = [session]
         yield CurrentTrial()
 

@@ -66,7 +66,7 @@ class PodSession:
         try:
             text = (self.directory / layout.PARAMETERS).read_text(encoding="utf-8")
         except FileNotFoundError:
-            return environment_params(self._environ)
+            return read_environment_params(self._environ)
         parameters = json.loads(text)
         if not isinstance(parameters, dict):
             raise TypeError(f"{layout.PARAMETERS} is not a JSON object, but a {type(parameters).__name__}")
@@ -74,11 +74,11 @@ class PodSession:
 
     def seed(self, default: int) -> int:
         """The trial's seed, or the default where the operator that made it knew of none."""
-        return environment_seed(self._environ, default)
+        return read_environment_seed(self._environ, default)
 
     def report(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         """Appends the result as one line; a checkpoint is in its place before the line names it."""
-        with termination.ending_afterwards():
+        with termination.end_afterwards():
             self._hand_over(metrics, checkpoint, done)
 
     def restored_checkpoint(self) -> Path | None:
@@ -153,11 +153,11 @@ class LocalSession:
 
     def params(self) -> dict[str, Value]:
         """The parameters that the environment holds."""
-        return environment_params(self._environ)
+        return read_environment_params(self._environ)
 
     def seed(self, default: int) -> int:
         """The default, unless the environment holds a seed."""
-        return environment_seed(self._environ, default)
+        return read_environment_seed(self._environ, default)
 
     def report(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         """Prints the result on one line; a checkpoint is looked at, but not kept."""
@@ -202,13 +202,13 @@ class ControlFile:
         return self._content.get(key) is True
 
 
-def environment_params(environ: Mapping[str, str]) -> dict[str, Value]:
+def read_environment_params(environ: Mapping[str, str]) -> dict[str, Value]:
     """The parameters in `PODTUNE_PARAM_<name>` variables; numbers and booleans are recognised by their looks."""
     prefix = layout.ENV_PARAMETER_PREFIX
     return {name.removeprefix(prefix): read_value(text) for name, text in environ.items() if name.startswith(prefix)}
 
 
-def environment_seed(environ: Mapping[str, str], default: int) -> int:
+def read_environment_seed(environ: Mapping[str, str], default: int) -> int:
     """The seed in `PODTUNE_SEED`."""
     written = environ.get(layout.ENV_SEED, "")
     return int(written) if written else default

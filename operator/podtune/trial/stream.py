@@ -20,7 +20,7 @@ LONGEST_POLL = 0.05
 """Seconds between two looks for the next trial, at first and at last."""
 
 
-def each_session(environ: MutableMapping[str, str] = os.environ) -> Iterator[Session]:
+def iterate_sessions(environ: MutableMapping[str, str] = os.environ) -> Iterator[Session]:
     """One session for each trial that this program is to train; outside of a pod that is reused, one.
 
     While a trial is under way the environment holds its variables, so processes that it starts find them, too. The

@@ -64,7 +64,7 @@ def has_begun() -> bool:
 
 
 @contextmanager
-def ending_afterwards() -> Iterator[None]:
+def end_afterwards() -> Iterator[None]:
     """Has a result and its checkpoint handed over as a whole before the program ends."""
     if threading.current_thread() is not threading.main_thread():
         yield  # no handler interrupts it

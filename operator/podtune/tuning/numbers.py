@@ -15,7 +15,7 @@ def as_number(value: object) -> float | None:
         return None
 
 
-def readable(value: float, apart_from: float = math.nan) -> str:
+def shorten(value: float, apart_from: float = math.nan) -> str:
     """Writes a number briefly, yet with as many digits as tell it from another one."""
     for digits in range(6, 17):
         written = f"{value:.{digits}g}"

@@ -10,7 +10,7 @@ import hashlib
 import random
 
 
-def derived_seed(*path: int | str, bits: int = 64) -> int:
+def derive_seed(*path: int | str, bits: int = 64) -> int:
     """The seed that belongs to a purpose: the first bits of the SHA-256 of `path`, joined by slashes.
 
     Args:
@@ -21,18 +21,18 @@ def derived_seed(*path: int | str, bits: int = 64) -> int:
     return int.from_bytes(digest[: bits // 8], "big")
 
 
-def generator(*path: int | str) -> random.Random:
-    """A generator (Mersenne Twister) seeded by `derived_seed(*path)`."""
-    return random.Random(derived_seed(*path))
+def build_generator(*path: int | str) -> random.Random:
+    """A generator (Mersenne Twister) seeded by `derive_seed(*path)`."""
+    return random.Random(derive_seed(*path))
 
 
-def proposal_seed(seed: int, number: int, attempt: int = 0, bits: int = 64) -> int:
+def derive_proposal_seed(seed: int, number: int, attempt: int = 0, bits: int = 64) -> int:
     """The seed of a searcher's draws for one proposal, after `attempt` answers that could not be used."""
     again = ("attempt", attempt) if attempt else ()
-    return derived_seed(seed, "proposal", number, *again, bits=bits)
+    return derive_seed(seed, "proposal", number, *again, bits=bits)
 
 
-def trial_seed(seed: int, repeat: int) -> int:
+def derive_trial_seed(seed: int, repeat: int) -> int:
     """The seed that a training program is given: at most 2^31 - 1, which every library takes.
 
     It depends on no parameter, so each configuration is tried with the same seeds and the differences between them are
@@ -42,4 +42,4 @@ def trial_seed(seed: int, repeat: int) -> int:
         seed: The experiment's seed.
         repeat: Which of a configuration's trials it is, from 0.
     """
-    return derived_seed(seed, "trial", repeat, bits=32) >> 1
+    return derive_seed(seed, "trial", repeat, bits=32) >> 1

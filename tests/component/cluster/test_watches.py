@@ -30,7 +30,7 @@ class Store:
     def pod(self, body: dict[str, Any]) -> None:
         self._note("seen", body)
 
-    def pod_gone(self, body: dict[str, Any]) -> None:
+    def observe_pod_deletion(self, body: dict[str, Any]) -> None:
         self._note("gone", body)
 
     def _note(self, what: str, body: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ import warnings
 from types import SimpleNamespace
 from typing import Any
 
-from podtune.tuning.schedulers.asha import bracket_generator
+from podtune.tuning.schedulers.asha import build_bracket_generator
 
 HISTORIES = 300
 Event = list[Any]
@@ -158,7 +158,7 @@ def _answer(scheduler: Any, seed: int, event: tuple[Any, ...]) -> Any:
     metrics = dict(zip(("t", "m"), result, strict=False))
     match kind:
         case "add":
-            _, state, _ = bracket_generator(seed, index).getstate()
+            _, state, _ = build_bracket_generator(seed, index).getstate()
             np.random.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
             scheduler.on_trial_add(None, trial)
             return scheduler._brackets.index(scheduler._trial_info[index])

@@ -22,7 +22,7 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from podtune.tuning.randomness import generator
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.schedulers.halving.rungs import draw_index
 
 HISTORIES = 300
@@ -60,7 +60,7 @@ class _Brackets:
         self.trial = 0
 
     def choice(self, a: int, p: Any) -> int:
-        return draw_index(p.tolist(), generator(self._seed, "ashaPromotion", "bracket", self.trial))
+        return draw_index(p.tolist(), build_generator(self._seed, "ashaPromotion", "bracket", self.trial))
 
 
 class _Tuner:

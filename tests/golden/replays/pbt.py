@@ -28,7 +28,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, FloatDomain, IntDomain, Parameter, Scalar
-from podtune.tuning.schedulers.pbt import perturbation_generator
+from podtune.tuning.schedulers.pbt import build_perturbation_generator
 from podtune.tuning.schedulers.population.explore import draw_value
 
 HISTORIES = 250
@@ -246,7 +246,7 @@ def _with_rays_answers(settings: dict[str, Any]) -> dict[str, Any]:
 
         def _checkpoint_or_exploit(self, trial: _Trial, *args: Any) -> None:
             looks[trial.trial_id] += 1
-            ours = perturbation_generator(settings["seed"], trial.trial_id, looks[trial.trial_id])
+            ours = build_perturbation_generator(settings["seed"], trial.trial_id, looks[trial.trial_id])
             random.setstate(ours.getstate())
             super()._checkpoint_or_exploit(trial, *args)
 

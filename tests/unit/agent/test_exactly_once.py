@@ -67,7 +67,7 @@ class World:
             self.agent.take_reply(parse_reply(replies[-1]), self.now)
         else:
             self.late = replies[-1] if replies else self.late
-            self.agent.lost_report()
+            self.agent.record_lost_report()
 
     def restart_agent(self) -> None:
         self.agent = Attempt("pod-1", "value", has_store=False)
@@ -98,7 +98,7 @@ class World:
     def run_quietly(self) -> None:
         """Nothing fails any more: reports go out when they are due."""
         for _ in range(20):
-            self.now = max(self.now, self.agent.next_report_at())
+            self.now = max(self.now, self.agent.compute_next_report_time())
             self.exchange()
 
 
@@ -136,14 +136,14 @@ def test_a_batch_always_starts_after_the_acknowledged(acks: list[int], count: in
         outbox.add(Result(seq=seq, time=0.0, metrics={}, step=seq))
     for ack in acks:
         outbox.take_reply(ack, 0)
-        assert [result.seq for result in outbox.next_batch()] == list(range(ack + 1, count + 1))
+        assert [result.seq for result in outbox.build_batch()] == list(range(ack + 1, count + 1))
 
 
 def test_batches_fit_into_a_report() -> None:
     outbox = Outbox()
     for seq in range(1, 2001):
         outbox.add(Result(seq=seq, time=0.0, metrics={f"m{n}": "x" * 200 for n in range(60)}, step=seq))
-    batch = outbox.next_batch()
+    batch = outbox.build_batch()
     assert 1 <= len(batch) < 500
     assert len(json.dumps([dict(result.metrics) for result in batch])) < 1 << 20
 
@@ -160,12 +160,12 @@ def test_a_full_outbox_asks_for_a_rest_until_results_are_durable() -> None:
 
 def test_reports_are_due_when_there_is_something_to_say() -> None:
     attempt = Attempt("pod-1", "value", has_store=False)
-    assert attempt.next_report_at() < 0  # the first one says that the agent is there
+    assert attempt.compute_next_report_time() < 0  # the first one says that the agent is there
     attempt.report(0.0)
     attempt.take_reply(Reply(0, 0), now=100.0)
-    assert attempt.next_report_at() == 100.0 + HEARTBEAT
+    assert attempt.compute_next_report_time() == 100.0 + HEARTBEAT
     attempt.add(ResultLine({"value": 1}), 0.0)
-    assert attempt.next_report_at() < 0
+    assert attempt.compute_next_report_time() < 0
     attempt.report(0.0)
     attempt.take_reply(Reply(0, 0), now=101.0)  # an answer that takes nothing in: no reason to ask at once again
-    assert 101.0 < attempt.next_report_at() < 101.0 + HEARTBEAT
+    assert 101.0 < attempt.compute_next_report_time() < 101.0 + HEARTBEAT

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 from podtune.cluster import client as client_module
 from podtune.cluster import connection as connection_module
 from podtune.cluster.client import KubernetesClient, Method, create_owned, list_pages
-from podtune.cluster.connection import MAX_CONNECTIONS, Connection, keeping_kind
+from podtune.cluster.connection import MAX_CONNECTIONS, Connection, keep_kind
 from podtune.kube.errors import (
     AnswerTimeout,
     AnswerTooLarge,
@@ -416,6 +416,6 @@ async def test_an_answer_that_breaks_off_is_neither(script: Script, client: Kube
     ],
 )
 def test_what_the_library_raises_keeps_its_kind(raised: Exception, kind: type[Unanswered]) -> None:
-    with pytest.raises(Unanswered, match=r"GET /a: .+") as caught, keeping_kind("GET /a"):
+    with pytest.raises(Unanswered, match=r"GET /a: .+") as caught, keep_kind("GET /a"):
         raise raised
     assert type(caught.value) is kind

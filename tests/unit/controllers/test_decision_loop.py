@@ -100,7 +100,7 @@ class Operator:
         self._take = {
             "experiments": (self.store.experiment, self.store.experiment_gone),
             "trials": (self.store.trial, self.store.trial_gone),
-            "pods": (self.store.pod, self.store.pod_gone),
+            "pods": (self.store.pod, self.store.observe_pod_deletion),
         }
 
     def now(self) -> float:

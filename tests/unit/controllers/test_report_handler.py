@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from podtune.api.pods.pod_template import trial_container
+from podtune.api.pods.pod_template import find_trial_container
 from podtune.controllers.decision_loop import DecisionLoop
 from podtune.controllers.metrics import RESULTS_TAKEN
 from podtune.controllers.pod_waiters import PodWaiters
@@ -115,9 +115,13 @@ def test_an_agents_output_is_read_from_the_program_only_where_results_are_printe
     printed = Handler(results={"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}})
     spec = printed.machine.experiment.spec
     assert spec is not None
-    assert printed.handler.program_container("team", "digits-0") == trial_container(spec.trial_template.spec) == "main"
-    assert printed.handler.program_container("team", "digits-7") is None
-    assert Handler().handler.program_container("team", "digits-0") is None
+    assert (
+        printed.handler.find_program_container("team", "digits-0")
+        == find_trial_container(spec.trial_template.spec)
+        == "main"
+    )
+    assert printed.handler.find_program_container("team", "digits-7") is None
+    assert Handler().handler.find_program_container("team", "digits-0") is None
 
 
 async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:

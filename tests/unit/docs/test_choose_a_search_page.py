@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from podtune.api.resources.experiment import MAX_FRONT
-from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, SEARCHERS, valid_pairs
+from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, SEARCHERS, list_valid_pairs
 from podtune.api.tuning.search_settings import GpSettings
 from podtune.api.validation import parse_experiment
 
@@ -43,7 +43,7 @@ def test_the_table_of_pairs_is_what_is_accepted() -> None:
         for scheduler, cell in zip(header[1:], line[1:], strict=True)
         if cell == "yes"
     }
-    assert said == set(valid_pairs())
+    assert said == set(list_valid_pairs())
 
 
 def test_every_algorithm_is_described() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_of
+from podtune.protocol.assignment import Assignment, build_attempt_id, parse_attempt_number, parse_pod_uid
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import (
@@ -52,10 +52,10 @@ def test_what_is_no_assignment_is_refused(broken: dict[str, object]) -> None:
 
 @given(st.uuids(), st.integers(0, 99_999), st.integers(1, 999))
 def test_an_attempts_id_tells_its_pod_and_its_number(uid: object, index: int, number: int) -> None:
-    attempt = attempt_in(str(uid), f"a-name-{index}", number)
-    assert (pod_of(attempt), number_of(attempt)) == (str(uid), number)
+    attempt = build_attempt_id(str(uid), f"a-name-{index}", number)
+    assert (parse_pod_uid(attempt), parse_attempt_number(attempt)) == (str(uid), number)
     assert len(attempt) <= 64
 
 
 def test_an_attempt_with_a_pod_of_its_own_has_that_pods_uid() -> None:
-    assert (pod_of("p-1"), number_of("p-1")) == ("p-1", 0)
+    assert (parse_pod_uid("p-1"), parse_attempt_number("p-1")) == ("p-1", 0)

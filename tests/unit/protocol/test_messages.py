@@ -19,11 +19,11 @@ from podtune.protocol.messages import (
     Restored,
     Result,
     StoreProblem,
+    encode_result,
     parse_final_commit,
     parse_reply,
     parse_report,
     parse_result,
-    result_json,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -122,7 +122,7 @@ def test_a_reply_comes_back_as_it_was(reply: Reply) -> None:
 
 @given(RESULTS)
 def test_a_result_comes_back_as_it_was_and_takes_one_line(result: Result) -> None:
-    line = result_json(result)
+    line = encode_result(result)
     assert "\n" not in line
     assert parse_result(json.loads(line)) == result
 

@@ -51,7 +51,7 @@ class ReportHandler:
         assert isinstance(self.answer, Reply)
         self.answer = replace(self.answer, next=self.next)
 
-    def program_container(self, namespace: str, trial: str) -> str | None:
+    def find_program_container(self, namespace: str, trial: str) -> str | None:
         return self.container
 
 

@@ -30,7 +30,7 @@ def test_an_action_is_asked_for_once_until_it_was_heard_of() -> None:
     assert queue.enqueue(DELETE, 0.0)
     assert not queue.enqueue(DELETE, 1.0)
     assert DELETE.key in queue
-    assert queue.ready_at(DELETE.key) == math.inf
+    assert queue.find_ready_time(DELETE.key) == math.inf
     assert queue.take() == (DELETE,)
     assert queue.take() == ()
     queue.on_action_result(DELETE, DONE, 2.0)
@@ -46,7 +46,7 @@ def test_one_that_failed_waits_longer_each_time_and_its_trial_is_looked_at_again
         assert queue.enqueue(DELETE, now, "e-0")
         queue.on_action_result(DELETE, FAILED, now)
         assert queue.failures(DELETE.key) == failures
-        waits.append(queue.ready_at(DELETE.key) - now)
+        waits.append(queue.find_ready_time(DELETE.key) - now)
         assert not queue.enqueue(DELETE, now, "e-0")
         assert queue.timers.next == now + waits[-1]
         now += waits[-1]
@@ -54,7 +54,7 @@ def test_one_that_failed_waits_longer_each_time_and_its_trial_is_looked_at_again
     assert 4.0 <= waits[0] <= 8.0 <= waits[1] <= 16.0 <= waits[2] <= 32.0
     assert queue.enqueue(DELETE, now, "e-0")
     queue.on_action_result(DELETE, DONE, now)
-    assert (queue.failures(DELETE.key), queue.ready_at(DELETE.key)) == (0, 0.0)
+    assert (queue.failures(DELETE.key), queue.find_ready_time(DELETE.key)) == (0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import TrialSpec, TrialStatus
-from podtune.api.tuning.compatibility import valid_pairs
+from podtune.api.tuning.compatibility import list_valid_pairs
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
@@ -55,7 +55,7 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
 }
 PAIRS = [
     (algorithm, scheduler)
-    for algorithm, scheduler in valid_pairs()
+    for algorithm, scheduler in list_valid_pairs()
     if "plugin" not in (algorithm, scheduler) and (algorithm != "gp" or scheduler in ("fifo", "asha", "hyperband"))
 ]
 """All that go together. A proposal of gp takes long, so it is tried with three schedulers."""

@@ -15,7 +15,7 @@ from podtune.api.tuning.search_space import Parameter, parse_value
 from podtune.simulation.curves.base import CurveError, LearningCurve
 from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.generate import write_curves
-from podtune.simulation.curves.position import position
+from podtune.simulation.curves.position import compute_position
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.curves.table import MeasuredCurves, read_curves
 from podtune.simulation.training_state import TrainingState, advance, resume_training, start_training
@@ -74,7 +74,7 @@ def test_every_function_is_covered() -> None:
     ],
 )
 def test_a_value_lies_in_its_domain(manifest: dict[str, Any], value: Any, share: float) -> None:
-    assert position(parameters(manifest)[0], value) == pytest.approx(share, abs=1e-6)
+    assert compute_position(parameters(manifest)[0], value) == pytest.approx(share, abs=1e-6)
 
 
 class TestSynthetic:

@@ -11,7 +11,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
-from podtune.simulation.horizon import iteration_limit
+from podtune.simulation.horizon import find_iteration_limit
 from podtune.simulation.plan import make_plan
 from podtune.simulation.simulation import Simulation, SimulationError
 from podtune.simulation.trace import SimulationResult
@@ -72,7 +72,7 @@ def test_results_have_the_times_of_training_over_all_attempts() -> None:
 
 def test_a_scheduler_can_go_by_training_time() -> None:
     by_iterations, by_time = spec(scheduler=ASHA), spec(scheduler=ASHA_BY_TIME)
-    assert iteration_limit(by_time, seconds=60) == iteration_limit(by_iterations, seconds=60) == 9
+    assert find_iteration_limit(by_time, seconds=60) == find_iteration_limit(by_iterations, seconds=60) == 9
     one, other = run(by_iterations), run(by_time)
     assert other.status.trials.stopped_early == one.status.trials.stopped_early > 0
     assert [trial.status.iteration for trial in other.trials] == [trial.status.iteration for trial in one.trials]
@@ -104,7 +104,7 @@ def test_the_best_result_only_gets_better_and_regret_says_how_far_it_is() -> Non
     assert outcome.best is not None
     assert (outcome.best.trial, repr(outcome.best.value)) == (outcome.status.best.trial, outcome.status.best.value)
     assert outcome.optimum == 0
-    assert outcome.regret(outcome.best) == -outcome.best.value
+    assert outcome.compute_regret(outcome.best) == -outcome.best.value
 
 
 def test_trials_wait_for_gpus() -> None:

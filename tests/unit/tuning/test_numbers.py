@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.tuning.numbers import as_number, readable
+from podtune.tuning.numbers import as_number, shorten
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ def test_what_is_a_number(value: object, number: float | None) -> None:
     ("value", "written"), [(27.0, "27"), (0.1 + 0.2, "0.3"), (1e-9, "1e-09"), (-math.inf, "-inf"), (math.nan, "nan")]
 )
 def test_numbers_are_brief(value: float, written: str) -> None:
-    assert readable(value) == written
+    assert shorten(value) == written
 
 
 @given(value=st.floats(allow_nan=False), other=st.floats(allow_nan=False))
 def test_two_numbers_in_a_sentence_can_be_told_apart(value: float, other: float) -> None:
-    assert (readable(value, other) == readable(other, value)) == (value == other)
+    assert (shorten(value, other) == shorten(other, value)) == (value == other)

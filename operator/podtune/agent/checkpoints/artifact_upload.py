@@ -13,7 +13,7 @@ from podtune.agent.results import read_times
 from podtune.agent.sync_settings import ArtifactSettings
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.artifacts import ArtifactSync
-from podtune.storage.checkpoint.local_tree import UnusableTree, matcher
+from podtune.storage.checkpoint.local_tree import UnusableTree, build_matcher
 from podtune.storage.errors import StoreError
 from podtune.trial import layout
 
@@ -59,7 +59,7 @@ class ArtifactUpload(UploadTask):
         """See `UploadTask.due_in`."""
         return max(0.0, self._due_at - time.monotonic())
 
-    def checkpoint_stored(self) -> None:
+    def on_checkpoint_stored(self) -> None:
         """Makes a pass due, where that is wanted after checkpoints."""
         if self._settings.on_checkpoint:
             self._due_at = time.monotonic()
@@ -102,13 +102,13 @@ def make_artifact_upload(context: TaskContext, rng: Random) -> ArtifactUpload | 
     wanted = settings.sync.artifacts
     if wanted is None:
         return None
-    excluded = matcher(wanted.exclude)
+    excluded = build_matcher(wanted.exclude)
     sync = ArtifactSync(
         context.store,
         context.address,
         settings.attempt,
         settings.directory,
-        matcher(wanted.include),
+        build_matcher(wanted.include),
         skipped=lambda path: _is_own(path) or excluded(path),
     )
     return ArtifactUpload(context, wanted, sync, make_backoff(rng))

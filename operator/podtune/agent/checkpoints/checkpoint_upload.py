@@ -18,7 +18,7 @@ from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.local_tree import LocalFile, UnusableTree, delete_tree, open_tree
 from podtune.storage.checkpoint.manifest import ManifestFile
 from podtune.storage.checkpoint.shards import Commit
-from podtune.storage.checkpoint.syncer import CheckpointInfo, stored_digest, upload_checkpoint
+from podtune.storage.checkpoint.syncer import CheckpointInfo, read_stored_digest, upload_checkpoint
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.errors import StoreError
 from podtune.trial import layout
@@ -101,7 +101,7 @@ class CheckpointUpload(UploadTask):
             self._keep_on_scratch(pending, address)
             self._delete_local(pending)
             if self._artifacts:
-                self._artifacts.checkpoint_stored()
+                self._artifacts.on_checkpoint_stored()
 
     def _address_of(self, pending: PendingCheckpoint) -> CheckpointAddress:
         """Its address in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
@@ -112,7 +112,7 @@ class CheckpointUpload(UploadTask):
     def _upload(self, progress: _Progress, address: CheckpointAddress) -> str:
         """Stores what is not stored of it yet; returns its digest."""
         # An agent that was restarted reads of checkpoints that it had stored before. What is committed stays as it is.
-        digest = stored_digest(self._store, address)
+        digest = read_stored_digest(self._store, address)
         if digest is not None:
             self._content_index.load(self._store, address)
             return digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtune.agent.checkpoints.store_retry import warn_of_failure
 from podtune.agent.checkpoints.upload_task import LAST_WORD, TaskContext, UploadTask
-from podtune.protocol.messages import ledger_lines
+from podtune.protocol.messages import encode_ledger
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.syncer import upload_file
 from podtune.trial import layout
@@ -32,7 +32,7 @@ class LedgerUpload(UploadTask):
             entries = tuple(self._attempt.ledger)
         self._tried = entries[-1].number
         with warn_of_failure(self._log, "store the ledger"):
-            self._store.put_bytes(self._key, ledger_lines(entries))
+            self._store.put_bytes(self._key, encode_ledger(entries))
             with self._attempt.changed:
                 self._attempt.ledger_stored = entries[-1].number
 

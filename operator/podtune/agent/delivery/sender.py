@@ -74,7 +74,7 @@ class Sender(threading.Thread):
             self._attempt.changed.wait_for(lambda: self._attempt.hands_over, self._first_wait)
         while self._attempt.next is None:
             with self._attempt.changed:
-                while (wait := self._attempt.next_report_at() - time.monotonic()) > 0:
+                while (wait := self._attempt.compute_next_report_time() - time.monotonic()) > 0:
                     self._attempt.changed.wait(wait)
                 report = self._attempt.report(time.monotonic())
             try:
@@ -113,7 +113,7 @@ class Sender(threading.Thread):
         wait = max(self._backoff.next(), error.retry_after or 0.0)
         until = time.monotonic() + wait
         with self._attempt.changed:
-            self._attempt.lost_report()
+            self._attempt.record_lost_report()
             while (left := until - time.monotonic()) > 0:
                 if self._attempt.phase == "Draining" and left > LONGEST_WAIT_DRAINING:
                     until = time.monotonic() + LONGEST_WAIT_DRAINING

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from podtune.protocol.messages import MAX_REPORTED_MESSAGE, UNACKED_PREFIX, FinalCommit, Result, result_json
+from podtune.protocol.messages import MAX_REPORTED_MESSAGE, UNACKED_PREFIX, FinalCommit, Result, encode_result
 
 
 class TerminationLog:
@@ -48,7 +48,7 @@ def print_results(results: Iterable[Result], stream: TextIO) -> int:
     """Prints results that the operator may still miss, one a line, where it can find them; returns how many."""
     count = 0
     for result in results:
-        stream.write(f"{UNACKED_PREFIX}{result_json(result)}\n")
+        stream.write(f"{UNACKED_PREFIX}{encode_result(result)}\n")
         count += 1
     stream.flush()
     return count

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from podtune.agent.state.result_line import MAX_PROBLEMS, MAX_VALUES, ResultLine
-from podtune.protocol.messages import MAX_KEY, MAX_TEXT, MetricValue, metric_problem
+from podtune.protocol.messages import MAX_KEY, MAX_TEXT, MetricValue, find_metric_problem
 
 NAME, VALUE = "name", "value"
 """Groups of a pattern that finds the metric's name in the line."""
@@ -73,7 +73,7 @@ class NamedValueParser:
             self._metrics, self._problems = {}, []
 
     def _add(self, name: str, value: MetricValue) -> Iterator[ResultLine]:
-        problem = metric_problem(name, value)
+        problem = find_metric_problem(name, value)
         if problem:
             self._complain(name, problem)
             return
@@ -120,7 +120,7 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
         if group is None:
             continue
         value = _value(group)
-        problem = metric_problem(name, value)
+        problem = find_metric_problem(name, value)
         if problem:
             problems.append(f"{name!r} {problem}")
         else:
@@ -157,7 +157,7 @@ class LogPosition:
     def take(self, line: bytes) -> str | None:
         """The text of a line `<timestamp> <text>`; None where it was there before, or has no timestamp."""
         stamp, _, text = line.decode("utf-8", "replace").rstrip("\r\n").partition(" ")
-        moment = nanoseconds(stamp)
+        moment = parse_nanoseconds(stamp)
         if moment is None or moment < self._last:
             return None
         if moment > self._last:
@@ -170,7 +170,7 @@ class LogPosition:
         return text
 
 
-def nanoseconds(stamp: str) -> int | None:
+def parse_nanoseconds(stamp: str) -> int | None:
     """Reads an RFC 3339 timestamp as nanoseconds since the epoch; None where it is none."""
     match = _TIMESTAMP.fullmatch(stamp)
     if match is None:

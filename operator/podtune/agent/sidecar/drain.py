@@ -17,7 +17,7 @@ from podtune.agent.results.log_stream import LogStream
 from podtune.agent.results.result_reader import ResultReader
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
-from podtune.protocol.checkpoint_queue import backlog_time
+from podtune.protocol.checkpoint_queue import compute_backlog_time
 from podtune.protocol.messages import StoreProblem
 
 DELIVERY_PATIENCE = 5.0
@@ -123,7 +123,7 @@ class Drain:
             return uploader.is_finished or self._attempt.checkpoints.is_stored
 
         with self._attempt.changed:
-            if not self._attempt.changed.wait_for(is_stored, backlog_time(_left(deadline))):
+            if not self._attempt.changed.wait_for(is_stored, compute_backlog_time(_left(deadline))):
                 uploader.hurry()
                 self._attempt.changed.wait_for(is_stored, _left(deadline))
             in_time = self._attempt.changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))

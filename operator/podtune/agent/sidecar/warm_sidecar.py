@@ -66,7 +66,7 @@ class WarmSidecar:
         failure: RestoreFailure | None = None
         settings, is_checked = self._resumed(), False
         while True:
-            log = self._log.about(trial=settings.trial, attempt=settings.attempt)
+            log = self._log.bind(trial=settings.trial, attempt=settings.attempt)
             self._client.turn_to(settings.trial)
             sidecar = Sidecar(
                 settings, log, self._rng, self._output, self._make_store, client=self._client, is_checked=is_checked

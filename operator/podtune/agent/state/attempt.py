@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from podtune.agent.state.outbox import Outbox
 from podtune.agent.state.result_line import ResultLine
-from podtune.agent.state.training_time import TrainingTimer, total_of
+from podtune.agent.state.training_time import TrainingTimer, read_total
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.checkpoint_queue import CheckpointQueue, PendingCheckpoint
 from podtune.protocol.messages import (
@@ -52,7 +52,7 @@ class Attempt:
     What holds at any time: `fenced`, `done`, `has_left` and `hands_over` are set once, and never taken back. `has_left`
     implies `done`; `hands_over` comes only after `start_draining`, and `next` only after `hands_over`. Of the private
     flags, `_unsaid` stands for news that the next report will hold, `_matters` for news in the report that was sent
-    last, which `lost_report` turns back into `_unsaid`.
+    last, which `record_lost_report` turns back into `_unsaid`.
 
     Attributes:
         changed: Held by whoever uses the attempt, and notified when something has changed.
@@ -138,7 +138,7 @@ class Attempt:
         if line.checkpoint is None:
             return None
         metric = read_number(metrics, self._objective)
-        pending = PendingCheckpoint(seq, step, line.checkpoint, metric, total_of(metrics))
+        pending = PendingCheckpoint(seq, step, line.checkpoint, metric, read_total(metrics))
         return self.checkpoints.add(pending) if stores else pending
 
     def set_store_problem(self, problem: StoreProblem | None) -> None:
@@ -170,7 +170,7 @@ class Attempt:
         self._patience = FIRST_PATIENCE
         self._unsaid = True
 
-    def next_report_at(self) -> float:
+    def compute_next_report_time(self) -> float:
         """When the next report is due, by the clock that `report` and `take_reply` are given."""
         if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq or self._has_other_unstored:
             return float("-inf")
@@ -182,7 +182,7 @@ class Attempt:
     def report(self, now: float) -> Report:
         """What is to be said now."""
         self._asked_at = now
-        results = self.outbox.next_batch()
+        results = self.outbox.build_batch()
         self._sent_seq = results[-1].seq if results else self.outbox.acked_seq
         self._matters = self._unsaid or bool(results) or self._has_other_unstored
         self._unsaid = False
@@ -218,7 +218,7 @@ class Attempt:
         self._patience = min(self._patience * PATIENCE_GROWTH, LONGEST_PATIENCE)
         self._replied_at = now
 
-    def lost_report(self) -> None:
+    def record_lost_report(self) -> None:
         """No answer came to the last report: everything in it is to be said again, if there was anything."""
         self._awaits_reply = False
         self._sent_seq = self.outbox.acked_seq

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from podtune.protocol.messages import MAX_REPORT_BYTES, MAX_RESULTS_A_REPORT, Result, result_json
+from podtune.protocol.messages import MAX_REPORT_BYTES, MAX_RESULTS_A_REPORT, Result, encode_result
 
 CAPACITY = 20_000
 MAX_BATCH_BYTES = MAX_REPORT_BYTES // 2
@@ -67,9 +67,9 @@ class Outbox:
             raise ValueError(f"result {result.seq} can't follow result {self.last_seq}; results are numbered from 1")
         self.last = result
         if result.seq > self.durable_seq:
-            self._held.append(_Held(result, len(result_json(result))))
+            self._held.append(_Held(result, len(encode_result(result))))
 
-    def next_batch(self) -> tuple[Result, ...]:
+    def build_batch(self) -> tuple[Result, ...]:
         """The results to send now: those after the last acknowledged one, as many as fit into a report."""
         batch: list[Result] = []
         room = MAX_BATCH_BYTES

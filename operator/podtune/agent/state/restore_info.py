@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from podtune.agent.state.training_time import seconds
+from podtune.agent.state.training_time import parse_seconds
 from podtune.protocol.fields import read_count, read_object
 from podtune.protocol.messages import Restored, parse_restored
 from podtune.storage.directory import Directory
@@ -46,7 +46,7 @@ def read_restore_info(directory: Directory) -> RestoreInfo | None:
         body = read_object(json.loads(directory.read_file(layout.RESTORE_INFO, _MAX_BYTES)), layout.RESTORE_INFO)
     except FileNotFoundError:
         return None
-    time_total = seconds(body.get("time_total", 0.0))
+    time_total = parse_seconds(body.get("time_total", 0.0))
     if time_total is None:
         raise ValueError(f"time_total in {layout.RESTORE_INFO} is {body.get('time_total')!r}, not a number of seconds")
     return RestoreInfo(parse_restored(body.get("restored")), read_count(body, "iteration"), time_total)

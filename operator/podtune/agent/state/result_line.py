@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, MetricValue, metric_problem
+from podtune.protocol.messages import MAX_KEY, MAX_METRICS, MAX_TEXT, MetricValue, find_metric_problem
 from podtune.trial.layout import CHECKPOINT_KEY, DONE_KEY, END_KEY, FILLED_IN, RESERVED_KEYS
 
 MAX_VALUES = MAX_METRICS - len(FILLED_IN)
@@ -103,7 +103,7 @@ def _usable(key: str, value: object, problems: list[str]) -> MetricValue | None:
     if isinstance(value, str) and len(value) > MAX_TEXT:
         problems.append(f"{key[:MAX_KEY]} was cut to {MAX_TEXT} characters")
         value = value[: MAX_TEXT - 1] + "…"
-    problem = metric_problem(key, value)
+    problem = find_metric_problem(key, value)
     if problem is None and isinstance(value, bool | int | float | str):
         return value
     if len(problems) < MAX_PROBLEMS:

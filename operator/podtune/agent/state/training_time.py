@@ -40,15 +40,15 @@ class TrainingTimer:
         total = max(self._total, round(self._before + time - self._began, _DECIMALS))
         own = {TIME_THIS_ITER: round(total - self._total, _DECIMALS), TIME_TOTAL: total}
         self._total = total
-        return {**metrics, **{name: value for name, value in own.items() if seconds(metrics.get(name)) is None}}
+        return {**metrics, **{name: value for name, value in own.items() if parse_seconds(metrics.get(name)) is None}}
 
 
-def total_of(metrics: Mapping[str, MetricValue]) -> float:
+def read_total(metrics: Mapping[str, MetricValue]) -> float:
     """The training time that a result tells of, its own or the one that was filled in; 0 where it tells of none."""
-    return seconds(metrics.get(TIME_TOTAL)) or 0.0
+    return parse_seconds(metrics.get(TIME_TOTAL)) or 0.0
 
 
-def seconds(value: object) -> float | None:
+def parse_seconds(value: object) -> float | None:
     """A value as a number of seconds; None where it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_SECONDS:
         return None

@@ -34,7 +34,7 @@ class Rule:
         return written
 
 
-def fixed(field: str, same: str | None = None) -> Rule:
+def require_fixed(field: str, same: str | None = None) -> Rule:
     """A field that stays as it was made: what trials were compared by, or where their checkpoints are.
 
     Args:
@@ -48,22 +48,22 @@ def fixed(field: str, same: str | None = None) -> Rule:
     )
 
 
-def fixed_optional(field: str) -> Rule:
+def require_fixed_optional(field: str) -> Rule:
     """A field that may be left out, and stays so."""
-    return fixed(field, _unchanged_or_absent(field))
+    return require_fixed(field, _unchanged_or_absent(field))
 
 
-def fixed_of_trial(field: str) -> Rule:
+def require_fixed_of_trial(field: str) -> Rule:
     """A field of a Trial that is not for its user to change."""
     return _fixed_of_trial(field, _unchanged(field))
 
 
-def fixed_optional_of_trial(field: str) -> Rule:
+def require_fixed_optional_of_trial(field: str) -> Rule:
     """One that may be left out, and stays so."""
     return _fixed_of_trial(field, _unchanged_or_absent(field))
 
 
-def exactly_one(model: type[ApiModel]) -> Rule:
+def require_exactly_one(model: type[ApiModel]) -> Rule:
     """Of all fields of a model one is given."""
     fields = [field.alias or name for name, field in model.model_fields.items()]
     found = " + ".join(f"(has(self.{field}) ? ' {field}' : '')" for field in fields)
@@ -74,7 +74,7 @@ def exactly_one(model: type[ApiModel]) -> Rule:
     )
 
 
-def some_time(field: str) -> Rule:
+def require_some_time(field: str) -> Rule:
     """A duration that may be left out, and is not zero."""
     return Rule(
         rule=f"!has(self.{field}) || self.{field}.matches('[1-9]')",

@@ -19,7 +19,7 @@ import yaml
 from podtune.api.base import ATOMIC, ApiModel
 from podtune.api.crd.cel import Rule
 from podtune.api.crd.rules import EXPERIMENT_RULES
-from podtune.api.crd.schema import structural_schema
+from podtune.api.crd.schema import build_structural_schema
 from podtune.api.names import (
     CATEGORY,
     EXPERIMENT_KIND,
@@ -122,7 +122,7 @@ RESOURCES = (
 )
 
 
-def definition(resource: Resource) -> dict[str, Any]:
+def build_definition(resource: Resource) -> dict[str, Any]:
     """The CustomResourceDefinition of one kind."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -163,7 +163,7 @@ def _root_schema(resource: Resource) -> dict[str, Any]:
     # One writer owns the whole status. Atomic, it is one entry among the managed fields instead of one a field, which
     # makes a Trial a third smaller and a status write two fifths cheaper for the API server.
     owned = {"default": {"observedGeneration": -1}, **ATOMIC}
-    status = structural_schema(resource.status) | owned
+    status = build_structural_schema(resource.status) | owned
     schema: dict[str, Any] = {
         "description": resource.description,
         "type": "object",
@@ -172,7 +172,7 @@ def _root_schema(resource: Resource) -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural_schema(resource.spec),
+            "spec": build_structural_schema(resource.spec),
             "status": status,
         },
     }
@@ -181,9 +181,9 @@ def _root_schema(resource: Resource) -> dict[str, Any]:
     return schema
 
 
-def files() -> Mapping[Path, str]:
+def build_files() -> Mapping[Path, str]:
     """What is to stand in each generated file, by its path below the repository."""
-    texts = {f"{resource.name}.yaml": _HEADER + _dump(definition(resource)) for resource in RESOURCES}
+    texts = {f"{resource.name}.yaml": _HEADER + _dump(build_definition(resource)) for resource in RESOURCES}
     return {directory / name: text for directory in DIRECTORIES for name, text in texts.items()}
 
 
@@ -200,16 +200,16 @@ def _dump(document: dict[str, Any]) -> str:
 
 def write(root: Path) -> None:
     """Writes the files below a repository."""
-    for path, text in files().items():
+    for path, text in build_files().items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
 
 
-def drift(root: Path) -> str:
+def find_drift(root: Path) -> str:
     """What is committed against what the models say, as a diff; empty when they agree."""
     lines: list[str] = []
-    for path, text in files().items():
+    for path, text in build_files().items():
         target = root / path
         committed = target.read_text(encoding="utf-8") if target.exists() else ""
         lines += difflib.unified_diff(
@@ -232,7 +232,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         write(options.root)
         return 0
-    difference = drift(options.root)
+    difference = find_drift(options.root)
     if difference:
         sys.stderr.write(difference)
         sys.stderr.write(

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from podtune.api.base import ApiModel
 from podtune.api.crd.cel import (
     Rule,
-    exactly_one,
-    fixed,
-    fixed_of_trial,
-    fixed_optional,
-    fixed_optional_of_trial,
-    some_time,
+    require_exactly_one,
+    require_fixed,
+    require_fixed_of_trial,
+    require_fixed_optional,
+    require_fixed_optional_of_trial,
+    require_some_time,
 )
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
@@ -259,15 +259,15 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             ),
             field=".maxTrials",
         ),
-        *map(fixed, ("algorithm", "seed", "repeats")),
-        *map(fixed_optional, ("initial", "warmStart", *WITH_SETTINGS)),
+        *map(require_fixed, ("algorithm", "seed", "repeats")),
+        *map(require_fixed_optional, ("initial", "warmStart", *WITH_SETTINGS)),
     ),
-    Stop: (some_time("totalTime"),),
-    TrialCriterion: (exactly_one(TrialCriterion), some_time("time")),
-    TrialRule: (exactly_one(TrialRule), some_time("time")),
-    ExperimentCriterion: (exactly_one(ExperimentCriterion), some_time("time")),
-    ExperimentRule: (exactly_one(ExperimentRule), some_time("time")),
-    Failures: tuple(map(some_time, ("avoidNodeFor", "pendingDeadline", "runDeadline", "silenceDeadline"))),
+    Stop: (require_some_time("totalTime"),),
+    TrialCriterion: (require_exactly_one(TrialCriterion), require_some_time("time")),
+    TrialRule: (require_exactly_one(TrialRule), require_some_time("time")),
+    ExperimentCriterion: (require_exactly_one(ExperimentCriterion), require_some_time("time")),
+    ExperimentRule: (require_exactly_one(ExperimentRule), require_some_time("time")),
+    Failures: tuple(map(require_some_time, ("avoidNodeFor", "pendingDeadline", "runDeadline", "silenceDeadline"))),
     FailureRule: (
         Rule(
             rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",
@@ -291,7 +291,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             message="cost needs perGpuHour, perPodHour or both; without a price nothing is ever spent",
         ),
     ),
-    CheckpointStore: (fixed("bucket"), fixed_optional("prefix"), fixed_optional("endpoint")),
+    CheckpointStore: (require_fixed("bucket"), require_fixed_optional("prefix"), require_fixed_optional("endpoint")),
     Checkpoints: (
         Rule(
             rule="!has(self.scratch) || has(self.store)",
@@ -314,14 +314,14 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     ExperimentSpec: (
-        fixed("objective"),
+        require_fixed("objective"),
         # Two lists with a key are equal in any order, but the order is part of what a seed stands for.
-        fixed(
+        require_fixed(
             "parameters",
             "self.parameters == oldSelf.parameters && "
             "self.parameters.map(p, p.name) == oldSelf.parameters.map(p, p.name)",
         ),
-        fixed_optional("constraints"),
+        require_fixed_optional("constraints"),
         *_COMBINATIONS,
         Rule(
             rule=(
@@ -375,8 +375,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             ),
             field=".search.maxTrials",
         ),
-        fixed_optional("scheduler"),
-        fixed("trialTemplate"),
+        require_fixed_optional("scheduler"),
+        require_fixed("trialTemplate"),
         Rule(
             rule=(
                 f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))"
@@ -389,8 +389,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     TrialSpec: (
-        *map(fixed_of_trial, ("experiment", "index", "parameters")),
-        *map(fixed_optional_of_trial, ("seed", "restoreFrom", "proposal", "former")),
+        *map(require_fixed_of_trial, ("experiment", "index", "parameters")),
+        *map(require_fixed_optional_of_trial, ("seed", "restoreFrom", "proposal", "former")),
         Rule(
             rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
             message="a stopped trial can't be started again; make a new Experiment",

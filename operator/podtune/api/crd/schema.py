@@ -39,7 +39,7 @@ _RULE = ("rule", "message", "messageExpression", "fieldPath")
 _LAST = ("properties", "items", "additionalProperties", "x-kubernetes-validations")
 
 
-def structural_schema(model: type[ApiModel]) -> Schema:
+def build_structural_schema(model: type[ApiModel]) -> Schema:
     """The structural schema of a model, with its CEL rules and its defaults.
 
     Raises:

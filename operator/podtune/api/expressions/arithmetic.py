@@ -130,7 +130,7 @@ def compare(op: ast.cmpop, left: ExpressionValue, right: ExpressionValue) -> boo
     return function(left, right)
 
 
-def truth(value: ExpressionValue) -> bool:
+def is_true(value: ExpressionValue) -> bool:
     """Whether a value is true, or a number other than 0.
 
     Raises:
@@ -141,7 +141,7 @@ def truth(value: ExpressionValue) -> bool:
     return bool(value)
 
 
-def bounded(value: ExpressionValue) -> ExpressionValue:
+def check_bounds(value: ExpressionValue) -> ExpressionValue:
     """The value itself.
 
     Raises:
@@ -164,7 +164,7 @@ def _computed(
     function: Callable[..., ExpressionValue], numbers: Sequence[ExpressionValue], written: str
 ) -> ExpressionValue:
     try:
-        return bounded(function(*numbers))
+        return check_bounds(function(*numbers))
     except ZeroDivisionError as error:
         raise ExpressionError(f"{written} divides by zero") from error
     except OverflowError as error:

@@ -17,7 +17,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from podtune.api.expressions import arithmetic
-from podtune.api.expressions.arithmetic import FUNCTIONS, OPERATORS, ExpressionError, ExpressionValue, bounded, truth
+from podtune.api.expressions.arithmetic import (
+    FUNCTIONS,
+    OPERATORS,
+    ExpressionError,
+    ExpressionValue,
+    check_bounds,
+    is_true,
+)
 
 __all__ = ["MAX_EXPRESSION", "Expression", "ExpressionError", "ExpressionText", "ExpressionValue", "UnknownName"]
 
@@ -95,7 +102,7 @@ class Expression:
             UnknownName: A name has no value.
             ExpressionError: There is no value, or it is a text.
         """
-        return truth(self.evaluate(values))
+        return is_true(self.evaluate(values))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.text == other.text
@@ -148,7 +155,7 @@ def _operands(node: ast.expr) -> Sequence[ast.expr]:
     """The parts of a node that are expressions again; refuses a node that isn't allowed."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
-            bounded(value)
+            check_bounds(value)
             if isinstance(value, float) and math.isinf(value):
                 raise ExpressionError("a number beyond 1.8e308 is too large")
             return ()
@@ -232,15 +239,15 @@ def _evaluate(node: ast.expr, values: Mapping[str, ExpressionValue]) -> Expressi
         case ast.BinOp(left=left, op=op, right=right):
             return arithmetic.combine(op, _evaluate(left, values), _evaluate(right, values))
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not truth(_evaluate(operand, values))
+            return not is_true(_evaluate(operand, values))
         case ast.UnaryOp(op=op, operand=operand):
             negative = arithmetic.negate(_evaluate(operand, values))
             return negative if isinstance(op, ast.USub) else arithmetic.negate(negative)
         case ast.BoolOp(op=op, values=parts):
-            truths = (truth(_evaluate(part, values)) for part in parts)
+            truths = (is_true(_evaluate(part, values)) for part in parts)
             return all(truths) if isinstance(op, ast.And) else any(truths)
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _evaluate(body if truth(_evaluate(test, values)) else orelse, values)
+            return _evaluate(body if is_true(_evaluate(test, values)) else orelse, values)
         case ast.Compare(left=first, ops=ops, comparators=rest):
             return _comparison(_evaluate(first, values), ops, rest, values)
         case _:
@@ -250,7 +257,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, ExpressionValue]) -> Expressi
 def _value(name: str, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
     if name not in values:
         raise UnknownName(name, list(values))
-    return bounded(values[name])
+    return check_bounds(values[name])
 
 
 def _comparison(

@@ -12,16 +12,16 @@ MIG_SLICES = 7
 """Compute slices of a GPU that NVIDIA's Multi-Instance GPU divides (A100 and later; only the A30 has 4)."""
 
 
-def requested_gpus(pod_spec: Mapping[str, Any]) -> float:
+def count_requested_gpus(pod_spec: Mapping[str, Any]) -> float:
     """How many GPUs a pod holds while it is on a node: those of its containers and sidecars together.
 
     A MIG device such as nvidia.com/mig-2g.10gb counts as 2/7 of a GPU. Resources that merely go with one (GPU memory
     of a vGPU, say), devices of dynamic resource allocation and what is no number count nothing.
     """
-    return sum(gpus_among(limits) for limits in _limits(pod_spec))
+    return sum(count_gpus_among(limits) for limits in _limits(pod_spec))
 
 
-def gpus_among(limits: Mapping[str, Any]) -> float:
+def count_gpus_among(limits: Mapping[str, Any]) -> float:
     """How many GPUs a container's resource limits ask for."""
     return sum(_gpus(name) * _amount(written) for name, written in limits.items())
 

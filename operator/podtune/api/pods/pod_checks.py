@@ -35,11 +35,11 @@ _REFUSED = frozenset(
 """Fields that Kubernetes has and a trial's pod may not use, at least in some places; any other does not exist."""
 
 
-def anything(value: Any, path: str) -> None:
+def allow_anything(value: Any, path: str) -> None:
     """A field that is harmless whatever it says; the API server checks its form when the pod is made."""
 
 
-def fields(allowed: Mapping[str, Check]) -> Check:
+def allow_fields(allowed: Mapping[str, Check]) -> Check:
     """An object of these fields and no others."""
 
     def check(value: Any, path: str) -> None:
@@ -58,7 +58,7 @@ def fields(allowed: Mapping[str, Check]) -> Check:
     return check
 
 
-def each(item: Check) -> Check:
+def check_each(item: Check) -> Check:
     """A list of such items."""
 
     def check(value: Any, path: str) -> None:
@@ -70,7 +70,7 @@ def each(item: Check) -> Check:
     return check
 
 
-def only(value: Any) -> Check:
+def allow_only(value: Any) -> Check:
     """A field that may be left out or say one thing."""
 
     def check(found: Any, path: str) -> None:
@@ -80,7 +80,7 @@ def only(value: Any) -> Check:
     return check
 
 
-def one_of(allowed: Collection[str], remedy: str) -> Check:
+def allow_one_of(allowed: Collection[str], remedy: str) -> Check:
     """A field that may be left out or say one of these."""
 
     def check(value: Any, path: str) -> None:
@@ -90,7 +90,7 @@ def one_of(allowed: Collection[str], remedy: str) -> Check:
     return check
 
 
-def never(why: str) -> Check:
+def forbid(why: str) -> Check:
     """A field that may be left out or be empty."""
 
     def check(value: Any, path: str) -> None:

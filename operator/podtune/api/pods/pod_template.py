@@ -15,13 +15,22 @@ from typing import Any
 
 from podtune.api.base import FieldError
 from podtune.api.names import GROUP, LABEL_MANAGED_BY
-from podtune.api.pods.pod_checks import Check, anything, each, fields, never, one_of, only, show_value
+from podtune.api.pods.pod_checks import (
+    Check,
+    allow_anything,
+    allow_fields,
+    allow_one_of,
+    allow_only,
+    check_each,
+    forbid,
+    show_value,
+)
 from podtune.api.pods.template_policy import (
     DEFAULT_POLICY,
     TemplatePolicy,
+    build_policy_fields,
     check_annotation_domains,
     is_listed,
-    policy_fields,
 )
 from podtune.trial.layout import DIRECTORY
 
@@ -38,7 +47,7 @@ VARIABLE_OF_TRIAL = re.compile(r"(?<!\$)\$\(PODTUNE_(PARAM_|TRIAL|ATTEMPT|SEED)"
 _QUALIFIED_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
-def trial_container(spec: Mapping[str, Any]) -> str:
+def find_trial_container(spec: Mapping[str, Any]) -> str:
     """Name of the container that trains: the one named trial, or else the first."""
     names = [str(container.get("name", "")) for container in spec.get("containers", [])]
     return TRIAL_CONTAINER if TRIAL_CONTAINER in names else names[0]
@@ -52,7 +61,7 @@ def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POL
     """
     if not spec.get("containers"):
         raise FieldError("containers", "is missing or empty; name at least the container that trains")
-    fields(_POD | policy_fields(policy))(spec, "")
+    allow_fields(_POD | build_policy_fields(policy))(spec, "")
     _check_unique_names(spec)
     _check_denied_secrets(spec, policy)
 
@@ -151,9 +160,9 @@ def _mount_path(value: Any, path: str) -> None:
 
 
 def _profile(value: Any, path: str) -> None:
-    fields({"type": one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": anything})(
-        value, path
-    )
+    allow_fields(
+        {"type": allow_one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": allow_anything}
+    )(value, path)
 
 
 def _gate(value: Any, path: str) -> None:
@@ -179,18 +188,20 @@ def _of_form(form: str) -> Check:
 
 _ENVIRONMENT = {
     "name": _variable,
-    "value": anything,
-    "valueFrom": fields(dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), anything)),
+    "value": allow_anything,
+    "valueFrom": allow_fields(
+        dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), allow_anything)
+    ),
 }
 _HANDLER = {
-    "exec": anything,
-    "grpc": anything,
-    "sleep": anything,
+    "exec": allow_anything,
+    "grpc": allow_anything,
+    "sleep": allow_anything,
     # No host: the kubelet would send the request, from the node's network.
-    "httpGet": fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), anything)),
-    "tcpSocket": fields({"port": anything}),
+    "httpGet": allow_fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), allow_anything)),
+    "tcpSocket": allow_fields({"port": allow_anything}),
 }
-_PROBE = fields(
+_PROBE = allow_fields(
     _HANDLER
     | dict.fromkeys(
         (
@@ -201,107 +212,113 @@ _PROBE = fields(
             "terminationGracePeriodSeconds",
             "timeoutSeconds",
         ),
-        anything,
+        allow_anything,
     )
 )
 _CONTAINER_SECURITY = {
-    "allowPrivilegeEscalation": only(False),
+    "allowPrivilegeEscalation": allow_only(False),
     "appArmorProfile": _profile,
-    "capabilities": fields({"drop": each(anything), "add": never("trials get no capabilities")}),
-    "privileged": only(False),
-    "readOnlyRootFilesystem": anything,
+    "capabilities": allow_fields({"drop": check_each(allow_anything), "add": forbid("trials get no capabilities")}),
+    "privileged": allow_only(False),
+    "readOnlyRootFilesystem": allow_anything,
     "runAsGroup": _user_or_group,
-    "runAsNonRoot": anything,
+    "runAsNonRoot": allow_anything,
     "runAsUser": _user_or_group,
     "seccompProfile": _profile,
 }
 _POD_SECURITY = {
     "appArmorProfile": _profile,
     "fsGroup": _user_or_group,
-    "fsGroupChangePolicy": anything,
+    "fsGroupChangePolicy": allow_anything,
     "runAsGroup": _user_or_group,
-    "runAsNonRoot": anything,
+    "runAsNonRoot": allow_anything,
     "runAsUser": _user_or_group,
     "seccompProfile": _profile,
-    "supplementalGroups": each(_user_or_group),
-    "supplementalGroupsPolicy": anything,
+    "supplementalGroups": check_each(_user_or_group),
+    "supplementalGroupsPolicy": allow_anything,
 }
 _CONTAINER: dict[str, Check] = {
     "name": _name,
-    "image": anything,
-    "imagePullPolicy": anything,
-    "command": anything,
-    "args": anything,
-    "workingDir": anything,
-    "env": each(fields(_ENVIRONMENT)),
-    "envFrom": each(fields({"prefix": _variable, "configMapRef": anything, "secretRef": anything})),
-    "ports": each(fields(dict.fromkeys(("name", "containerPort", "protocol"), anything))),
-    "resources": anything,
-    "resizePolicy": anything,
-    "volumeMounts": each(
-        fields(
+    "image": allow_anything,
+    "imagePullPolicy": allow_anything,
+    "command": allow_anything,
+    "args": allow_anything,
+    "workingDir": allow_anything,
+    "env": check_each(allow_fields(_ENVIRONMENT)),
+    "envFrom": check_each(
+        allow_fields({"prefix": _variable, "configMapRef": allow_anything, "secretRef": allow_anything})
+    ),
+    "ports": check_each(allow_fields(dict.fromkeys(("name", "containerPort", "protocol"), allow_anything))),
+    "resources": allow_anything,
+    "resizePolicy": allow_anything,
+    "volumeMounts": check_each(
+        allow_fields(
             {
                 # The operator's volumes hold the agent's credentials.
                 "name": _name,
                 "mountPath": _mount_path,
-                "readOnly": anything,
-                "recursiveReadOnly": anything,
-                "subPath": anything,
-                "subPathExpr": anything,
+                "readOnly": allow_anything,
+                "recursiveReadOnly": allow_anything,
+                "subPath": allow_anything,
+                "subPathExpr": allow_anything,
             }
         )
     ),
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
     "startupProbe": _PROBE,
-    "lifecycle": fields({"postStart": fields(_HANDLER), "preStop": fields(_HANDLER), "stopSignal": anything}),
-    "terminationMessagePath": anything,
-    "terminationMessagePolicy": anything,
-    "securityContext": fields(_CONTAINER_SECURITY),
+    "lifecycle": allow_fields(
+        {"postStart": allow_fields(_HANDLER), "preStop": allow_fields(_HANDLER), "stopSignal": allow_anything}
+    ),
+    "terminationMessagePath": allow_anything,
+    "terminationMessagePolicy": allow_anything,
+    "securityContext": allow_fields(_CONTAINER_SECURITY),
 }
-_VOLUME = fields(
+_VOLUME = allow_fields(
     {
         "name": _name,
-        "configMap": anything,
-        "downwardAPI": anything,
-        "emptyDir": anything,
-        "ephemeral": anything,
-        "persistentVolumeClaim": anything,
-        "projected": fields(
+        "configMap": allow_anything,
+        "downwardAPI": allow_anything,
+        "emptyDir": allow_anything,
+        "ephemeral": allow_anything,
+        "persistentVolumeClaim": allow_anything,
+        "projected": allow_fields(
             {
-                "defaultMode": anything,
+                "defaultMode": allow_anything,
                 # No serviceAccountToken: a trial gets no Kubernetes credentials, whatever their audience.
-                "sources": each(fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), anything))),
+                "sources": check_each(
+                    allow_fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), allow_anything))
+                ),
             }
         ),
-        "secret": anything,
+        "secret": allow_anything,
     }
 )
 _POD: dict[str, Check] = {
-    "containers": each(fields(_CONTAINER)),
+    "containers": check_each(allow_fields(_CONTAINER)),
     # A native sidecar of the user's own is fine.
-    "initContainers": each(fields(_CONTAINER | {"restartPolicy": only("Always")})),
-    "volumes": each(_VOLUME),
-    "restartPolicy": only("Never"),
-    "automountServiceAccountToken": only(False),
-    "hostIPC": only(False),
-    "hostNetwork": only(False),
-    "hostPID": only(False),
-    "hostUsers": only(False),
-    "shareProcessNamespace": only(False),
-    "schedulingGates": each(fields({"name": _gate})),
-    "imagePullSecrets": each(fields({"name": anything})),
-    "securityContext": fields(_POD_SECURITY),
+    "initContainers": check_each(allow_fields(_CONTAINER | {"restartPolicy": allow_only("Always")})),
+    "volumes": check_each(_VOLUME),
+    "restartPolicy": allow_only("Never"),
+    "automountServiceAccountToken": allow_only(False),
+    "hostIPC": allow_only(False),
+    "hostNetwork": allow_only(False),
+    "hostPID": allow_only(False),
+    "hostUsers": allow_only(False),
+    "shareProcessNamespace": allow_only(False),
+    "schedulingGates": check_each(allow_fields({"name": _gate})),
+    "imagePullSecrets": check_each(allow_fields({"name": allow_anything})),
+    "securityContext": allow_fields(_POD_SECURITY),
     # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
-    "dnsPolicy": one_of(
+    "dnsPolicy": allow_one_of(
         ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator by the cluster's DNS"
     ),
-    "dnsConfig": fields(
+    "dnsConfig": allow_fields(
         {
-            "nameservers": never("the agent finds the operator by the cluster's DNS"),
-            "searches": never("the agent finds the operator by the cluster's DNS; write names in full"),
+            "nameservers": forbid("the agent finds the operator by the cluster's DNS"),
+            "searches": forbid("the agent finds the operator by the cluster's DNS; write names in full"),
             # They are written into a file of lines, where another line would name another server.
-            "options": each(fields({"name": _of_form("[a-z0-9-]+"), "value": _of_form("[0-9]*")})),
+            "options": check_each(allow_fields({"name": _of_form("[a-z0-9-]+"), "value": _of_form("[0-9]*")})),
         }
     ),
 } | dict.fromkeys(
@@ -318,7 +335,7 @@ _POD: dict[str, Check] = {
         "terminationGracePeriodSeconds",
         "topologySpreadConstraints",
     ),
-    anything,
+    allow_anything,
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from podtune.api.base import FieldError
 from podtune.api.pods.container_resources import check_resources
-from podtune.api.pods.pod_checks import Check, each, show_value
+from podtune.api.pods.pod_checks import Check, check_each, show_value
 from podtune.api.pods.quantities import parse_quantity
 from podtune.api.suggestions import did_you_mean
 from podtune.trial import layout
@@ -162,35 +162,35 @@ _SECURITY: Mapping[str, Check] = {
     "runAsNonRoot": _truth,
     "readOnlyRootFilesystem": _truth,
     "fsGroup": _whole,
-    "supplementalGroups": each(_whole),
+    "supplementalGroups": check_each(_whole),
 }
 _CONTAINER: Mapping[str, Check] = {
     "name": _label,
     "image": _text,
     "imagePullPolicy": _one_of(*PULL_POLICIES),
-    "command": each(_text),
-    "args": each(_text),
+    "command": check_each(_text),
+    "args": check_each(_text),
     "workingDir": _text,
-    "env": each(_fields({"name": _text, "value": _text})),
-    "ports": each(_fields({"name": _text, "containerPort": _whole, "protocol": _one_of("TCP", "UDP", "SCTP")})),
+    "env": check_each(_fields({"name": _text, "value": _text})),
+    "ports": check_each(_fields({"name": _text, "containerPort": _whole, "protocol": _one_of("TCP", "UDP", "SCTP")})),
     "resources": check_resources,
-    "volumeMounts": each(
+    "volumeMounts": check_each(
         _fields({"name": _text, "mountPath": _text, "readOnly": _truth, "subPath": _sub_path, "subPathExpr": _sub_path})
     ),
     "securityContext": _fields(_SECURITY),
 }
 _POD: Mapping[str, Check] = {
-    "containers": each(_fields(_CONTAINER)),
-    "initContainers": each(_fields(_CONTAINER)),
-    "volumes": each(_fields({"name": _text, "emptyDir": _fields({"medium": _text, "sizeLimit": _amount})})),
+    "containers": check_each(_fields(_CONTAINER)),
+    "initContainers": check_each(_fields(_CONTAINER)),
+    "volumes": check_each(_fields({"name": _text, "emptyDir": _fields({"medium": _text, "sizeLimit": _amount})})),
     "enableServiceLinks": _truth,
-    "imagePullSecrets": each(_fields({"name": _text})),
+    "imagePullSecrets": check_each(_fields({"name": _text})),
     "priorityClassName": _text,
     "runtimeClassName": _text,
     "schedulerName": _text,
     "securityContext": _fields(_SECURITY),
     "terminationGracePeriodSeconds": _whole,
-    "tolerations": each(
+    "tolerations": check_each(
         _fields({"key": _text, "operator": _text, "value": _text, "effect": _text, "tolerationSeconds": _whole})
     ),
 }

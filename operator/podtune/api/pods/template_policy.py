@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from podtune.api.base import FieldError
-from podtune.api.pods.pod_checks import Check, anything, each, fields, show_value
+from podtune.api.pods.pod_checks import Check, allow_anything, allow_fields, check_each, show_value
 
 DEFAULT_TOLERATIONS = (
     "nvidia.com/gpu",
@@ -80,13 +80,13 @@ def is_listed(name: str, listed: Collection[str]) -> bool:
     return any(fnmatchcase(name, entry) for entry in listed)
 
 
-def policy_fields(policy: TemplatePolicy) -> dict[str, Check]:
+def build_policy_fields(policy: TemplatePolicy) -> dict[str, Check]:
     """The checks of those fields of a pod's spec that the administrator decides about."""
     return {
         "serviceAccountName": _service_account(policy),
         "priorityClassName": _priority_class(policy),
-        "tolerations": each(_toleration(policy)),
-        "hostAliases": each(fields({"ip": anything, "hostnames": each(_host_name(policy))})),
+        "tolerations": check_each(_toleration(policy)),
+        "hostAliases": check_each(allow_fields({"ip": allow_anything, "hostnames": check_each(_host_name(policy))})),
     }
 
 
@@ -138,7 +138,7 @@ def _priority_class(policy: TemplatePolicy) -> Check:
 
 
 def _toleration(policy: TemplatePolicy) -> Check:
-    known = fields(dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"), anything))
+    known = allow_fields(dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"), allow_anything))
 
     def check(value: Any, path: str) -> None:
         known(value, path)

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form, StatusModel, keyed_by
+from podtune.api.base import ApiModel, Duration, FieldError, Form, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.expressions.expression import ExpressionText
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName
-from podtune.api.pods.gpus import gpus_among, requested_gpus
+from podtune.api.pods.gpus import count_gpus_among, count_requested_gpus
 from podtune.api.pods.pod_template import (
     check_annotations,
     check_labels,
@@ -183,7 +183,7 @@ class ExperimentSpec(ApiModel):
         min_length=1,
         max_length=64,
         description="The search space, one entry a parameter.",
-        json_schema_extra=keyed_by("name"),
+        json_schema_extra=key_by("name"),
     )
     constraints: list[ExpressionText] = Field(
         default_factory=list,
@@ -298,8 +298,8 @@ class ExperimentSpec(ApiModel):
         if self.scheduler.population is not None:
             check_population(*self.scheduler.population, self.search, self.parameters)
         budget = self.stop.counts_gpus
-        of_rungs = any(gpus_among(rung.limits) for rung in self.scheduler.resources)
-        if budget and not of_rungs and not requested_gpus(self.trial_template.spec):
+        of_rungs = any(count_gpus_among(rung.limits) for rung in self.scheduler.resources)
+        if budget and not of_rungs and not count_requested_gpus(self.trial_template.spec):
             raise FieldError(
                 budget,
                 "counts GPUs, and the trial's pod asks for none; give its container a limit such as nvidia.com/gpu, or "
@@ -413,7 +413,7 @@ class ExperimentStatus(StatusModel):
         default_factory=list,
         max_length=MAX_AVOIDED_NODES,
         description="Nodes that have failed too many trials (failures.avoidNodeAfter), the worst first.",
-        json_schema_extra=keyed_by("name"),
+        json_schema_extra=key_by("name"),
     )
     usage: ExperimentUsage | None = Field(default=None, description="What all trials have used, as budgets count it.")
     missing_metrics: int = Field(
@@ -453,5 +453,5 @@ class ExperimentStatus(StatusModel):
     )
     resumption: Resumption | None = Field(default=None, description="How it went on after an end, if it did.")
     conditions: list[Condition] = Field(
-        default_factory=list, max_length=16, description="For programs.", json_schema_extra=keyed_by("type")
+        default_factory=list, max_length=16, description="For programs.", json_schema_extra=key_by("type")
     )

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from podtune.api.base import StatusModel, keyed_by
+from podtune.api.base import StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE
 from podtune.protocol.storage_job import StoragePurpose
 
@@ -54,18 +54,18 @@ class StorageStatus(StatusModel):
         default_factory=list,
         max_length=8,
         description="The latest job of each purpose.",
-        json_schema_extra=keyed_by("purpose"),
+        json_schema_extra=key_by("purpose"),
     )
 
     def job(self, purpose: StoragePurpose) -> StorageJob | None:
         """The latest job of a purpose."""
         return next((job for job in self.jobs if job.purpose is purpose), None)
 
-    def with_job(self, job: StorageJob) -> StorageStatus:
+    def put_job(self, job: StorageJob) -> StorageStatus:
         """The status with this job in the place of the one with the same purpose."""
         others = [known for known in self.jobs if known.purpose is not job.purpose]
         return self.model_copy(update={"jobs": [*others, job], "pods": max(self.pods, job.pod)})
 
-    def without_job(self, purpose: StoragePurpose) -> StorageStatus:
+    def remove_job(self, purpose: StoragePurpose) -> StorageStatus:
         """The status without the job of a purpose."""
         return self.model_copy(update={"jobs": [job for job in self.jobs if job.purpose is not purpose]})

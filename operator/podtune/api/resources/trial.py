@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
 
-from podtune.api.base import ATOMIC, ApiModel, StatusModel, keyed_by
+from podtune.api.base import ATOMIC, ApiModel, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.names import DecisionAction, DesiredState, TrialState
 from podtune.api.object_names import OwnName, RecordedName
@@ -433,5 +433,5 @@ class TrialStatus(StatusModel):
     start_time: str | None = Field(default=None, max_length=32, description="When the trial first ran.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")
     conditions: list[Condition] = Field(
-        default_factory=list, max_length=16, description="For programs.", json_schema_extra=keyed_by("type")
+        default_factory=list, max_length=16, description="For programs.", json_schema_extra=key_by("type")
     )

@@ -63,16 +63,16 @@ REFUSALS = (
 """All pairs that are refused."""
 
 
-def refusal(searcher: str, scheduler: str) -> Refusal | None:
+def find_refusal(searcher: str, scheduler: str) -> Refusal | None:
     """Why a search algorithm doesn't go with a scheduler; None where it does."""
     return next((each for each in REFUSALS if searcher in each.searchers and scheduler in each.schedulers), None)
 
 
-def valid_pairs() -> Iterator[tuple[str, str]]:
+def list_valid_pairs() -> Iterator[tuple[str, str]]:
     """All pairs of a search algorithm and a scheduler that go together."""
     for searcher in sorted(SEARCHERS):
         for scheduler in SCHEDULERS:
-            if refusal(searcher, scheduler) is None:
+            if find_refusal(searcher, scheduler) is None:
                 yield searcher, scheduler
 
 
@@ -83,7 +83,7 @@ def check_combination(objective: Objective, search: SearchSpec, scheduler: Sched
         FieldError: With the field, the value and the remedy.
     """
     name = scheduler.name
-    refused = refusal(search.algorithm, name)
+    refused = find_refusal(search.algorithm, name)
     if refused is not None:
         raise FieldError("search.algorithm", f"{search.algorithm} can't go with scheduler {name}: {refused.why}")
     if objective.others:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from podtune.api.base import FieldError
 from podtune.api.expressions.expression import Expression, ExpressionError, UnknownName
 from podtune.api.tuning.dependencies import Dependencies, exists
-from podtune.api.tuning.domain_values import own_value
-from podtune.api.tuning.search_space import Parameter, Scalar, format_value, plain_value
+from podtune.api.tuning.domain_values import find_own_value
+from podtune.api.tuning.search_space import Parameter, Scalar, format_value, parse_plain_value
 
 
 class InvalidConfiguration(ValueError):
@@ -94,11 +94,13 @@ class ConfigurationRules:
 
     def recognise(self, written: Mapping[str, str]) -> Mapping[str, Scalar] | None:
         """The configuration of this space with values of another one's, matched by name; None where there is none."""
-        values = {name: plain_value(text) for name, text in written.items()}
+        values = {name: parse_plain_value(text) for name, text in written.items()}
         own = {
             name: value
             for name, parameter in self._parameters.items()
-            if name in values and parameter.is_sampled and (value := own_value(parameter, values[name])) is not None
+            if name in values
+            and parameter.is_sampled
+            and (value := find_own_value(parameter, values[name])) is not None
         }
         try:
             return self.configuration(own)
@@ -111,7 +113,7 @@ class ConfigurationRules:
             return parameter.fixed.value
         if name not in given:
             raise FieldError(name, "is missing; give each parameter that a searcher would choose a value")
-        value = own_value(parameter, given[name])
+        value = find_own_value(parameter, given[name])
         if value is None:
             shown = format_value(given[name])
             if parameter.fixed is not None:
@@ -131,7 +133,7 @@ def _compute(name: str, expression: Expression, active: dict[str, Scalar]) -> No
         raise InvalidConfiguration(by, f"has no value ({error})") from error
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidConfiguration(by, f"comes to {value}, which is not a finite number")
-    active[name] = plain_value(format_value(value))
+    active[name] = parse_plain_value(format_value(value))
 
 
 def _demand(constraint: Expression, active: Mapping[str, Scalar]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from podtune.api.base import FieldError
 from podtune.api.expressions.expression import Expression
-from podtune.api.tuning.domain_values import has_distinct_values, own_value
+from podtune.api.tuning.domain_values import find_own_value, has_distinct_values
 from podtune.api.tuning.search_space import Parameter, Scalar, format_value
 
 Conditions = Mapping[str, Collection[str]]
@@ -76,7 +76,7 @@ class Dependencies:
             raise FieldError(path, f"{parent!r} is computed; put the condition on what it is computed from")
         if not has_distinct_values(upper):
             raise FieldError(path, f"{parent!r} is an interval, of which no value can be named; give it a step")
-        values = [(place, value, own_value(upper, value)) for place, value in enumerate(parameter.when[parent])]
+        values = [(place, value, find_own_value(upper, value)) for place, value in enumerate(parameter.when[parent])]
         for place, value, own in values:
             if own is None:
                 problem = f"{format_value(value)!r} is not a value of {parent}; take it out or correct it"

@@ -18,7 +18,7 @@ from podtune.api.tuning.search_space import (
 )
 
 
-def own_value(parameter: Parameter, value: Scalar) -> Scalar | None:
+def find_own_value(parameter: Parameter, value: Scalar) -> Scalar | None:
     """The value of a parameter that a manifest means: 1 is also the float 1.0; None where it is none of its values."""
     if parameter.fixed is not None:
         return _listed([parameter.fixed.value], value)

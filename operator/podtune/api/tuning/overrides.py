@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 
 from podtune.api.base import FieldError
 from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
-from podtune.api.tuning.domain_values import own_value
+from podtune.api.tuning.domain_values import find_own_value
 from podtune.api.tuning.search_space import (
     ChoiceDomain,
     IntDomain,
     Parameter,
     Scalar,
     format_value,
+    parse_plain_value,
     parse_value,
-    plain_value,
 )
 
 
-def with_overrides(
+def apply_overrides(
     parameters: Sequence[Parameter],
     constraints: Sequence[str],
     present: Mapping[str, str],
@@ -72,7 +72,7 @@ def _value(parameter: Parameter, written: str) -> Scalar | None:
     match parameter.domain:
         case ChoiceDomain(values=values):
             listed = (value for value in values if format_value(value) == written)
-            return next(listed, None) or own_value(parameter, plain_value(written))
+            return next(listed, None) or find_own_value(parameter, parse_plain_value(written))
         case IntDomain():
             kind: type[int] | type[float] = int
         case _:
@@ -81,4 +81,4 @@ def _value(parameter: Parameter, written: str) -> Scalar | None:
         number = kind(written)
     except ValueError:
         return None
-    return own_value(parameter, number) if math.isfinite(number) else None
+    return find_own_value(parameter, number) if math.isfinite(number) else None

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, FieldError, keyed_by
+from podtune.api.base import ApiModel, FieldError, key_by
 from podtune.api.tuning.objective import MetricName
 from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_space import (
@@ -100,7 +100,7 @@ class PopulationSettings(ApiModel):
             "Which parameters are changed, in this order, and within which bounds where not their own; all that are "
             "sampled, when it is left out."
         ),
-        json_schema_extra=keyed_by("name"),
+        json_schema_extra=key_by("name"),
     )
 
 
@@ -151,7 +151,7 @@ def check_population(
     names = [mutation.name for mutation in settings.mutations]
     if doubled := {mutated for mutated in names if names.count(mutated) > 1}:
         raise FieldError(f"{path}.{name}.mutations", f"{min(doubled)!r} stands there twice; remove one of the two")
-    mutable = mutable_domains(settings, parameters)
+    mutable = list_mutable_domains(settings, parameters)
     if not mutable:
         raise FieldError("parameters", f"none is sampled, so {name} has nothing to change; give one a domain")
     if isinstance(settings, Pb2Settings) and all(isinstance(domain, ChoiceDomain) for domain in mutable.values()):
@@ -193,7 +193,7 @@ def _own_value(value: Scalar, domain: Domain) -> Scalar | None:
             return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def mutable_domains(settings: PopulationSettings, parameters: Sequence[Parameter]) -> Mapping[str, Domain]:
+def list_mutable_domains(settings: PopulationSettings, parameters: Sequence[Parameter]) -> Mapping[str, Domain]:
     """What is changed on the way, and within what, in the order in which it is changed."""
     own = {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
     if not settings.mutations:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from podtune.api.base import ApiModel, FieldError, Form
 from podtune.api.restore_from import RestoreFrom
 from podtune.api.tuning.objective import MetricName
-from podtune.api.tuning.search_space import Scalar, problem_of_scalar
+from podtune.api.tuning.search_space import Scalar, find_scalar_problem
 
 
 class InitialConfiguration(ApiModel):
@@ -36,7 +36,7 @@ class InitialConfiguration(ApiModel):
     def _holds_scalars(cls, parameters: Any) -> Any:
         """Says it in one sentence; a union would say it once for each of its types."""
         for name, value in parameters.items() if isinstance(parameters, dict) else ():
-            problem = problem_of_scalar(value)
+            problem = find_scalar_problem(value)
             if problem:
                 raise FieldError(str(name), problem)
         return parameters

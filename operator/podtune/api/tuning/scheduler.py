@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
 from pydantic_core import CoreSchema, core_schema
 
-from podtune.api.base import ApiModel, FieldError, Form, keyed_by
+from podtune.api.base import ApiModel, FieldError, Form, key_by
 from podtune.api.pods.container_resources import check_amounts
 from podtune.api.tuning.objective import MetricName
 from podtune.api.tuning.plugin import Plugin
@@ -114,14 +114,14 @@ class HyperbandSettings(ApiModel):
         """S, the number of different brackets: number s of them passes s rungs."""
         return round(math.log(self.max_time) / math.log(self.reduction_factor)) + 1
 
-    def first_milestone(self, rungs: int) -> int:
+    def compute_first_milestone(self, rungs: int) -> int:
         """r0, the first rung of a bracket of so many rungs; with 0, there is no such bracket."""
         return int(self.max_time * self.reduction_factor**-rungs)
 
     @property
     def most_rungs(self) -> int:
         """How many rungs a trial can pass."""
-        return max(rungs for rungs in range(self.sizes) if self.first_milestone(rungs) > 0)
+        return max(rungs for rungs in range(self.sizes) if self.compute_first_milestone(rungs) > 0)
 
 
 class BohbSettings(HyperbandSettings):
@@ -253,7 +253,7 @@ class SchedulerSpec(ApiModel):
         default_factory=list,
         max_length=16,
         description="Limits of trials that are resumed at a rung, lowest rung first, such as more GPUs for the best.",
-        json_schema_extra=keyed_by("atRung"),
+        json_schema_extra=key_by("atRung"),
     )
 
     @model_validator(mode="after")

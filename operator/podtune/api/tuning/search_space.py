@@ -145,7 +145,7 @@ class FixedValue(ApiModel):
     @field_validator("value", mode="before")
     @classmethod
     def _is_scalar(cls, value: Any) -> Any:
-        problem = problem_of_scalar(value)
+        problem = find_scalar_problem(value)
         if problem:
             raise ValueError(problem)
         return value
@@ -248,7 +248,7 @@ def parse_value(parameter: Parameter, written: str) -> Scalar:
     if parameter.fixed is not None:
         return _listed(parameter, [parameter.fixed.value], written)
     if parameter.expression is not None:
-        return plain_value(written)
+        return parse_plain_value(written)
     match parameter.domain:
         case IntDomain():
             return int(written)
@@ -258,7 +258,7 @@ def parse_value(parameter: Parameter, written: str) -> Scalar:
             return float(written)
 
 
-def plain_value(written: str) -> Scalar:
+def parse_plain_value(written: str) -> Scalar:
     """Reads a value whose type nobody knows: a boolean or number if `format_value` would write that so, else a text."""
     if written in ("true", "false"):
         return written == "true"
@@ -279,12 +279,12 @@ def _listed(parameter: Parameter, values: list[Scalar], written: str) -> Scalar:
 
 def _check_scalars(values: list[Any], path: str = "") -> None:
     for position, value in enumerate(values):
-        problem = problem_of_scalar(value)
+        problem = find_scalar_problem(value)
         if problem:
             raise FieldError(f"{path}[{position}]", problem)
 
 
-def problem_of_scalar(value: Any) -> str:
+def find_scalar_problem(value: Any) -> str:
     """What is wrong with a value; empty where nothing is."""
     if not isinstance(value, bool | int | float | str):
         kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)

@@ -59,7 +59,7 @@ class Archive:
         }
         return yaml.safe_dump(seal(body), sort_keys=False, allow_unicode=True)
 
-    def renamed(self, name: str) -> Archive:
+    def rename(self, name: str) -> Archive:
         """The same under another name: that of each Trial begins with it."""
         before = self.source["name"]
         if name == before:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from podtune.api.base import FieldError
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.resources.resume import RestartPolicy, ResumePolicy
-from podtune.api.tuning.overrides import with_overrides
+from podtune.api.tuning.overrides import apply_overrides
 from podtune.api.tuning.search_space import Parameter
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
@@ -195,7 +195,7 @@ def _checked_overrides(
     try:
         experiment = api.get(paths.experiment(namespace, trial.experiment)).get("spec") or {}
         parameters = [Parameter.model_validate(entry) for entry in experiment.get("parameters") or ()]
-        with_overrides(parameters, experiment.get("constraints") or (), trial.parameters, overrides)
+        apply_overrides(parameters, experiment.get("constraints") or (), trial.parameters, overrides)
     except ResourceNotFound as error:
         raise CliError(f"trial {trial.name} belongs to Experiment {trial.experiment!r}, which doesn't exist") from error
     except FieldError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from podtune.api.pods.pod_template import AGENT_CONTAINER, trial_container
+from podtune.api.pods.pod_template import AGENT_CONTAINER, find_trial_container
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import TrialView, get_trial
@@ -79,4 +79,4 @@ def _pod_of(trial: TrialView, rank: int) -> str:
 
 
 def _container(api: Api, pod_path: str, *, agent: bool) -> str:
-    return AGENT_CONTAINER if agent else trial_container(api.get(pod_path)["spec"])
+    return AGENT_CONTAINER if agent else find_trial_container(api.get(pod_path)["spec"])

@@ -116,7 +116,7 @@ def _curves(
     from podtune.simulation.curves.functions import CURVE_FUNCTIONS  # noqa: PLC0415
     from podtune.simulation.curves.synthetic import SyntheticCurves  # noqa: PLC0415
     from podtune.simulation.curves.table import read_curves  # noqa: PLC0415
-    from podtune.simulation.horizon import ITERATIONS, iteration_limit  # noqa: PLC0415
+    from podtune.simulation.horizon import ITERATIONS, find_iteration_limit  # noqa: PLC0415
     from podtune.tuning.schedulers.factory import make_scheduler  # noqa: PLC0415
 
     if table is not None and function is not None:
@@ -131,7 +131,7 @@ def _curves(
     chosen = CURVE_FUNCTIONS.get(function or FUNCTION)
     if chosen is None:
         raise CliError(f"--function {function} is not known; choose one of {', '.join(CURVE_FUNCTIONS)}")
-    length = iterations or iteration_limit(spec, seconds) or ITERATIONS
+    length = iterations or find_iteration_limit(spec, seconds) or ITERATIONS
     return SyntheticCurves(
         chosen, spec.parameters, spec.objective, iterations=length, seconds=seconds, seed=spec.search.seed
     )

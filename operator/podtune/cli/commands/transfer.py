@@ -72,7 +72,7 @@ def import_experiment(
     """Make the Experiment of a file that `export` has written, to go on where it was."""
     archive = read_archive(file)
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    typer.echo(restore_archive(api, chosen, archive.renamed(name) if name else archive))
+    typer.echo(restore_archive(api, chosen, archive.rename(name) if name else archive))
 
 
 def collect_archive(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:

@@ -52,7 +52,7 @@ def collect_outcome(outcome: SimulationResult) -> dict[str, Any]:
         "reasons": dict(sorted(Counter(trial.status.reason for trial in outcome.trials).items())),
         "best": best and {"trial": best.trial, "value": float(best.value), "parameters": best.parameters},
         "optimum": outcome.optimum,
-        "regret": outcome.regret(outcome.best) if outcome.best else None,
+        "regret": outcome.compute_regret(outcome.best) if outcome.best else None,
         "improvements": [_improvement(outcome, improvement) for improvement in outcome.improvements],
         "decisions": [
             {
@@ -85,7 +85,7 @@ def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, g
         headline = f"{spec.objective.metric} {format_number(status.best.value)}"
         lines.add_row("Best", Text.assemble((headline, "bold green"), f" by {status.best.trial}: {values}"))
     if outcome.best is not None and outcome.optimum is not None:
-        regret = outcome.regret(outcome.best) or 0.0
+        regret = outcome.compute_regret(outcome.best) or 0.0
         lines.add_row("Regret", f"{regret:.6g}; the best value that there is is {outcome.optimum:.6g}")
     return Group(lines, Text(), _improvements(spec.objective.metric, outcome))
 
@@ -95,7 +95,7 @@ def _improvement(outcome: SimulationResult, improvement: Improvement) -> dict[st
         "seconds": improvement.seconds,
         "gpuHours": improvement.gpu_hours,
         "value": improvement.value,
-        "regret": outcome.regret(improvement),
+        "regret": outcome.compute_regret(improvement),
         "trial": improvement.trial,
         "iteration": improvement.iteration,
     }
@@ -123,7 +123,7 @@ def _gpu_time(outcome: SimulationResult, gpus: float | None) -> str:
 def _improvements(metric: str, outcome: SimulationResult) -> Table:
     table = make_plain_table("AFTER", "GPU-HOURS", metric.upper(), "REGRET", "TRIAL", "ITERATION")
     for improvement in _some(outcome.improvements):
-        regret = outcome.regret(improvement)
+        regret = outcome.compute_regret(improvement)
         table.add_row(
             format_duration(improvement.seconds),
             f"{improvement.gpu_hours:.2f}",

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from podtune.api.names import ExperimentState
-from podtune.api.tuning.search_space import plain_value
+from podtune.api.tuning.search_space import parse_plain_value
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views.columns import INDENT, align_columns, align_labels, align_with_message
@@ -230,7 +230,7 @@ def _convert(parameter: Mapping[str, Any], text: str) -> Any:
             return float(text)
     except ValueError:
         return text
-    return plain_value(text)
+    return parse_plain_value(text)
 
 
 def _number(text: str) -> float | str:

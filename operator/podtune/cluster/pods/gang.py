@@ -53,7 +53,7 @@ def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: in
     assert experiment.spec is not None  # there are no trials without
     pod = copy.deepcopy(pod)
     metadata, spec = pod["metadata"], pod["spec"]
-    metadata["name"] = action.name_of(rank)
+    metadata["name"] = action.format_name(rank)
     metadata["labels"][LABEL_RANK] = str(rank)
     if QUEUE_NAME in metadata["labels"]:
         metadata["labels"][POD_GROUP] = f"{action.trial}-{action.attempt}"

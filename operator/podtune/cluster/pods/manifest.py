@@ -26,7 +26,7 @@ from podtune.api.names import (
     LABEL_MADE_FOR,
     TOKEN_AUDIENCE,
 )
-from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, trial_container
+from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search_space import parse_value
@@ -45,7 +45,7 @@ from podtune.protocol.checkpoint import restore_list_json
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import Experiment
-from podtune.runner.trial.parameters import configuration_digest
+from podtune.runner.trial.parameters import compute_configuration_digest
 from podtune.trial import layout
 
 SHARED_VOLUME = "podtune-shared"
@@ -121,7 +121,8 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
     if action.limits:
         _set_limits(
-            next(c for c in spec["containers"] if c.get("name", "") == trial_container(template.spec)), action.limits
+            next(c for c in spec["containers"] if c.get("name", "") == find_trial_container(template.spec)),
+            action.limits,
         )
     agents = _make_agent_containers(experiment, action, agent, drain)
     for container in agents:
@@ -136,7 +137,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
             "annotations": {
                 **template.metadata.annotations,
                 ANNOTATION_PARAMETERS: _encode_parameters(experiment, action),
-                ANNOTATION_CONTAINER: trial_container(template.spec),
+                ANNOTATION_CONTAINER: find_trial_container(template.spec),
                 **_make_grace_annotation(template.spec, spec),
                 **_make_shared_annotations(action),
             },
@@ -320,7 +321,7 @@ def _collect_agent_variables(
             values[agent_env.SYNC] = sync
         if find_scratch(experiment):
             values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY
-        values[agent_env.CONFIGURATION] = configuration_digest(action.spec)
+        values[agent_env.CONFIGURATION] = compute_configuration_digest(action.spec)
         if action.find:
             values[agent_env.FIND_CHECKPOINTS] = "true"
         if action.restore:

@@ -26,7 +26,7 @@ from podtune.cluster.pods.storage_pod import make_storage_pod, make_trial_chunks
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceConflict, ResourceNotFound
 from podtune.kube.manifests import Manifest
-from podtune.protocol.storage_job import chunked
+from podtune.protocol.storage_job import encode_chunks
 from podtune.runner.actions import (
     DONE,
     ActionResult,
@@ -81,7 +81,7 @@ class PodRequests:
 
     async def create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> ActionResult:
         """Creates a pod that works in the bucket, and then the ConfigMaps that belong to it."""
-        chunks = tuple(chunked(action.trials))
+        chunks = tuple(encode_chunks(action.trials))
         body = make_storage_pod(experiment, action, self._agent, len(chunks))
         name = body["metadata"]["name"]
         try:
@@ -165,7 +165,7 @@ class PodRequests:
                 return result
             leader_uid = leader_uid or made["metadata"]["uid"]
             if rank > 0 and not belongs_to(made, leader_uid):
-                message = f"pod {action.name_of(rank)} was made for a pod of rank 0 that is gone"
+                message = f"pod {action.format_name(rank)} was made for a pod of rank 0 that is gone"
                 return ActionResult(ActionStatus.REFUSED, message)
         return DONE
 

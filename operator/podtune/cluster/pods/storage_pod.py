@@ -16,7 +16,7 @@ from podtune.cluster.pods.store_access import encode_store, make_credentials_env
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask
-from podtune.runner.actions import CreateStoragePod, storage_pod_name
+from podtune.runner.actions import CreateStoragePod, format_storage_pod_name
 from podtune.runner.checkpoints import exports
 from podtune.runner.records import Experiment
 
@@ -38,10 +38,10 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         experiment=experiment.name,
         experiment_uid=experiment.uid,
         chunks=chunks,
-        export_to=exports.export_prefix(experiment, experiment.spec),
+        export_to=exports.build_export_prefix(experiment, experiment.spec),
     )
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
-    name = storage_pod_name(experiment.name, action.number)
+    name = format_storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.spec
     container = {
         "name": CONTAINER,

@@ -66,18 +66,18 @@ class NamespaceCaps:
         cap = self._cap(namespace)
         return NO_LIMIT if cap is None else _Share(cap, experiment)
 
-    def pod_exists(self, namespace: str, experiment: str, uid: str) -> None:
+    def add_pod(self, namespace: str, experiment: str, uid: str) -> None:
         """A pod was seen that has not ended."""
         cap = self._cap(namespace)
         if cap is not None:
             self._namespaces[uid] = namespace
-            cap.pod_exists(uid, experiment)
+            cap.add_pod(uid, experiment)
 
-    def pod_ended(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """A pod has ended, or is gone; its place is given away."""
         namespace = self._namespaces.pop(uid, None)
         if namespace is not None:
-            self._caps[namespace].pod_ended(uid)
+            self._caps[namespace].remove_pod(uid)
             self._wake_next(namespace)
 
     def update(self, namespace: str, experiment: str, machine: ExperimentMachine | None) -> None:

@@ -115,7 +115,7 @@ class OverduePods:
             if self._endings:
                 self._changed.set()
 
-    def orphaned(self, uids: Iterable[str]) -> None:
+    def observe_orphans(self, uids: Iterable[str]) -> None:
         """The owner of pods is gone, or is being deleted: the garbage collector is about to delete them."""
         for uid in uids:
             pod = self._pods.get(uid)

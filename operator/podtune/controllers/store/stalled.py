@@ -12,7 +12,7 @@ from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment.status_text import StatusInputs, compute_status
 from podtune.runner.experiment_machine import ActionPlan
 from podtune.runner.records import Experiment
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 
 
 class Stalled:
@@ -26,7 +26,7 @@ class Stalled:
         """What has to be done now, as a machine would say it."""
         for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
-        status = compute_status(experiment, StatusInputs(), rfc3339(now), trials=TrialCounts())
+        status = compute_status(experiment, StatusInputs(), format_rfc3339(now), trials=TrialCounts())
         if experiment.deleting:
             self._let_go(experiment, now)
         elif status != experiment.status:

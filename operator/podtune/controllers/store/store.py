@@ -85,7 +85,7 @@ class Store:
         """An Experiment was seen."""
         uid = body["metadata"]["uid"]
         entry = self._entries.get(uid)
-        if uid in self._gone or (entry is not None and decoders.version_of(body) <= entry.experiment.version):
+        if uid in self._gone or (entry is not None and decoders.read_version(body) <= entry.experiment.version):
             return
         known = entry.experiment if entry is not None else None
         try:
@@ -104,11 +104,11 @@ class Store:
     def trial(self, body: Manifest) -> None:
         """A Trial was seen."""
         metadata = body["metadata"]
-        entry = self._entries.get(decoders.experiment_of_trial(body))
+        entry = self._entries.get(decoders.find_experiment_of_trial(body))
         if entry is None or metadata["uid"] in self._gone:
             return
         known = entry.trials.get(metadata["name"])
-        if known is not None and known.uid == metadata["uid"] and decoders.version_of(body) <= known.version:
+        if known is not None and known.uid == metadata["uid"] and decoders.read_version(body) <= known.version:
             return
         try:
             trial = decoders.decode_trial(body)
@@ -150,12 +150,12 @@ class Store:
 
     def pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""
-        if owner := decoders.experiment_of_storage_pod(body):
+        if owner := decoders.find_experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=False)
             return
-        uid, owner = body["metadata"]["uid"], decoders.owner_of_pod(body)
+        uid, owner = body["metadata"]["uid"], decoders.find_owner_of_pod(body)
         known = self._pods.get(owner, {}).get(uid)
-        if not owner or uid in self._gone or (known is not None and decoders.version_of(body) <= known.version):
+        if not owner or uid in self._gone or (known is not None and decoders.read_version(body) <= known.version):
             return
         try:
             pod = decoders.decode_pod(body)
@@ -167,10 +167,10 @@ class Store:
         if self._overdue_pods is not None:
             self._overdue_pods.seen(body)
         if pod.is_over:
-            self._caps.pod_ended(uid)
+            self._caps.remove_pod(uid)
         else:
             metadata = body["metadata"]
-            self._caps.pod_exists(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
+            self._caps.add_pod(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
         self._apply_pod(owner, pod)
 
     def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
@@ -197,7 +197,7 @@ class Store:
     def _end_pods_of(self, *owners: str) -> None:
         """The garbage collector is about to delete the pods of these: it does not know how long they need."""
         if self._overdue_pods is not None:
-            self._overdue_pods.orphaned(uid for owner in owners for uid in self._pods.get(owner, ()))
+            self._overdue_pods.observe_orphans(uid for owner in owners for uid in self._pods.get(owner, ()))
 
     # What is gone
 
@@ -209,12 +209,12 @@ class Store:
         """A Trial was deleted."""
         self._forget_trial(body["metadata"]["uid"])
 
-    def pod_gone(self, body: Manifest) -> None:
+    def observe_pod_deletion(self, body: Manifest) -> None:
         """A pod was deleted; the body is how it ended."""
-        if owner := decoders.experiment_of_storage_pod(body):
+        if owner := decoders.find_experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=True)
             return
-        uid, owner = body["metadata"]["uid"], decoders.owner_of_pod(body)
+        uid, owner = body["metadata"]["uid"], decoders.find_owner_of_pod(body)
         if uid in self._gone:
             return
         try:
@@ -234,7 +234,7 @@ class Store:
         elif (entry := self._entries.get(self._storage_pods.get(uid, ""))) is not None:
             self._take_storage_pod(entry, replace(entry.storage_pods[uid], gone=True))
 
-    def synced(self) -> None:
+    def mark_synced(self) -> None:
         """Everything that is there has been seen: from now on there are machines."""
         self._synced = True
         for uid in self._entries:
@@ -283,7 +283,7 @@ class Store:
         """UIDs of all Experiments, Trials and pods."""
         return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
 
-    def decided(self, entry: ExperimentEntry) -> None:
+    def record_decision(self, entry: ExperimentEntry) -> None:
         """An Experiment's machine has decided: what it does not want of its namespace's pods is for others."""
         experiment, machine = entry.experiment, entry.machine
         self._caps.update(experiment.namespace, experiment.name, machine)
@@ -302,7 +302,7 @@ class Store:
         if entry is None or uid in self._gone:
             return
         known = entry.storage_pods.get(uid)
-        if known is not None and not gone and decoders.version_of(body) <= known.version:
+        if known is not None and not gone and decoders.read_version(body) <= known.version:
             return
         try:
             self._take_storage_pod(entry, decoders.decode_storage_pod(body, gone=gone))
@@ -352,7 +352,7 @@ class Store:
         self._gone.add(uid)
         if self._overdue_pods is not None:
             self._overdue_pods.gone(uid)
-        self._caps.pod_ended(uid)
+        self._caps.remove_pod(uid)
         self._owners.pop(uid, None)
         siblings = self._pods.get(owner, {})
         siblings.pop(uid, None)

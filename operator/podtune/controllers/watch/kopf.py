@@ -62,7 +62,7 @@ def make_registry(store: Store, health: WatchHealth, resync: Resync) -> kopf.Ope
 
     @kopf.on.event("v1", "pods", registry=registry)
     async def pod_event(event: Any, **_: Any) -> None:
-        feed(POD_KIND, event, store.pod, store.pod_gone)
+        feed(POD_KIND, event, store.pod, store.observe_pod_deletion)
 
     return registry
 

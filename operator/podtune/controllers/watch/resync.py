@@ -51,7 +51,7 @@ class Resync:
             ApiError: The API server could not be asked.
         """
         await self._list()
-        self._store.synced()
+        self._store.mark_synced()
 
     async def run(self) -> None:
         """Resyncs for ever; one that fails is made up for by the next."""

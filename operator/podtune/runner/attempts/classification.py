@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from podtune.api.names import DecisionAction, TrialReason
-from podtune.api.patterns import compiled
+from podtune.api.patterns import compile_pattern
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
 from podtune.api.resources.failures import FailureAction, FailureRule, Failures
 from podtune.api.resources.trial import Decision
@@ -132,17 +132,17 @@ def classify(
         return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
     if decision is not None and (decision.action is DecisionAction.FAIL or not _ended_by_itself(pods[0])):
         own = FailureClass.FINAL if decision.action is DecisionAction.FAIL else FailureClass.USER
-        return _by_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
+        return _apply_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
     telling = [pod for pod in pods if pod.uid not in swept] or list(pods)
     ends = [(pod, _of_pod(pod, said_done=said_done, failures=failures)) for pod in telling]
     for _, outcome in ends:
         if outcome.failure_class is FailureClass.DISRUPTION:
-            return _by_rules(replace(outcome, exit_code=None), failures)
+            return _apply_rules(replace(outcome, exit_code=None), failures)
     failed = [(pod, outcome) for pod, outcome in ends if outcome.failure_class.is_failure]
     if not failed:
         return ends[0][1]
     first = min(failed, key=lambda end: _order(*end))[1]
-    return _by_rules(first, failures, log_tail)
+    return _apply_rules(first, failures, log_tail)
 
 
 def find_swept(decision: Decision | None, pods: Iterable[Pod]) -> frozenset[str]:
@@ -161,7 +161,7 @@ def _says_why(pod: Pod) -> bool:
     return bool(pod.disruption) or pod.reason in NODE_REASONS or out_of_memory
 
 
-def without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
+def fail_without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
     """What a good end comes to of a trial that has no usable result: it failed, and a retry would do the same.
 
     Args:
@@ -172,7 +172,7 @@ def without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_t
     """
     message = f"{outcome.message}, but {lack}"
     failed = replace(outcome, failure_class=FailureClass.UNUSABLE, reason=TrialReason.NO_USABLE_RESULT, message=message)
-    return _by_rules(failed, failures, log_tail)
+    return _apply_rules(failed, failures, log_tail)
 
 
 def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
@@ -180,9 +180,9 @@ def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
     return outcome.reason == "Error", pod.training_until or pod.ended or float("inf")
 
 
-def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None = None) -> AttemptOutcome:
+def _apply_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None = None) -> AttemptOutcome:
     """What the user's rules make of a failed attempt; what they don't speak of stays as it is."""
-    found = _first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
+    found = _find_first_match(failures.rules, reason=outcome.reason, exit_code=outcome.exit_code, log_tail=log_tail)
     if found is None:
         return outcome
     position, rule = found
@@ -198,7 +198,7 @@ def _by_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | None 
             return replace(said, failure_class=FailureClass.INFRASTRUCTURE, excludes_node=bool(outcome.node))
 
 
-def _first_match(
+def _find_first_match(
     rules: Sequence[FailureRule], *, reason: str, exit_code: int | None, log_tail: str | None
 ) -> tuple[int, FailureRule] | None:
     """The first rule all of whose conditions hold, and its position; None where there is none."""
@@ -207,7 +207,7 @@ def _first_match(
             continue
         if rule.exit_codes is not None and exit_code not in rule.exit_codes:
             continue
-        if rule.log_regex is not None and (log_tail is None or not compiled(rule.log_regex).search(log_tail)):
+        if rule.log_regex is not None and (log_tail is None or not compile_pattern(rule.log_regex).search(log_tail)):
             continue
         return position, rule
     return None
@@ -217,7 +217,9 @@ def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
     """What became of one pod, rules of the user's aside."""
     if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
         return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program exited successfully", 0, node=pod.node)
-    outcome = _disruption(pod) if _taken_away(pod) else _failure(pod, failures.non_retriable_exit_codes)
+    outcome = (
+        _describe_disruption(pod) if _taken_away(pod) else _describe_failure(pod, failures.non_retriable_exit_codes)
+    )
     return replace(outcome, node=pod.node)
 
 
@@ -226,11 +228,11 @@ def _ended_by_itself(pod: Pod) -> bool:
     return pod.phase is PodPhase.SUCCEEDED and not _taken_away(pod)
 
 
-def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
+def _describe_failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
     """How a pod failed that nobody took away."""
-    end = _first_failure(pod)
+    end = _find_first_failure(pod)
     if end is None:
-        return _without_failed_container(pod)
+        return _describe_lost_pod(pod)
     if end.name == RESTORE_CONTAINER:
         message = f"restoring the checkpoint failed: {end.message}"
         reason = RESTORE_FAILED if end.exit_code == NOT_RESTORABLE else RESTORE_INTERRUPTED
@@ -260,7 +262,7 @@ def _failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
 
 def _before_deletion(pod: Pod) -> str:
     """What became of a pod by itself before it was deleted: the decision stands, but people want to know."""
-    end = None if pod.interrupted else _first_failure(pod)
+    end = None if pod.interrupted else _find_first_failure(pod)
     return "" if end is None else f"; container {end.name} had already exited with code {end.exit_code}"
 
 
@@ -275,7 +277,7 @@ def _taken_away(pod: Pod) -> bool:
     )
 
 
-def _disruption(pod: Pod) -> AttemptOutcome:
+def _describe_disruption(pod: Pod) -> AttemptOutcome:
     if pod.disruption:
         return AttemptOutcome(FailureClass.DISRUPTION, pod.disruption.split(":")[0], pod.disruption)
     if pod.reason in NODE_REASONS:
@@ -287,7 +289,7 @@ def _disruption(pod: Pod) -> AttemptOutcome:
     return AttemptOutcome(FailureClass.DISRUPTION, "PodVanished", f"pod {pod.name} disappeared from node {pod.node}")
 
 
-def _without_failed_container(pod: Pod) -> AttemptOutcome:
+def _describe_lost_pod(pod: Pod) -> AttemptOutcome:
     """A failed pod none of whose containers failed: the kubelet refused or evicted it."""
     message = pod.message or f"pod {pod.name} failed"
     if pod.reason == "Evicted":
@@ -297,7 +299,7 @@ def _without_failed_container(pod: Pod) -> AttemptOutcome:
     return AttemptOutcome(FailureClass.USER, pod.reason or "Error", message)
 
 
-def _first_failure(pod: Pod) -> ContainerEnd | None:
+def _find_first_failure(pod: Pod) -> ContainerEnd | None:
     """The container that failed first in the pod's own order; an eviction for its own disk outweighs its exit code."""
     if pod.reason == "Evicted":
         return None

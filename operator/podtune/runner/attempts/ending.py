@@ -21,12 +21,12 @@ from podtune.runner.attempts.classification import (
     AttemptOutcome,
     FailureClass,
     classify,
-    without_result,
+    fail_without_result,
 )
 from podtune.runner.attempts.pods import AttemptPods
 from podtune.runner.records import Trial
 from podtune.runner.scheduling import clones
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, usage
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
 
@@ -121,7 +121,7 @@ def end_attempt(ended: EndedAttempt, now: float) -> AttemptEnding:
         "usage": usage.conclude(ended.status, ended.pods.members, now),
     }
     if pod.training and ended.status.start_time is None:
-        facts["start_time"] = rfc3339(pod.started or now)
+        facts["start_time"] = format_rfc3339(pod.started or now)
     loss = lost_work.find_loss(ended.status, ended.number, ended.home, ended.unstored, ended.store_problem)
     if loss is not None:
         facts["lost_checkpoint"] = loss
@@ -144,7 +144,7 @@ def _classify(ended: EndedAttempt) -> AttemptOutcome:
         log_tail=ended.log_tail,
     )
     lack = _find_lack(ended, outcome)
-    return without_result(outcome, lack, failures, ended.log_tail) if lack else outcome
+    return fail_without_result(outcome, lack, failures, ended.log_tail) if lack else outcome
 
 
 def _find_lack(ended: EndedAttempt, outcome: AttemptOutcome) -> str:
@@ -210,7 +210,7 @@ def _move_on(ended: EndedAttempt, outcome: AttemptOutcome, recorded: TrialStatus
 def _undo_clone(status: TrialStatus, clone: Clone, problem: str, now: float) -> TrialStatus:
     """Takes an exploit back whose checkpoint can't be restored: the trial is again what it was before."""
     status = clones.undo(status, clone)
-    own = clones.own_checkpoints(status)
+    own = clones.list_own_checkpoints(status)
     where = f"from its own checkpoint of iteration {own[0].step}" if own else "from scratch"
     message = (
         f"the clone of {clone.donor} was undone; the trial continues {where} with its previous parameters: {problem}"
@@ -246,7 +246,7 @@ def _follow_decision(
     """
     match decision.action:
         case DecisionAction.REQUEUE if decision.reason == TrialReason.NOT_PLACED:
-            wait = retries.placement_timeout(ended.spec).delay(ended.number, f"{ended.trial.uid}/requeue")
+            wait = retries.build_placement_timeout(ended.spec).delay(ended.number, f"{ended.trial.uid}/requeue")
             return _NextState(
                 TrialState.PENDING,
                 TrialReason.NOT_PLACED,
@@ -299,12 +299,17 @@ def _apply(following: _NextState, status: TrialStatus, run_generation: int, now:
         "state": following.state,
         "reason": str(following.reason),
         "message": clip(following.message),
-        "retry_time": None if following.retry_at is None else rfc3339(following.retry_at),
+        "retry_time": None if following.retry_at is None else format_rfc3339(following.retry_at),
     }
     if not following.keeps_decision:
         changes["decision"] = None
     if following.state.is_finished:
-        changes |= {"completion_time": rfc3339(now), "clone": None, "exploit": None, "run_generation": run_generation}
+        changes |= {
+            "completion_time": format_rfc3339(now),
+            "clone": None,
+            "exploit": None,
+            "run_generation": run_generation,
+        }
     status = status.model_copy(update=changes)
     return status if following.entry is None else _log(status, *following.entry, now)
 

@@ -48,7 +48,7 @@ class PlacementTurn:
         waits = bool(trial.current.pods) and not (trial.current.pods.is_placed or trial.current.pods.is_over)
         (self._placing.add if creating or waits else self._placing.discard)(trial.name)
 
-    def blocked_by(self, trial: TrialMachine) -> str:
+    def find_blocker(self, trial: TrialMachine) -> str:
         """Name of the trial whose pods have to be placed before this one's are made; empty where there is none."""
         return min(self._placing - {trial.name}, default="")
 
@@ -82,16 +82,18 @@ def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> N
     held_since = min((pod.started for pod in pods if pod.started), default=0.0)
     if not held_since:
         return  # it holds nothing, and so may wait
-    due = held_since + retries.placement_timeout(trial.context.spec).delay(trial.attempt, f"{trial.uid}/placement")
+    due = held_since + retries.build_placement_timeout(trial.context.spec).delay(
+        trial.attempt, f"{trial.uid}/placement"
+    )
     if now < due:
         actions.timers.set(trial.name, due)
         return
     message = (
-        f"only {_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout of "
+        f"only {_count_placed(pods)} of {pods.replicas} pods found a node within trialTemplate.placementTimeout of "
         f"{trial.context.spec.trial_template.placement_timeout}; they are deleted, and the trial tries again later"
     )
     trial.decide(DecisionAction.REQUEUE, TrialReason.NOT_PLACED, message, now=now)
 
 
-def _placed(pods: AttemptPods) -> int:
+def _count_placed(pods: AttemptPods) -> int:
     return sum(1 for pod in pods if pod.node)

@@ -25,7 +25,7 @@ def find_needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
         return None
     final = trial.final_commit()
     agent = final is not None and final.seq > trial.current.acked_seq and not pod.gone
-    telling = _telling_pod(trial)
+    telling = _find_telling_pod(trial)
     if telling is None and not agent:
         return None
     return FetchLogs(
@@ -52,7 +52,7 @@ def read_unacked_results(trial: TrialMachine) -> list[Result]:
     return sorted(unacked, key=lambda result: result.seq)
 
 
-def _telling_pod(trial: TrialMachine) -> Pod | None:
+def _find_telling_pod(trial: TrialMachine) -> Pod | None:
     """The pod whose program has printed why the attempt is a failure."""
     decision = trial.status.decision
     if decision is not None and _is_failed_by_decision(trial):

@@ -18,7 +18,7 @@ from podtune.api.base import parse_duration
 from podtune.api.resources.experiment import MAX_AVOIDED_NODES, AvoidedNode
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import NodeFailure
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trials import TrialIndex
 
@@ -38,7 +38,7 @@ class Avoided:
     @property
     def shown(self) -> AvoidedNode:
         """The same, as the status has it."""
-        return AvoidedNode(name=self.name, trials=self.trials, until=rfc3339(self.until))
+        return AvoidedNode(name=self.name, trials=self.trials, until=format_rfc3339(self.until))
 
 
 class Nodes(TrialIndex):
@@ -70,7 +70,7 @@ class Nodes(TrialIndex):
         for failure in before:
             self._forget(failure, trial.name)
         for failure in recorded:
-            insort(self._failures.setdefault(failure.node, []), _entry(failure, trial.name))
+            insort(self._failures.setdefault(failure.node, []), _build_entry(failure, trial.name))
             self._seen[failure.node] += 1
         self._recorded[trial.name] = recorded
 
@@ -88,7 +88,7 @@ class Nodes(TrialIndex):
         own = (f.node for f in trial.saved.failed_nodes if f.excluded and self._until(f) > now)
         return tuple(sorted({*own, *(node.name for node in self.avoided(now))}))
 
-    def next_change(self, now: float) -> float:
+    def find_next_change(self, now: float) -> float:
         """When the next node is forgotten; infinity for never."""
         return min((node.until for node in self.avoided(now)), default=NEVER)
 
@@ -120,7 +120,7 @@ class Nodes(TrialIndex):
 
     def _forget(self, failure: NodeFailure, trial: str) -> None:
         entries = self._failures[failure.node]
-        entries.remove(_entry(failure, trial))
+        entries.remove(_build_entry(failure, trial))
         if not entries:
             del self._failures[failure.node]
         self._seen[failure.node] -= 1
@@ -129,5 +129,5 @@ class Nodes(TrialIndex):
         return (parse_rfc3339(failure.time) or 0.0) + self._memory
 
 
-def _entry(failure: NodeFailure, trial: str) -> tuple[float, str]:
+def _build_entry(failure: NodeFailure, trial: str) -> tuple[float, str]:
     return (parse_rfc3339(failure.time) or 0.0, trial)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from podtune.runner.records import Pod
 
 
-def pod_name(trial: str, attempt: int, rank: int, replicas: int) -> str:
+def format_pod_name(trial: str, attempt: int, rank: int, replicas: int) -> str:
     """Name of a pod; never used again for another attempt."""
     name = f"{trial}-{attempt}"
     return name if replicas == 1 else f"{name}-{rank}"
@@ -41,7 +41,7 @@ class AttemptPods:
         """The pod of a rank, if it was seen."""
         return next((pod for pod in self.members if pod.rank == rank), None)
 
-    def with_pod(self, pod: Pod) -> AttemptPods:
+    def put_pod(self, pod: Pod) -> AttemptPods:
         """The same with one more pod, or with another version of one."""
         if self.replicas == 1:
             return replace(self, members=(pod,))

@@ -24,7 +24,7 @@ from podtune.runner.experiment.status_text import Hold
 from podtune.runner.records import Experiment
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
 
 MAX_WORDS = 700
@@ -113,8 +113,10 @@ class Refusals:
 
     def _refused(self, creation: CreatePod, words: str, now: float) -> None:
         is_new = self._refusal is None
-        self._refusal = PodRefusal(trial=creation.trial, generation=self._experiment.generation, time=rfc3339(now))
-        self._message = _sentence(creation, words)
+        self._refusal = PodRefusal(
+            trial=creation.trial, generation=self._experiment.generation, time=format_rfc3339(now)
+        )
+        self._message = _describe(creation, words)
         if is_new and self._message != self._told:
             self._told = self._message
             event = EmitEvent("", str(ExperimentReason.POD_REFUSED), self._message, warning=True)
@@ -129,7 +131,7 @@ class Refusals:
         return (parse_rfc3339(refusal.time) or 0.0) + self._settings.refusal_wait * drawn
 
 
-def _sentence(creation: CreatePod, words: str) -> str:
+def _describe(creation: CreatePod, words: str) -> str:
     """What the API server says, and what to do about it."""
     limits = resources.show_limits(creation.limits)
     given = f" with {limits} (scheduler.resources)" if limits else ""

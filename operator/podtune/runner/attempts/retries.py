@@ -14,7 +14,7 @@ from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
 from podtune.runner.attempts.classification import AttemptOutcome, FailureClass
 from podtune.runner.backoff import Backoff
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 
 _COUNTERS = {
     FailureClass.USER: "failures",
@@ -101,7 +101,7 @@ def draw_wait(failures: Failures, spent: int, key: str) -> float:
     return Backoff(parse_duration(failures.backoff.initial), parse_duration(failures.backoff.max)).delay(spent, key)
 
 
-def placement_timeout(spec: ExperimentSpec) -> Backoff:
+def build_placement_timeout(spec: ExperimentSpec) -> Backoff:
     """How long a gang may take to be placed, and waits after it was not: with jitter, for each attempt another time."""
     whole = parse_duration(spec.trial_template.placement_timeout)
     return Backoff(whole, whole)
@@ -113,4 +113,4 @@ def add_node_failure(status: TrialStatus, outcome: AttemptOutcome, failures: Fai
         return status.failed_nodes
     excluded = outcome.excludes_node or any(n.node == outcome.node and n.excluded for n in status.failed_nodes)
     others = [failure for failure in status.failed_nodes if failure.node != outcome.node]
-    return [*others, NodeFailure(node=outcome.node, time=rfc3339(now), excluded=excluded)][-MAX_FAILED_NODES:]
+    return [*others, NodeFailure(node=outcome.node, time=format_rfc3339(now), excluded=excluded)][-MAX_FAILED_NODES:]

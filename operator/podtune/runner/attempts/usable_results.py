@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.tuning.objective import Objective
 from podtune.protocol.messages import MetricValue, read_number
-from podtune.runner.trial.results import best_value, metrics_of
+from podtune.runner.trial.results import find_best_value, parse_metrics
 from podtune.trial.layout import TIMES
 
 
 def describe_lack(status: TrialStatus, objective: Objective) -> str:
     """What the trial has not reported of what is optimised; empty where nothing is missing."""
-    return "; ".join(_words(status, metric) for metric in _missing(status, objective))
+    return "; ".join(_describe(status, metric) for metric in _list_missing(status, objective))
 
 
 def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, MetricValue]) -> bool:
     """Whether a trial still lacks something of what is optimised once its last result is known."""
-    return any(not _is_finite(read_number(last, metric)) for metric in _missing(status, objective))
+    return any(not _is_finite(read_number(last, metric)) for metric in _list_missing(status, objective))
 
 
 def describe_remedy(objective: Objective) -> str:
@@ -29,15 +29,15 @@ def describe_remedy(objective: Objective) -> str:
     return f"report a finite number for {' and '.join(names)}, or correct {field}"
 
 
-def _missing(status: TrialStatus, objective: Objective) -> list[str]:
+def _list_missing(status: TrialStatus, objective: Objective) -> list[str]:
     """The metrics of which no finite number was reported, as far as the status shows."""
     metric = objective.metric  # `best` is there only where a finite number of it was reported
-    first = [metric] if best_value(status, metric) is None else []
+    first = [metric] if find_best_value(status, metric) is None else []
     return [*first, *(other.metric for other in objective.others if not _is_shown(status, other.metric))]
 
 
 def _is_shown(status: TrialStatus, metric: str) -> bool:
-    values = (read_number(metrics_of(result), metric) for result in (status.last_result, status.best))
+    values = (read_number(parse_metrics(result), metric) for result in (status.last_result, status.best))
     return any(_is_finite(value) for value in values)
 
 
@@ -45,12 +45,12 @@ def _is_finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _words(status: TrialStatus, metric: str) -> str:
+def _describe(status: TrialStatus, metric: str) -> str:
     if metric not in status.last_result:
         seen = ", ".join(sorted(status.last_result.keys() - TIMES)) or "none"
         return f"{metric} was never reported; metrics seen: {seen}"
     last = status.last_result[metric]
-    value = read_number(metrics_of(status.last_result), metric)
+    value = read_number(parse_metrics(status.last_result), metric)
     if value is None or math.isfinite(value):  # a text that reads as a number is a text
         return f"{metric} was never a number (last: {last!r})"
     return f"{metric} was never a finite number (last: {last})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
-from podtune.protocol.assignment import attempt_in
+from podtune.protocol.assignment import build_attempt_id
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import RestoreFailure, parse_final_commit
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
@@ -65,9 +65,9 @@ class WarmPod:
         pod = self.pod
         return (pod.trial, pod.trial_uid, pod.attempt) == (trial.name, trial.uid, trial.attempt)
 
-    def seen_by(self, trial: TrialMachine) -> Pod:
+    def build_trial_pod(self, trial: TrialMachine) -> Pod:
         """The pod as if it served nothing but the trial's current attempt."""
-        attempt = attempt_in(self.pod.uid, trial.name, trial.attempt)
+        attempt = build_attempt_id(self.pod.uid, trial.name, trial.attempt)
         pod = replace(self.pod, uid=attempt, trial=trial.name, trial_uid=trial.uid, attempt=trial.attempt)
         if not self.was_made_for(trial):
             since = parse_rfc3339(trial.status.pod.since) if trial.status.pod else None
@@ -75,11 +75,11 @@ class WarmPod:
             pod = replace(pod, created=moment, started=moment, training_since=moment, avoids=())
         ended = self.ended.get(trial.name)
         if ended is not None:
-            return _left(pod, ended)
-        return _lost(pod) if pod.is_over and _has_served_another(pod) else pod
+            return _build_ended_pod(pod, ended)
+        return _build_lost_pod(pod) if pod.is_over and _has_served_another(pod) else pod
 
 
-def _left(pod: Pod, ended: EndInPod) -> Pod:
+def _build_ended_pod(pod: Pod, ended: EndInPod) -> Pod:
     """A pod that has ended with the attempt and left nothing behind."""
     failure = ended.restore_failure
     failed = (ContainerEnd(RESTORE_CONTAINER, failure.exit_code, "Error", failure.message),) if failure else ()
@@ -99,7 +99,7 @@ def _left(pod: Pod, ended: EndInPod) -> Pod:
     )
 
 
-def _lost(pod: Pod) -> Pod:
+def _build_lost_pod(pod: Pod) -> Pod:
     """A pod that has ended by itself, or was taken away, before it has begun with the attempt."""
     message = f"pod {pod.name} ended before it started this trial"
     return replace(

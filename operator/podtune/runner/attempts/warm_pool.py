@@ -4,7 +4,7 @@ A trial's claim on a pod is its `status.pod`, or that the pod was made for its a
 agent hears of it, and holds until the attempt's end is on record. A pod is free when no trial has a claim on it and its
 agent has asked for the next one; so after a restart it takes a moment until it is known what is free.
 
-Trials see a pod of their own (`WarmPod.seen_by`), which is all that the rest of the runner knows of.
+Trials see a pod of their own (`WarmPod.build_trial_pod`), which is all that the rest of the runner knows of.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enum import Enum
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import PodRef, TrialStatus
 from podtune.api.tuning.search_space import parse_value
-from podtune.protocol.assignment import Assignment, attempt_in, number_of, pod_of
+from podtune.protocol.assignment import Assignment, build_attempt_id, parse_attempt_number, parse_pod_uid
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DeletePod
@@ -26,7 +26,7 @@ from podtune.runner.attempts.warm_pod import EndInPod, WarmPod
 from podtune.runner.records import Pod
 from podtune.runner.scheduling import clones
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timestamps import rfc3339_precise
+from podtune.runner.timestamps import format_rfc3339_precise
 from podtune.runner.trial import parameters
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.replies import Unaccepted
@@ -104,7 +104,7 @@ class WarmPool:
         known = self._pods.get(trial.recorded_pod or self._made_for.get((trial.name, trial.attempt), ""))
         if known is not None and self._serves(known, trial):
             self._claim(trial.name, known)
-            trial.observe_pod(known.seen_by(trial))
+            trial.observe_pod(known.build_trial_pod(trial))
 
     def saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: a claim that is new in it may be acted on."""
@@ -112,7 +112,7 @@ class WarmPool:
             return
         known = self._pods.get(trial.recorded_pod)
         if known is not None:
-            trial.observe_pod(known.seen_by(trial))
+            trial.observe_pod(known.build_trial_pod(trial))
             self._assigned.append(known.pod.uid)
         else:
             trial.miss_pods()  # it has ended meanwhile
@@ -148,7 +148,7 @@ class WarmPool:
 
     def hear(self, trial: TrialMachine | None, report: Report) -> Reply | Unaccepted | None:
         """What is answered to a report that is not of a current attempt; None where it is."""
-        uid = pod_of(report.attempt)
+        uid = parse_pod_uid(report.attempt)
         known = self._pods.get(uid)
         if known is None:
             return Unaccepted.FENCED if uid in self._gone else Unaccepted.TOO_EARLY
@@ -164,14 +164,14 @@ class WarmPool:
         known.last = report.attempt
         return Reply(report.final.seq, report.final.seq, next=self._next(known))
 
-    def attempt_ended(self, trial: TrialMachine, report: Report, now: float) -> None:
+    def observe_attempt_end(self, trial: TrialMachine, report: Report, now: float) -> None:
         """The current attempt of a trial is over, and its pod is not."""
-        known = self._pods.get(pod_of(report.attempt))
+        known = self._pods.get(parse_pod_uid(report.attempt))
         if known is None or report.final is None:
             return
         known.last = report.attempt
         known.ended[trial.name] = EndInPod(report.final.to_json(), report.restore_failure, now)
-        trial.observe_pod(known.seen_by(trial))
+        trial.observe_pod(known.build_trial_pod(trial))
 
     def take_assigned(self) -> tuple[str, ...]:
         """UIDs of the pods that have something to do since the last time."""
@@ -183,7 +183,7 @@ class WarmPool:
         waiting = [trial for name in known.claims if (trial := self._trials.get(name)) is not None]
         for trial in sorted(waiting, key=lambda trial: trial.index):
             if trial.pod is not None and not trial.pod.is_over and trial.recorded_pod == known.pod.uid:
-                return _assignment(trial, known.pod.uid)
+                return _build_assignment(trial, known.pod.uid)
         return None
 
     # Trials that need a pod
@@ -197,9 +197,9 @@ class WarmPool:
         free = self._free
         for known in free:
             pod = known.pod
-            attempt = attempt_in(pod.uid, trial.name, trial.attempt)
+            attempt = build_attempt_id(pod.uid, trial.name, trial.attempt)
             if pod.template_hash == wanted.template_hash and pod.node not in wanted.avoid and known.last != attempt:
-                trial.claim(PodRef(name=pod.name, uid=attempt, node=pod.node, since=rfc3339_precise(now)), now)
+                trial.claim(PodRef(name=pod.name, uid=attempt, node=pod.node, since=format_rfc3339_precise(now)), now)
                 self._claim(trial.name, known)
                 return PodAssignment.ASSIGNED
         if len(self._alive) + len(self._making) < limit:
@@ -286,7 +286,7 @@ class WarmPool:
         """Takes in in which pod a trial's last attempt has failed: another one need not be retained for it any more."""
         last = trial.status.last_attempt
         failed = last is not None and last.failure_class in OWN_FAILURES
-        uid = pod_of(last.uid) if last is not None and failed else ""
+        uid = parse_pod_uid(last.uid) if last is not None and failed else ""
         before = self._failed_in.get(trial.name, "")
         if last is None or uid == before:
             return
@@ -304,7 +304,7 @@ class WarmPool:
             trial = self._trials.get(name)
             if trial is not None and self._serves(known, trial):
                 self._claim(name, known)
-                trial.observe_pod(known.seen_by(trial))
+                trial.observe_pod(known.build_trial_pod(trial))
                 names.append(name)
         return names
 
@@ -338,7 +338,7 @@ class WarmPool:
             del self._made_for[pod.trial, pod.attempt]
 
 
-def template_hash_of(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
+def compute_template_hash(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
     """What the manifests of two trials' pods may differ in besides the trial, as a digest."""
     store = spec.checkpoints.store
     made_from = {"limits": dict(limits), "store": store.model_dump(mode="json") if store is not None else None}
@@ -348,7 +348,9 @@ def template_hash_of(spec: ExperimentSpec, limits: Mapping[str, str]) -> str:
 def _has_recorded(status: TrialStatus, attempt: str) -> bool:
     """Whether a status says that an attempt is over."""
     is_finished = status.state is not None and status.state.is_finished
-    return is_finished or (status.last_attempt is not None and status.last_attempt.attempt >= number_of(attempt))
+    return is_finished or (
+        status.last_attempt is not None and status.last_attempt.attempt >= parse_attempt_number(attempt)
+    )
 
 
 def _over(report: Report) -> Reply:
@@ -360,13 +362,13 @@ def _over(report: Report) -> Reply:
     return Reply(last, last, decision="STOP")
 
 
-def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
+def _build_assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
     """What an agent has to know of the current attempt of a trial."""
     written = parameters.find_effective(trial.spec, trial.saved)
     return Assignment(
         trial=trial.name,
         number=trial.attempt,
-        attempt=attempt_in(pod_uid, trial.name, trial.attempt),
+        attempt=build_attempt_id(pod_uid, trial.name, trial.attempt),
         parameters={
             p.name: parse_value(p, written[p.name]) for p in trial.context.spec.parameters if p.name in written
         },
@@ -374,5 +376,5 @@ def _assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
         restore_from=tuple(checkpoint.ref for checkpoint in clones.to_restore(trial.saved)),
         restore_or_fail=trial.saved.clone is not None,
         find=trial.finds_checkpoints,
-        configuration=parameters.configuration_digest(parameters.make_effective(trial.spec, trial.saved)),
+        configuration=parameters.compute_configuration_digest(parameters.make_effective(trial.spec, trial.saved)),
     )

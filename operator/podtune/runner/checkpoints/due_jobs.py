@@ -30,7 +30,7 @@ class _Export(StorageJobSpec):
     @override
     def describe_trials(self) -> list[StoredTrial]:
         """The checkpoints that are to be exported."""
-        return exports.wanted(self.experiment, self.spec, self.trials.values(), self.best)
+        return exports.list_wanted(self.experiment, self.spec, self.trials.values(), self.best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def find_due(
     due: list[StorageJobSpec] = []
     end = _end(experiment)
     if exports.is_any(spec, trials.values(), tracker.best):
-        trigger = f"{end} {exports.settings_tag(experiment, spec)}"
+        trigger = f"{end} {exports.compute_settings_tag(experiment, spec)}"
         due.append(_Export(StoragePurpose.EXPORT, trigger, experiment, spec, trials, tracker.best))
     if tracker.is_recorded:
         due.append(_Prune(StoragePurpose.PRUNE, end, trials))

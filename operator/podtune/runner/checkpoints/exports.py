@@ -23,7 +23,7 @@ LINEAGE = (DecisionKind.PROMOTE, DecisionKind.EXPLOIT, DecisionKind.UNDO)
 """Decisions that made the weights what they are."""
 
 
-def export_prefix(experiment: Experiment, spec: ExperimentSpec) -> str:
+def build_export_prefix(experiment: Experiment, spec: ExperimentSpec) -> str:
     """URI below which the experiment's exports go; empty where there are none."""
     export, store = spec.checkpoints.export, spec.checkpoints.store
     if export is None or store is None:
@@ -32,21 +32,21 @@ def export_prefix(experiment: Experiment, spec: ExperimentSpec) -> str:
     return export.to or f"s3://{default}"
 
 
-def settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:
+def compute_settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:
     """Tells what is asked for from what was asked for before: after a change there is another export."""
     assert spec.checkpoints.export is not None  # the caller has looked
-    asked = f"{spec.checkpoints.export.trials} {export_prefix(experiment, spec)}"
+    asked = f"{spec.checkpoints.export.trials} {build_export_prefix(experiment, spec)}"
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
 
 
-def wanted(
+def list_wanted(
     experiment: Experiment, spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMachine | None
 ) -> list[StoredTrial]:
     """The checkpoints that are to be exported."""
     assert spec.checkpoints.export is not None  # the caller has looked
     only_best = spec.checkpoints.export.trials == "Best"
     found: list[StoredTrial] = []
-    for trial in sorted(_chosen(spec, trials, best), key=lambda trial: trial.index):
+    for trial in sorted(_list_chosen(spec, trials, best), key=lambda trial: trial.index):
         checkpoint = retention.find_best_checkpoint(trial.saved.checkpoints, spec.objective)
         if checkpoint is not None:
             exported = ExportedCheckpoint(
@@ -54,7 +54,7 @@ def wanted(
                 digest=checkpoint.digest,
                 folder=BEST if only_best else trial.name,
                 is_best=trial is best,
-                card=_card(experiment, spec, trial, checkpoint),
+                card=_build_card(experiment, spec, trial, checkpoint),
             )
             found.append(StoredTrial(trial.name, export=exported))
     return found
@@ -64,16 +64,18 @@ def is_any(spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMach
     """Whether there is a checkpoint that is to be exported."""
     if spec.checkpoints.export is None:
         return False
-    return any(trial.saved.checkpoints for trial in _chosen(spec, trials, best))
+    return any(trial.saved.checkpoints for trial in _list_chosen(spec, trials, best))
 
 
-def _chosen(spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMachine | None) -> Iterable[TrialMachine]:
+def _list_chosen(
+    spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMachine | None
+) -> Iterable[TrialMachine]:
     if spec.checkpoints.export is not None and spec.checkpoints.export.trials == "All":
         return trials
     return [best] if best is not None else []
 
 
-def _card(experiment: Experiment, spec: ExperimentSpec, trial: TrialMachine, checkpoint: Checkpoint) -> str:
+def _build_card(experiment: Experiment, spec: ExperimentSpec, trial: TrialMachine, checkpoint: Checkpoint) -> str:
     """What is to be known of a model, but for what the storage pod finds in the bucket itself."""
     lineage = [
         {"decision": entry.action, "step": entry.step, "time": entry.time, "message": entry.message}
@@ -92,16 +94,16 @@ def _card(experiment: Experiment, spec: ExperimentSpec, trial: TrialMachine, che
                 "value": checkpoint.metric,
                 "best": trial.saved.best_value,
             },
-            "parameters": _parameters(trial, checkpoint),
+            "parameters": _find_parameters(trial, checkpoint),
             "lineage": lineage,
         }
     )
 
 
-def _parameters(trial: TrialMachine, checkpoint: Checkpoint) -> dict[str, str]:
+def _find_parameters(trial: TrialMachine, checkpoint: Checkpoint) -> dict[str, str]:
     """The parameters that a checkpoint was taken with; empty where nobody remembers them."""
     known: tuple[dict[str, str], ...] = ({}, trial.saved.parameters, trial.saved.best_parameters)
     for changed in known:
-        if parameters.fingerprint(changed) == checkpoint.configuration:
+        if parameters.compute_fingerprint(changed) == checkpoint.configuration:
             return dict(changed or trial.spec.parameters)
     return {}

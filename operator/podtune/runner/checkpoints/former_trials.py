@@ -23,7 +23,7 @@ from podtune.protocol.messages import read_number
 from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.results import metrics_of, show
+from podtune.runner.trial.results import parse_metrics, show
 
 
 class FormerTrials:
@@ -55,11 +55,11 @@ class FormerTrials:
             if name not in present:
                 self._to_make_anew[name] = (None, FormerTrial(find_checkpoints=True))
 
-    def made_anew(self, name: str) -> None:
+    def record_recreation(self, name: str) -> None:
         """There is a Trial of this name again."""
         self._to_make_anew.pop(name, None)
 
-    def with_former(self, name: str, spec: TrialSpec) -> TrialSpec:
+    def add_former(self, name: str, spec: TrialSpec) -> TrialSpec:
         """The spec of a Trial that is to be made, with what is known of a former one of its name."""
         known = self._to_make_anew.get(name)
         if known is None:
@@ -89,7 +89,7 @@ def take_over(trial: TrialMachine, now: float) -> str:
     elif trial.finds_checkpoints:
         what = "no checkpoint is on record, so the agent looks in the bucket"
     else:
-        what = f"starts from scratch: {former.lack or _lack(former)}"
+        what = f"starts from scratch: {former.lack or _describe_lack(former)}"
     message = f"recreated because the Trial was deleted; {what}"
     trial.log_decision(DecisionKind.RECREATE, message, {"checkpoint": found[-1].step} if found else {}, now=now)
     trial.touch(now)
@@ -98,13 +98,13 @@ def take_over(trial: TrialMachine, now: float) -> str:
 
 def _take_over_results(trial: TrialMachine, former: FormerTrial) -> None:
     """What was reported up to the checkpoint is not reported again; if that is the last one, nothing is."""
-    value = read_number(metrics_of(former.best), trial.context.spec.objective.metric)
+    value = read_number(parse_metrics(former.best), trial.context.spec.objective.metric)
     trial.set(last_result=former.last_result)
     if value is not None and math.isfinite(value):
         trial.set(best=former.best, best_value=show(value))
 
 
-def _lack(former: FormerTrial) -> str:
+def _describe_lack(former: FormerTrial) -> str:
     """Why none of the checkpoints is taken over."""
     if former.checkpoints:
         return "its checkpoints lie outside its folder in checkpoints.store"

@@ -44,7 +44,7 @@ def _go_on(trial: TrialMachine, ref: CheckpointRef, value: float | None) -> str:
         uri=ref.uri,
         digest=ref.digest,
         metric=shown,
-        configuration=parameters.fingerprint(trial.status.parameters),
+        configuration=parameters.compute_fingerprint(trial.status.parameters),
     )
     origin = RestoreSource(uri=found.uri, step=found.step)
     trial.set(checkpoints=[found], checkpoint=found, iteration=found.step, former=origin, clone=None)

@@ -46,13 +46,13 @@ class RestoreSources:
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """By donor of this experiment: trials that wait for a checkpoint of it."""
 
-    def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
+    def list_waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
         """The trials that have to be looked at when something has become of a donor."""
         if donor.name not in self._waiting or donor.awaits_restore_source:
             return ()
         return tuple(sorted(self._waiting[donor.name]))
 
-    def orphans(self) -> list[str]:
+    def list_orphans(self) -> list[str]:
         """The trials that wait for one that will never be made."""
         if not self._waiting or not self._search.is_over:
             return []
@@ -81,9 +81,9 @@ class RestoreSources:
         if found is not None:
             self._record(trial, found, now)
         elif donor is not None and donor.is_finished:
-            return self._unavailable(trial, missing(wanted, donor.status.checkpoints, lost), now)
+            return self._unavailable(trial, describe_missing(wanted, donor.status.checkpoints, lost), now)
         elif donor is not None and self._waits_for(donor, trial):
-            return self._unavailable(trial, circular(wanted.trial, trial.name), now)
+            return self._unavailable(trial, describe_cycle(wanted.trial, trial.name), now)
         else:
             self._waiting[wanted.trial].add(trial.name)
             self._wait(trial, f"waiting for a checkpoint of {wanted.trial} to start from", now)
@@ -163,7 +163,7 @@ def pick_checkpoint(
     return next((known for known in fitting if known.uri not in lost), None)
 
 
-def missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], lost: Collection[str] = ()) -> str:
+def describe_missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], lost: Collection[str] = ()) -> str:
     """Says of a trial that has ended that it lacks a checkpoint."""
     if not checkpoints:
         return f"{wanted.trial} ended without a checkpoint"
@@ -173,6 +173,6 @@ def missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], lost: Collec
     return f"{wanted.trial} has no checkpoint of iteration {wanted.step} any more (there is {kept})"
 
 
-def circular(donor: str, trial: str) -> str:
+def describe_cycle(donor: str, trial: str) -> str:
     """Says that two trials would wait for each other."""
     return f"{donor} itself waits for a checkpoint of {trial}, so neither would ever start"

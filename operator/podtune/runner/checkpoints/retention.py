@@ -48,7 +48,7 @@ def keep_some(
         order_of_worth = sorted(order, key=lambda i: (_score(checkpoints[i], objective), i), reverse=True)
     else:
         order_of_worth = list(reversed(order))
-    chosen = {*order_of_worth[: keep.count], newest} | _pinned(checkpoints, pinned)
+    chosen = {*order_of_worth[: keep.count], newest} | _list_pinned(checkpoints, pinned)
     return [checkpoint for i, checkpoint in enumerate(checkpoints) if i in chosen]
 
 
@@ -58,7 +58,7 @@ def drop_unpinned(status: TrialStatus, keep: Keep, objective: Objective, pinned:
     return status if kept == status.checkpoints else status.model_copy(update={"checkpoints": kept})
 
 
-def _pinned(checkpoints: Sequence[Checkpoint], steps: Collection[int]) -> set[int]:
+def _list_pinned(checkpoints: Sequence[Checkpoint], steps: Collection[int]) -> set[int]:
     """Positions of those that others may clone: they were taken with the parameters that the trial has now."""
     if not checkpoints:
         return set()

@@ -18,10 +18,17 @@ from podtune.api.resources.storage_jobs import StorageJob, StorageJobState, Stor
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StoredTrial, parse_storage_report
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
-from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod, DeletePod, EmitEvent, storage_pod_name
+from podtune.runner.actions import (
+    ActionResult,
+    ActionStatus,
+    CreateStoragePod,
+    DeletePod,
+    EmitEvent,
+    format_storage_pod_name,
+)
 from podtune.runner.records import Experiment, PodPhase, StoragePod
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 
 CONDITIONS = {
     StoragePurpose.EXPORT: ConditionType.EXPORTED,
@@ -110,7 +117,7 @@ class StorageWork:
         job = self._status.job(due.purpose)
         return job is not None and job.trigger == due.trigger and job.state.is_finished
 
-    def problem_of(self, due: StorageJobSpec) -> str:
+    def find_job_problem(self, due: StorageJobSpec) -> str:
         """Why a job was given up; empty where it was not."""
         job = self._status.job(due.purpose)
         return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
@@ -122,20 +129,20 @@ class StorageWork:
         storage = self._status
         for known in storage.jobs:
             if known.state is StorageJobState.RUNNING and not any(_is_for(known, one) for one in due):
-                return self._called_off(storage, known, now)
+                return self._call_off(storage, known, now)
         todo = next((one for one in due if not self.is_over(one)), None)
         if todo is None:
             return self._experiment.status.storage
         job = storage.job(todo.purpose)
         if job is None or not _is_for(job, todo):
-            return storage.with_job(_begun(todo, storage.pods + 1, 1, now))
+            return storage.put_job(_build_job(todo, storage.pods + 1, 1, now))
         if job.state is StorageJobState.RUNNING:
             return self._go_on(storage, job, todo, now)
         retry = parse_rfc3339(job.retry_time) or 0.0
         if now < retry <= now + self._settings.storage_backoff.maximum:  # or the clock has gone back since
             self._actions.timers.set(EXPERIMENT, retry)
             return storage
-        return storage.with_job(_begun(todo, storage.pods + 1, job.tries + 1, now))
+        return storage.put_job(_build_job(todo, storage.pods + 1, job.tries + 1, now))
 
     def _go_on(self, storage: StorageStatus, job: StorageJob, due: StorageJobSpec, now: float) -> StorageStatus:
         """Looks after a job that is on record as running."""
@@ -145,14 +152,14 @@ class StorageWork:
         if pod is not None and pod.is_over:
             report = _report(pod, job.purpose)
             told = job.model_copy(update={"uri": report.uri})
-            return storage.with_job(self._ended(told, report.ok, report.message, now))
+            return storage.put_job(self._ended(told, report.ok, report.message, now))
         if job.pod in self._refused:
-            return storage.with_job(self._ended(job, False, self._refused[job.pod], now))
+            return storage.put_job(self._ended(job, False, self._refused[job.pod], now))
         if pod is None or not pod.started:
             late = (parse_rfc3339(job.start_time) or now) + self._settings.storage_start_deadline
             if now >= late:
                 why = pod.waiting if pod is not None and pod.waiting else "no reason is known"
-                return storage.with_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
+                return storage.put_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
             self._actions.timers.set(EXPERIMENT, late)
         # One that is there may lack what belongs to it, if an operator was killed in between.
         is_whole = job.pod in self._made or (pod is not None and pod.started)
@@ -160,7 +167,7 @@ class StorageWork:
             self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.describe_trials())), now)
         return storage
 
-    def _called_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
+    def _call_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
         """Ends a job that is not due any more; it is off the record when its pod is gone."""
         pod = self._pods.get(self._name(job))
         if CREATE_STORAGE_POD in self._actions:
@@ -168,7 +175,7 @@ class StorageWork:
         if pod is not None and not pod.is_over:
             self._delete(pod, now)
             return storage
-        return storage.without_job(job.purpose)
+        return storage.remove_job(job.purpose)
 
     def _delete_pods(self, now: float) -> None:
         """Deletes pods whose end is on record, and those that were given up."""
@@ -195,11 +202,11 @@ class StorageWork:
     def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
         if ok or job.tries >= self._settings.storage_tries:
             state = StorageJobState.DONE if ok else StorageJobState.FAILED
-            times = {"completion_time": rfc3339(now)}
+            times = {"completion_time": format_rfc3339(now)}
         else:
             state = StorageJobState.WAITING
             wait = self._settings.storage_backoff.delay(job.tries, f"{self._experiment.uid}/{job.purpose}")
-            times = {"retry_time": rfc3339(now + wait)}
+            times = {"retry_time": format_rfc3339(now + wait)}
         return job.model_copy(update={"state": state, "message": clip(message), **times})
 
     @property
@@ -207,10 +214,10 @@ class StorageWork:
         return self._experiment.status.storage or _NO_WORK
 
     def _name(self, job: StorageJob) -> str:
-        return storage_pod_name(self._experiment.name, job.pod)
+        return format_storage_pod_name(self._experiment.name, job.pod)
 
 
-def with_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now: str) -> ExperimentStatus:
+def set_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now: str) -> ExperimentStatus:
     """The Experiment's status with what it says of work in the bucket, in a condition too."""
     conditions = tuple(status.conditions)
     for job in storage.jobs if storage is not None else ():
@@ -233,14 +240,14 @@ def _is_for(job: StorageJob, due: StorageJobSpec) -> bool:
     return job.purpose is due.purpose and job.trigger == due.trigger
 
 
-def _begun(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
+def _build_job(due: StorageJobSpec, pod: int, tries: int, now: float) -> StorageJob:
     return StorageJob(
         purpose=due.purpose,
         trigger=due.trigger,
         state=StorageJobState.RUNNING,
         pod=pod,
         tries=tries,
-        start_time=rfc3339(now),
+        start_time=format_rfc3339(now),
         message=f"pod {pod} is running",
     )
 

@@ -20,7 +20,7 @@ WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.F
 """Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""
 
 
-def stored_by(trial: TrialMachine, now: float) -> float:
+def compute_upload_deadline(trial: TrialMachine, now: float) -> float:
     """Until when what was decided of a trial waits for a checkpoint; a time that has passed where it does not."""
     decision, pod = trial.saved.decision, trial.pod
     if decision is None or decision.action not in WAITING or pod is None or not trial.home:
@@ -29,20 +29,20 @@ def stored_by(trial: TrialMachine, now: float) -> float:
         return 0.0
     if not (pod.training or trial.current.has_reported):
         return 0.0
-    limit = _moment(decision) + parse_duration(trial.context.spec.checkpoints.sync.timeout)
+    limit = _read_moment(decision) + parse_duration(trial.context.spec.checkpoints.sync.timeout)
     if trial.saved.checkpoints != trial.status.checkpoints:
         return limit  # stored, and being written down
-    heard_by = trial.expectations.deaf_until(trial.current.uid, now, trial.context.settings.report_wait)
+    heard_by = trial.expectations.compute_silence_deadline(trial.current.uid, now, trial.context.settings.report_wait)
     if now < heard_by:
         return min(limit, heard_by)
-    waits_until = limit if _is_storing(trial, _last_that_counts(trial, decision)) else 0.0
+    waits_until = limit if _is_storing(trial, _find_last_that_counts(trial, decision)) else 0.0
     if _is_asked(trial, decision) and not _answer(trial, decision) and _may_answer(trial):
-        asked_until = _moment(decision) + parse_duration(trial.context.spec.checkpoints.request_timeout)
+        asked_until = _read_moment(decision) + parse_duration(trial.context.spec.checkpoints.request_timeout)
         return max(asked_until, waits_until)
     return waits_until
 
 
-def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
+def compute_grace_period(trial: TrialMachine, pod: Pod) -> int | None:
     """Seconds that a pod of ours is given to end; None for its own grace period.
 
     A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
@@ -56,7 +56,9 @@ def grace_period(trial: TrialMachine, pod: Pod) -> int | None:
         own,
         program_runs=not pod.training_until,
         heard=gives_up or trial.expectations.unstored[0] == uid,
-        unstored=None if gives_up or _has_stored_what_counts(trial, decision) else trial.expectations.unstored_of(uid),
+        unstored=None
+        if gives_up or _has_stored_what_counts(trial, decision)
+        else trial.expectations.find_unstored(uid),
     )
 
 
@@ -69,7 +71,7 @@ def stores_answer(trial: TrialMachine) -> bool:
     return bool(answer) and _is_storing(trial, answer)
 
 
-def _moment(decision: Decision) -> float:
+def _read_moment(decision: Decision) -> float:
     return parse_rfc3339(decision.time) or 0.0
 
 
@@ -82,10 +84,10 @@ def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> b
     """Whether nothing is left to store that a stop or a pause waits for; what was reported later may be."""
     if decision is None or decision.action not in WAITING:
         return False
-    return not _is_storing(trial, _last_that_counts(trial, decision))
+    return not _is_storing(trial, _find_last_that_counts(trial, decision))
 
 
-def _last_that_counts(trial: TrialMachine, decision: Decision) -> int:
+def _find_last_that_counts(trial: TrialMachine, decision: Decision) -> int:
     """The `seq` up to which checkpoints are waited for: the decision's, or that of the answer to a pause."""
     return max(decision.seq, _answer(trial, decision) if _is_asked(trial, decision) else 0)
 
@@ -97,7 +99,7 @@ def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
 
 def _answer(trial: TrialMachine, decision: Decision) -> int:
     """The `seq` of the checkpoint that the program has reported since the decision; 0 for none yet."""
-    return trial.expectations.answer_of(trial.current.uid, decision.seq)
+    return trial.expectations.find_answer(trial.current.uid, decision.seq)
 
 
 def _is_answered(trial: TrialMachine, decision: Decision) -> bool:
@@ -112,5 +114,5 @@ def _may_answer(trial: TrialMachine) -> bool:
 
 def _is_storing(trial: TrialMachine, seq: int) -> bool:
     """Whether the agent still stores a checkpoint that was reported by then, or one in the place of it."""
-    unstored = trial.expectations.unstored_of(trial.current.uid)
+    unstored = trial.expectations.find_unstored(trial.current.uid)
     return unstored is not None and unstored.waits and unstored.since <= seq

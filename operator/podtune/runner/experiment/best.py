@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from podtune.api.tuning.objective import Objective
-from podtune.runner.search.observation_log import mean, spread
+from podtune.runner.search.observation_log import compute_mean, spread
 from podtune.runner.trial import results
 from podtune.runner.trial.machine import TrialMachine
 
@@ -57,11 +57,13 @@ class BestIndex:
 
     def _compare(self, repeats: list[TrialMachine]) -> None:
         metric = self._objective.metric
-        valued = [(value, trial) for trial in repeats if (value := results.best_value(trial.saved, metric)) is not None]
+        valued = [
+            (value, trial) for trial in repeats if (value := results.find_best_value(trial.saved, metric)) is not None
+        ]
         if not valued:
             return
         values = tuple(value for value, _ in valued)
-        value = mean(values)
+        value = compute_mean(values)
         best_of_them, holder = valued[0]
         for own, trial in valued[1:]:
             if self._objective.is_better(own, best_of_them):

@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping
 
 from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.protocol.assignment import pod_of
+from podtune.protocol.assignment import parse_pod_uid
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import DeletePod, EmitEvent, WriteExperimentStatus
 from podtune.runner.checkpoints import upload_waits
-from podtune.runner.checkpoints.storage_work import StorageJobSpec, StorageWork, with_storage
+from podtune.runner.checkpoints.storage_work import StorageJobSpec, StorageWork, set_storage
 from podtune.runner.experiment import finalizer
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.records import Experiment, Pod
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial.machine import TrialMachine
 
 DUE = StorageJobSpec(StoragePurpose.PURGE, "deletion")
@@ -65,30 +65,30 @@ class Deletion:
             self._finalizer.drop(experiment, now)
             return
         self._alive = set(trials) if self._alive is None else self._alive | set(changed)
-        self._alive = {name for name in self._alive if name in trials and _living(trials[name].pods)}
+        self._alive = {name for name in self._alive if name in trials and _list_living(trials[name].pods)}
         for name in self._alive:
             self._stop(trials[name], now)
-        if self._alive or _living(strays):
+        if self._alive or _list_living(strays):
             return
         if self._storage.is_namespace_ending:
             self._warn(prefix, "its namespace is being deleted", now)
             self._finalizer.drop(experiment, now)
             return
         storage = self._storage.decide([DUE], now)
-        status = with_storage(experiment.status, storage, now=rfc3339(now))
+        status = set_storage(experiment.status, storage, now=format_rfc3339(now))
         if status != experiment.status:
             self._actions.enqueue(WriteExperimentStatus(experiment.version, status), now)
         if self._storage.is_over(DUE):
-            problem = self._storage.problem_of(DUE)
+            problem = self._storage.find_job_problem(DUE)
             if problem:
                 self._warn(prefix, problem, now)
             self._finalizer.drop(experiment, now)
 
     def _stop(self, trial: TrialMachine, now: float) -> None:
-        for pod in _living(trial.pods):
-            if not pod.deleting and pod_of(pod.uid) not in trial.expectations.deletions:
-                grace = upload_waits.grace_period(trial, pod)
-                self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now)
+        for pod in _list_living(trial.pods):
+            if not pod.deleting and parse_pod_uid(pod.uid) not in trial.expectations.deletions:
+                grace = upload_waits.compute_grace_period(trial, pod)
+                self._actions.enqueue(DeletePod(trial.name, pod.name, parse_pod_uid(pod.uid), grace), now)
 
     def _warn(self, prefix: str, problem: str, now: float) -> None:
         if not self._warned:
@@ -98,5 +98,5 @@ class Deletion:
             self._actions.enqueue(EmitEvent("", reason, message, warning=True, left_at=prefix), now)
 
 
-def _living(pods: Iterable[Pod]) -> list[Pod]:
+def _list_living(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if not pod.is_over]

@@ -49,7 +49,7 @@ class ExperimentEnd:
                 return self._checked(ExperimentOutcome(ending.reason, ending.message, ending.good)), None
             deadline = self._deadline(progress, now)
         if self._search.is_over and self._tracker.is_settled:
-            return self._natural_end(), None
+            return self._find_natural_end(), None
         return None, deadline
 
     def still_holds(self, now: float, *, reopens: bool) -> bool:
@@ -71,7 +71,7 @@ class ExperimentEnd:
 
     def _hear(self) -> None:
         """Tells the stopper of the trials that have ended, in the order that they record."""
-        for observation in self._search.own_observations(self._heard):
+        for observation in self._search.list_own_observations(self._heard):
             self._heard += 1
             if observation.final:
                 self._stopper.on_trial_end(observation.value)
@@ -94,7 +94,7 @@ class ExperimentEnd:
             gpus=used.gpus,
         )
 
-    def _natural_end(self) -> ExperimentOutcome:
+    def _find_natural_end(self) -> ExperimentOutcome:
         total = sum(self._tracker.by_state.values())
         if total and self._tracker.by_state[TrialState.ERROR] == total != self._tracker.without_result:
             return ExperimentOutcome(

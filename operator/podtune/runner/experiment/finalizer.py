@@ -30,14 +30,14 @@ class Finalizer:
         wanted, there = is_wanted(spec), is_there(experiment)
         if wanted == there and not experiment.imported:
             return True
-        finalizers = [*_others(experiment), *([FINALIZER] if wanted else [])]
+        finalizers = [*_list_others(experiment), *([FINALIZER] if wanted else [])]
         without = (ANNOTATION_IMPORTED,) if experiment.imported else ()
         self._actions.enqueue(WriteMetadata(experiment.version, tuple(finalizers), without), now)
         return there or not wanted
 
     def drop(self, experiment: Experiment, now: float) -> None:
         """Takes it off, so that the Experiment can go."""
-        self._actions.enqueue(WriteMetadata(experiment.version, tuple(_others(experiment))), now)
+        self._actions.enqueue(WriteMetadata(experiment.version, tuple(_list_others(experiment))), now)
 
 
 def is_wanted(spec: ExperimentSpec) -> bool:
@@ -50,5 +50,5 @@ def is_there(experiment: Experiment) -> bool:
     return FINALIZER in experiment.finalizers
 
 
-def _others(experiment: Experiment) -> list[str]:
+def _list_others(experiment: Experiment) -> list[str]:
     return [name for name in experiment.finalizers if name != FINALIZER]

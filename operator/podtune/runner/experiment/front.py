@@ -24,11 +24,11 @@ class Front:
         """Takes in what the searcher may be told since the last time."""
         if len(self._metrics) < 2:
             return
-        new = search.own_observations(self._seen)
+        new = search.list_own_observations(self._seen)
         self._seen += len(new)
         changes = [self._add(observation) for observation in new]
         if any(changes):
-            self._shown = [self._entry(point) for point in self._front.spread(MAX_FRONT)]
+            self._shown = [self._build_entry(point) for point in self._front.spread(MAX_FRONT)]
 
     @property
     def trials(self) -> list[ParetoTrial]:
@@ -40,7 +40,7 @@ class Front:
             return False
         return self._front.add(ParetoPoint(observation.number, (observation.value, *observation.others)))
 
-    def _entry(self, point: ParetoPoint) -> ParetoTrial:
+    def _build_entry(self, point: ParetoPoint) -> ParetoTrial:
         values = zip(self._metrics, point.values, strict=True)
         name = f"{self._experiment}-{point.trial * self._repeats}"
         return ParetoTrial(trial=name, values={metric: show(value) for metric, value in values})

@@ -179,7 +179,7 @@ class ExperimentPlanner:
     def add_trial(self, trial: TrialMachine) -> None:
         """A Trial was made."""
         self._restore_trial(trial)
-        self._search.trial_exists(trial)
+        self._search.add_trial(trial)
         self._registration.add(trial)
 
     def forget_trial(self, name: str) -> None:
@@ -203,10 +203,10 @@ class ExperimentPlanner:
         """Takes in what the agent of a trial's current attempt has posted, and answers it."""
         reports.take_report(trial, report, self._processor, now)
         if report.final is not None and report.final.seq <= trial.current.acked_seq:
-            self._warm.attempt_ended(trial, report, now)
+            self._warm.observe_attempt_end(trial, report, now)
         self._dirty[trial.name] = None
         pinned = self._pins.list_uris(trial.name, trial.saved)
-        return replies.reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
+        return replies.build_reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
 
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
@@ -216,7 +216,7 @@ class ExperimentPlanner:
             case LoadWarmStart():
                 if result.status is ActionStatus.DONE:
                     self._lasting.prior_observations = result.prior_observations
-                self._search.learnt(result, now)
+                self._search.record_prior_observations(result, now)
             case CreateTrial():
                 self._search.created(action, result)
             case CreateStoragePod():
@@ -290,7 +290,7 @@ class ExperimentPlanner:
     def _plan_changed_trials(self, now: float) -> None:
         """Plans each trial that something happened to, or that has waited for this time; some of very many."""
         self.mark(islice(self._actions.timers.pop_due(now), TIMERS_AT_A_TIME))
-        self.mark(self._restore_sources.orphans())
+        self.mark(self._restore_sources.list_orphans())
         if len(self._dirty) <= CHANGED_AT_A_TIME:
             self._plan_marked(now)
             return
@@ -308,7 +308,7 @@ class ExperimentPlanner:
         """Ends the paused trials that the scheduler stops, and the experiment once one of its rules holds."""
         if not self._is_open:
             return
-        self._end_paused(self._paused_trials.stopped_by_scheduler(), now)
+        self._end_paused(self._paused_trials.list_stopped_by_scheduler(), now)
         if self._trials or (self._search.is_informed and not self.spec.suspend):  # before, time does not run
             self.tracker.outcome, deadline = self._end.find(now)
             if deadline is not None:
@@ -316,7 +316,7 @@ class ExperimentPlanner:
 
     def _release_retained_pods(self, now: float) -> None:
         """Has pods go that stay for people to look at, some time after the experiment's end."""
-        self.mark(self._cleanup.follow_end(self.tracker.end_time(now), now, shared=self._warm.retains))
+        self.mark(self._cleanup.follow_end(self.tracker.find_end_time(now), now, shared=self._warm.retains))
         self._plan_marked(now)
 
     def _start_trials(self, now: float) -> None:
@@ -331,11 +331,11 @@ class ExperimentPlanner:
         begun = self.slots.fill(limit, now, max_pending=self.spec.max_pending_trials)
         self.mark(trial.name for trial in begun)
         self._plan_marked(now)
-        unclaimed = self.slots.unclaimed(limit)
+        unclaimed = self.slots.count_unclaimed(limit)
         self._search.create_trials(unclaimed, now)
         self._search.ask(unclaimed, self.experiment.status.proposal_request, now)
         if self.tracker.is_durable:
-            self._end_paused(self._paused_trials.never_promoted(len(self.tracker.unfinished)), now)
+            self._end_paused(self._paused_trials.list_never_promoted(len(self.tracker.unfinished)), now)
 
     def _delete_spare_pods(self, now: float) -> None:
         """Deletes pods that have ended, and warm ones that no trial needs."""
@@ -365,7 +365,7 @@ class ExperimentPlanner:
     def _write_status(self, storage: StorageStatus | None, now: float) -> None:
         """Has the Experiment's status say what is known."""
         self._front.take_in(self._search)
-        self._actions.timers.set(EXPERIMENT, self._nodes.next_change(now))
+        self._actions.timers.set(EXPERIMENT, self._nodes.find_next_change(now))
         inputs = StatusInputs(
             blocker=None if self.spec.suspend else self._search.blocker,
             refusal=self._refusals.record,
@@ -403,7 +403,7 @@ class ExperimentPlanner:
             self._actions.timers.cancel(trial.name)  # set while it ran
         for index in self._indexes:
             index.update(trial, now)
-        for name in (*self._restore_sources.waiting_for(trial), *self._processor.waiting_for(trial)):
+        for name in (*self._restore_sources.list_waiting_for(trial), *self._processor.list_waiting_for(trial)):
             self._dirty[name] = None
 
     def _end_paused(self, ends: Iterable[PausedEnd], now: float) -> None:
@@ -416,7 +416,7 @@ class ExperimentPlanner:
     def _go_on_if_asked(self, now: float) -> None:
         """Looks whether an experiment that has ended is to go on, by its spec as it is now."""
         status = self.experiment.status
-        following = resumption.following(status, self.spec)
+        following = resumption.build_resumption(status, self.spec)
         if resumption.is_asked(status, self.spec):
             self.tracker.go_on(following, now)
         elif resumption.has_other_limits(status, self.spec):

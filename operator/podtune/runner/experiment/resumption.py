@@ -13,7 +13,7 @@ from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.resume import Resume, Resumption
 
 
-def ended_by(spec: ExperimentSpec) -> str:
+def compute_end_key(spec: ExperimentSpec) -> str:
     """What an end is recorded with: a digest of the limits, and the id of the last request to go on."""
     limits = f"{spec.search.max_trials} {spec.stop.model_dump_json(exclude_defaults=True)}"
     return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}/{_resume(spec).id}"
@@ -26,21 +26,21 @@ def is_asked(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
 
 def has_other_limits(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
     """Whether the limits are others than those that the experiment ended by, as far as these are known."""
-    return bool(status.ended_by) and status.ended_by.partition("/")[0] != ended_by(spec).partition("/")[0]
+    return bool(status.ended_by) and status.ended_by.partition("/")[0] != compute_end_key(spec).partition("/")[0]
 
 
-def following(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:
+def build_resumption(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:
     """What is recorded when the experiment goes on."""
     resume = _resume(spec)
     return Resumption(
-        run_generation=run_generation_of(status) + 1,
+        run_generation=read_run_generation(status) + 1,
         unfinished=resume.unfinished,
         errored=resume.errored,
         finished=resume.finished,
     )
 
 
-def run_generation_of(status: ExperimentStatus) -> int:
+def read_run_generation(status: ExperimentStatus) -> int:
     """How often the experiment has gone on after an end."""
     return status.resumption.run_generation if status.resumption is not None else 0
 

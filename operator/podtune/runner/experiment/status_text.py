@@ -88,7 +88,7 @@ class StatusInputs:
     storage: StorageStatus | None = None
 
 
-def counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
+def build_counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
     """The table of trials by state."""
     return TrialCounts(
         total=sum(by_state.values()),
@@ -131,19 +131,21 @@ def compute_status(
     before, blocker, generation = experiment.status, inputs.blocker, experiment.generation
     stall = _stall(experiment.problem, inputs, trials, outcome)
     obstacle = blocker.message if blocker is not None else inputs.capped
-    progress = _progress(trials, limit)
-    state, message = _state(trials, outcome, progress, over=over, stall=stall, obstacle=obstacle, suspended=suspended)
+    progress = _format_progress(trials, limit)
+    state, message = _describe_state(
+        trials, outcome, progress, over=over, stall=stall, obstacle=obstacle, suspended=suspended
+    )
     conditions = tuple(before.conditions)
-    truths = _truths(outcome, over=over, stall=stall, message=message)
+    truths = _list_truths(outcome, over=over, stall=stall, message=message)
     if blocker is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
-        truths.append(_proposing(blocker))
+        truths.append(_describe_proposing(blocker))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
-        truths.append(_suspension(suspended))
+        truths.append(_describe_suspension(suspended))
     if inputs.capped or find_condition(conditions, ConditionType.POD_LIMIT_REACHED) is not None:
-        truths.append(_capped(inputs.capped))
+        truths.append(_describe_cap(inputs.capped))
     if losses:
         truths.append((ConditionType.CHECKPOINTS_STORED, False, str(ExperimentReason.CHECKPOINTS_LOST), losses))
-    truths += _decided(conditions, outcome)
+    truths += _describe_outcome(conditions, outcome)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
     return before.model_copy(
@@ -159,14 +161,14 @@ def compute_status(
     )
 
 
-def _progress(trials: TrialCounts, limit: int | None) -> str:
+def _format_progress(trials: TrialCounts, limit: int | None) -> str:
     """How far it is, counted as `watch` does: out of all trials that there will be, not of those made so far."""
     done = trials.terminated + trials.error
     counted = f"{done}" if limit is None else f"{done} of {max(limit, trials.total)}"
     return f"{counted} trials done, {trials.running} running"
 
 
-def _state(
+def _describe_state(
     trials: TrialCounts,
     outcome: ExperimentOutcome | None,
     progress: str,
@@ -207,7 +209,7 @@ def _stall(problem: str, inputs: StatusInputs, trials: TrialCounts, outcome: Exp
     return None
 
 
-def _decided(
+def _describe_outcome(
     conditions: tuple[Condition, ...], outcome: ExperimentOutcome | None
 ) -> list[tuple[ConditionType, bool, str, str]]:
     """The conditions that tell of an end before it is acted on, named as those of a Job; there only from then on."""
@@ -220,14 +222,14 @@ def _decided(
     return truths
 
 
-def _proposing(blocker: ProposalBlocker | None) -> tuple[ConditionType, bool, str, str]:
+def _describe_proposing(blocker: ProposalBlocker | None) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there only after trials could not be made for a while."""
     if blocker is None:
         return ConditionType.PROPOSALS_MADE, True, str(ExperimentReason.PROPOSING), ""
     return ConditionType.PROPOSALS_MADE, False, str(blocker.reason), blocker.message
 
 
-def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, str]:
+def _describe_suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there from the first suspension on; it holds once no trial has a pod."""
     if suspended is None:
         return ConditionType.SUSPENDED, False, str(ExperimentReason.RESUMED), ""
@@ -235,13 +237,13 @@ def _suspension(suspended: Suspended | None) -> tuple[ConditionType, bool, str, 
     return ConditionType.SUSPENDED, not suspended.taken, str(reason), suspended.message
 
 
-def _capped(message: str) -> tuple[ConditionType, bool, str, str]:
+def _describe_cap(message: str) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there from the first time on that the namespace has as many pods as it may."""
     reason = ExperimentReason.NAMESPACE_CAP_REACHED if message else ExperimentReason.WITHIN_NAMESPACE_CAP
     return ConditionType.POD_LIMIT_REACHED, bool(message), str(reason), message
 
 
-def _truths(
+def _list_truths(
     outcome: ExperimentOutcome | None, *, over: bool, stall: Hold | None, message: str
 ) -> list[tuple[ConditionType, bool, str, str]]:
     if stall is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.runner.experiment.status_text import Suspended
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 
 
 class Suspension:
@@ -48,5 +48,5 @@ class Suspension:
 
     def written(self) -> dict[str, object]:
         """The fields of the status that it is rebuilt from."""
-        since = None if self._since is None else rfc3339(self._since)
+        since = None if self._since is None else format_rfc3339(self._since)
         return {"suspended_since": since, "suspended_seconds": self._seconds}

@@ -20,13 +20,13 @@ from podtune.api.resources.resume import Resumption
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
 from podtune.runner.checkpoints import retention
-from podtune.runner.checkpoints.storage_work import with_storage
+from podtune.runner.checkpoints.storage_work import set_storage
 from podtune.runner.experiment import resumption, status_text
 from podtune.runner.experiment.best import BestIndex
 from podtune.runner.experiment.status_text import ExperimentOutcome, StatusInputs
 from podtune.runner.experiment.suspension import Suspension
 from podtune.runner.records import Experiment
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import parameters, results
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.usage import Totals
@@ -72,9 +72,9 @@ class ExperimentTracker(TrialIndex):
         self._lost_checkpoints = 0
         self._loser: TrialMachine | None = None
         """The first trial that has lost a checkpoint."""
-        self._recorded_end = _recorded_end(experiment.status)
-        self._end_to_act_on = _decided_end(experiment)
-        self._ended_by = resumption.ended_by(spec)
+        self._recorded_end = _read_recorded_end(experiment.status)
+        self._end_to_act_on = _find_decided_end(experiment)
+        self._ended_by = resumption.compute_end_key(spec)
         self._resumption: Resumption | None = None
         self.suspension = Suspension(experiment.status)
         self.is_held = False
@@ -87,10 +87,10 @@ class ExperimentTracker(TrialIndex):
     def observe_experiment(self, experiment: Experiment, *, changed: bool) -> None:
         """Takes in a version of the Experiment; with another spec, an end that it has not come to is found anew."""
         self._experiment = experiment
-        self._recorded_end = _recorded_end(experiment.status)
-        self._end_to_act_on = _decided_end(experiment)
+        self._recorded_end = _read_recorded_end(experiment.status)
+        self._end_to_act_on = _find_decided_end(experiment)
         if changed and experiment.spec is not None:
-            self._ended_by = resumption.ended_by(experiment.spec)
+            self._ended_by = resumption.compute_end_key(experiment.spec)
             self._limit = _limit(experiment.spec)
         if changed:
             self.outcome = self._end_to_act_on
@@ -124,7 +124,7 @@ class ExperimentTracker(TrialIndex):
     def update(self, trial: TrialMachine, now: float) -> None:
         self._count(trial)
         self._count_missing(trial)
-        self.has_result = self.has_result or results.best_value(trial.status, self._objective.metric) is not None
+        self.has_result = self.has_result or results.find_best_value(trial.status, self._objective.metric) is not None
         self._count_lost(trial)
         self.usage.update(trial.name, trial.status, trial.current.pods.members, now)
         if trial.is_finished:
@@ -152,7 +152,7 @@ class ExperimentTracker(TrialIndex):
         """Whether the experiment has come to its end and nothing of it goes on."""
         return self.outcome is not None and self.is_settled
 
-    def end_time(self, now: float) -> float | None:
+    def find_end_time(self, now: float) -> float | None:
         """When the experiment has come to its end; None where something of it goes on."""
         if not self.is_over:
             return None
@@ -169,7 +169,7 @@ class ExperimentTracker(TrialIndex):
         best = self._best.result
         if best is None:
             return None
-        result = results.metrics_of(best.trial.saved.best) | {self._objective.metric: best.value}
+        result = results.parse_metrics(best.trial.saved.best) | {self._objective.metric: best.value}
         return Leader(best.value, best.trial.name, result)
 
     @property
@@ -201,9 +201,9 @@ class ExperimentTracker(TrialIndex):
         status = status_text.compute_status(
             self._experiment,
             inputs,
-            rfc3339(now),
-            trials=before.trials if recorded else status_text.counts(self.by_state, self._stopped_early),
-            best=before.best if recorded else self._best_trial(),
+            format_rfc3339(now),
+            trials=before.trials if recorded else status_text.build_counts(self.by_state, self._stopped_early),
+            best=before.best if recorded else self._find_best_trial(),
             outcome=self.outcome,
             over=self.is_over and not self.is_held,
             limit=self._limit,
@@ -211,7 +211,7 @@ class ExperimentTracker(TrialIndex):
             losses="" if recorded else self._losses,
         ).model_copy(
             update={
-                "start_time": None if self._start is None else rfc3339(self._start),
+                "start_time": None if self._start is None else format_rfc3339(self._start),
                 **self.suspension.written(),
                 "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
                 "resumption": self._resumption or before.resumption,
@@ -223,7 +223,7 @@ class ExperimentTracker(TrialIndex):
                 "lost_checkpoints": before.lost_checkpoints if recorded else self._lost_checkpoints,
             }
         )
-        status = with_storage(status, inputs.storage, now=rfc3339(now))
+        status = set_storage(status, inputs.storage, now=format_rfc3339(now))
         if status != before and not recorded:
             status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
         if status == before:
@@ -283,9 +283,9 @@ class ExperimentTracker(TrialIndex):
         used = self.usage.at(now)
         if not used.pod_seconds:
             return None
-        return ExperimentUsage(pod_hours=_hours(used.pod_seconds), gpu_hours=_hours(used.gpu_seconds))
+        return ExperimentUsage(pod_hours=_to_hours(used.pod_seconds), gpu_hours=_to_hours(used.gpu_seconds))
 
-    def _best_trial(self) -> BestTrial | None:
+    def _find_best_trial(self) -> BestTrial | None:
         best = self._best.result
         if best is None:
             return None
@@ -308,20 +308,20 @@ def _limit(spec: ExperimentSpec) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
-def _hours(seconds: float) -> float:
+def _to_hours(seconds: float) -> float:
     return round(max(0.0, seconds) / 3600, 4)
 
 
-def _recorded_end(status: ExperimentStatus) -> ExperimentOutcome | None:
+def _read_recorded_end(status: ExperimentStatus) -> ExperimentOutcome | None:
     """The end that an experiment has come to before."""
     return next((end for end, _ in _ends(status, ConditionType.COMPLETE, ConditionType.FAILED)), None)
 
 
-def _decided_end(experiment: Experiment) -> ExperimentOutcome | None:
+def _find_decided_end(experiment: Experiment) -> ExperimentOutcome | None:
     """The end that an experiment has come to, or is coming to by its present spec."""
     decided = _ends(experiment.status, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     present = (end for end, generation in decided if generation == experiment.generation)
-    return _recorded_end(experiment.status) or next(present, None)
+    return _read_recorded_end(experiment.status) or next(present, None)
 
 
 def _ends(status: ExperimentStatus, good: ConditionType, bad: ConditionType) -> Iterator[tuple[ExperimentOutcome, int]]:

@@ -42,8 +42,8 @@ class TrialReset:
         """Opens a trial, if it is one of them: as far as its status is concerned."""
         if self._resumption is None or trial.name not in self._pending or not trial.is_finished:
             return
-        policy = policy_of(trial.status, self._resumption)
-        opened = _restarted if policy is ResumePolicy.RESTART else _resumed
+        policy = find_resume_policy(trial.status, self._resumption)
+        opened = _restart if policy is ResumePolicy.RESTART else _resume
         trial.status = opened(trial.status).model_copy(update={"run_generation": self._resumption.run_generation})
         trial.log_decision(
             DecisionKind.RESUME, trial.status.message, {"runGeneration": self._resumption.run_generation}, now=now
@@ -63,7 +63,7 @@ class TrialReset:
         self._pending.discard(name)
 
 
-def policy_of(status: TrialStatus, resumption: Resumption) -> ResumePolicy:
+def find_resume_policy(status: TrialStatus, resumption: Resumption) -> ResumePolicy:
     """What becomes of a trial that has ended."""
     if status.state is TrialState.ERROR:
         return ResumePolicy(resumption.errored)
@@ -82,10 +82,10 @@ def opens(trial: TrialMachine, resumption: Resumption) -> bool:
     ):
         return False
     wants = trial.spec.desired_state is not DesiredState.STOPPED
-    return wants and policy_of(status, resumption) is not ResumePolicy.SKIP
+    return wants and find_resume_policy(status, resumption) is not ResumePolicy.SKIP
 
 
-def _resumed(status: TrialStatus) -> TrialStatus:
+def _resume(status: TrialStatus) -> TrialStatus:
     """The status of a trial that goes on; one that the scheduler had paused is paused again.
 
     A scheduler that has heard of its failure knows it as one that never runs again: it gets to know it anew.
@@ -106,7 +106,7 @@ def _resumed(status: TrialStatus) -> TrialStatus:
     return status.model_copy(update=changes)
 
 
-def _restarted(status: TrialStatus) -> TrialStatus:
+def _restart(status: TrialStatus) -> TrialStatus:
     """The status of a trial that begins anew: but for its attempts' numbers, what they used, and the ledger."""
     return TrialStatus(
         observed_generation=status.observed_generation,

@@ -12,19 +12,19 @@ the exploit is undone; of its own checkpoints a trial restores only those that w
 from __future__ import annotations
 
 from podtune.api.resources.trial import MAX_FAILED_RESTORE_SOURCES, Checkpoint, Clone, TrialSpec, TrialStatus
-from podtune.runner.trial.parameters import Parameters, find_changed, fingerprint
+from podtune.runner.trial.parameters import Parameters, compute_fingerprint, find_changed
 
 
 def to_restore(status: TrialStatus) -> tuple[Checkpoint, ...]:
     """What the next attempt may start from, the one to try first at the front."""
     if status.clone is not None:
         return (status.clone.checkpoint,)
-    return own_checkpoints(status)
+    return list_own_checkpoints(status)
 
 
-def own_checkpoints(status: TrialStatus) -> tuple[Checkpoint, ...]:
+def list_own_checkpoints(status: TrialStatus) -> tuple[Checkpoint, ...]:
     """The trial's own checkpoints that were taken with the parameters it has now, the newest first."""
-    tag = fingerprint(status.parameters)
+    tag = compute_fingerprint(status.parameters)
     return tuple(checkpoint for checkpoint in reversed(status.checkpoints) if checkpoint.configuration == tag)
 
 
@@ -63,7 +63,7 @@ def is_superseded(status: TrialStatus) -> bool:
     return status.clone is not None and status.clone.attempt == 0
 
 
-def with_restored(status: TrialStatus, uri: str, attempt: int) -> TrialStatus:
+def record_restore(status: TrialStatus, uri: str, attempt: int) -> TrialStatus:
     """The status after an attempt has told what it restored.
 
     With a clone the trial takes over its donor's time: iterations go on from the checkpoint's, and its progress begins

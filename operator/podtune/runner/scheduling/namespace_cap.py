@@ -55,13 +55,13 @@ class NamespaceCap:
         self._waiting: dict[str, int] = {}
         """By experiment, how many pods its next trial needs; who has waited longest is first."""
 
-    def pod_exists(self, uid: str, experiment: str) -> None:
+    def add_pod(self, uid: str, experiment: str) -> None:
         """A pod was seen that has not ended."""
         if uid not in self._owners:
             self._owners[uid] = experiment
             self._pods[experiment] += 1
 
-    def pod_ended(self, uid: str) -> None:
+    def remove_pod(self, uid: str) -> None:
         """A pod has ended, or is gone."""
         experiment = self._owners.pop(uid, None)
         if experiment is not None:
@@ -79,7 +79,7 @@ class NamespaceCap:
             )
         self._waiting[experiment] = pods
         if self.next != experiment:
-            return self._why(experiment, pods)
+            return self._describe_cap(experiment, pods)
         del self._waiting[experiment]
         self._promised[experiment] += pods
         return ""
@@ -121,7 +121,7 @@ class NamespaceCap:
     def _held(self, experiment: str) -> int:
         return self._pods[experiment] + self._promised[experiment]
 
-    def _why(self, experiment: str, pods: int) -> str:
+    def _describe_cap(self, experiment: str, pods: int) -> str:
         taken = f"namespace {self._namespace} uses {self._limit - self._free} of its {self._limit} allowed pods"
         if self._free < 1:
             return f"{taken}; trials wait until some of them end"

@@ -42,7 +42,7 @@ class PausedTrials:
         """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
         return self._said_over and not self._search.is_over
 
-    def stopped_by_scheduler(self) -> Iterator[PausedEnd]:
+    def list_stopped_by_scheduler(self) -> Iterator[PausedEnd]:
         """Yields the trials that the scheduler stops, once all that this rests on is durable.
 
         One that is on its way to its pause ends when it has arrived there.
@@ -51,7 +51,7 @@ class PausedTrials:
             self._said_over = True
             self._processor.scheduler.on_search_over()
         for stop in self._processor.scheduler.trials_to_stop():
-            trial = self._trials.with_index(stop.trial)
+            trial = self._trials.find_by_index(stop.trial)
             if trial is None or trial.is_finished or trial.deleting or trial.pod is not None:
                 continue
             lsn = self._rests_on.setdefault(trial.name, self._processor.barrier.latest)
@@ -62,7 +62,7 @@ class PausedTrials:
             reason = TrialReason.MAX_TIME_REACHED if stop.full else TrialReason.STOPPED_BY_SCHEDULER
             yield PausedEnd(trial, reason, stop.message, stop.inputs)
 
-    def never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
+    def list_never_promoted(self, unfinished: int) -> Iterator[PausedEnd]:
         """Yields all paused trials, where nothing else is left and the scheduler starts none of them."""
         if not self._search.is_over or not self._slots.is_deadlocked(unfinished):
             return

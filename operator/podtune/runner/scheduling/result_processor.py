@@ -19,7 +19,7 @@ from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
-from podtune.runner.trial.results import make_comparable, metrics_of, show
+from podtune.runner.trial.results import make_comparable, parse_metrics, show
 from podtune.runner.trial.usage import measure_training
 from podtune.tuning.schedulers.base import (
     MetricMissing,
@@ -130,7 +130,7 @@ class ResultProcessor:
         if decision.action is not SchedulerAction.STOP:
             deadline = self.stopper.deadline(trial.index, elapsed)
             return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
-        self.completed(trial, metrics_of(trial.status.last_result), now)
+        self.completed(trial, parse_metrics(trial.status.last_result), now)
         trial.log_decision(DecisionKind.STOP, decision.message, decision.inputs, now=now)
         reason = TrialReason.STOPPED_BY_CRITERION
         trial.decide(DecisionAction.STOP, reason, decision.message, lsn=self.barrier.latest, now=now)
@@ -189,14 +189,16 @@ class ResultProcessor:
             trial.decision_lsn = self.barrier.latest
         return NEVER
 
-    def waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
+    def list_waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
         """The trials that have to be looked at when something has become of one that they are to clone."""
-        return self._exploits.waiting_for(donor)
+        return self._exploits.list_waiting_for(donor)
 
     def limits(self, trial: TrialMachine) -> dict[str, str]:
         """The resource limits that the rungs which a trial has passed give it."""
         settings = trial.context.spec.scheduler
-        return resources.limits(settings, self.scheduler.rungs_passed(trial.index)) if settings.resources else {}
+        return (
+            resources.compute_limits(settings, self.scheduler.rungs_passed(trial.index)) if settings.resources else {}
+        )
 
     def hold(self, trial: TrialMachine, *, held: bool) -> None:
         """Tells the scheduler of a user's pause, or of its end, once."""
@@ -207,7 +209,7 @@ class ResultProcessor:
             self._held.discard(trial.index)
             self.scheduler.on_trial_release(trial.index)
 
-    def configured(self, trial: TrialMachine, now: float) -> None:
+    def update_configuration(self, trial: TrialMachine, now: float) -> None:
         """The trial's configuration is another one: a user has changed it, or an exploit was undone."""
         self.scheduler.on_configuration(trial.index, trial.configuration)
         self.barrier.write_record(trial, now)

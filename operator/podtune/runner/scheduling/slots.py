@@ -12,7 +12,7 @@ from podtune.runner.action_queue import EXPERIMENT, SOON, ActionQueue
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.attempts.nodes import Nodes
-from podtune.runner.attempts.warm_pool import PodAssignment, WarmPool, template_hash_of
+from podtune.runner.attempts.warm_pool import PodAssignment, WarmPool, compute_template_hash
 from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.namespace_cap import PodQuota
 from podtune.runner.scheduling.pending_queue import PendingQueue
@@ -69,7 +69,7 @@ class Slots(TrialIndex):
     def update(self, trial: TrialMachine, now: float) -> None:
         if trial.name in self._begun and not trial.is_to_run:
             self._begun.discard(trial.name)
-        creating = self.creating(trial, now)
+        creating = self.is_creating(trial, now)
         self._warm.update(trial, making=creating and not trial.is_claiming)
         self._turn.update(trial, creating=creating)
         holds = trial.occupies_slot or trial.name in self._begun or creating
@@ -79,8 +79,8 @@ class Slots(TrialIndex):
             trial.name in self._begun or creating or (bool(trial.current.pods) and not trial.current.pods.is_training)
         )
         (self._pending.add if pending else self._pending.discard)(trial.name)
-        since = trial.may_start_at()
-        at = max(_due(trial, since, now), self._actions.ready_at(("create-pod", trial.name)))
+        since = trial.find_start_time()
+        at = max(_due(trial, since, now), self._actions.find_ready_time(("create-pod", trial.name)))
         if at <= now and not holds:
             self.queue.add(trial, since)
         else:
@@ -93,7 +93,7 @@ class Slots(TrialIndex):
         if now < at < NEVER:
             self._actions.timers.set(trial.name, at)
 
-    def creating(self, trial: TrialMachine, now: float) -> bool:
+    def is_creating(self, trial: TrialMachine, now: float) -> bool:
         """Whether it may come to have a pod that it has not seen yet; if so it is looked at again."""
         if ("create-pod", trial.name) in self._actions or trial.is_claiming:
             return True
@@ -116,7 +116,7 @@ class Slots(TrialIndex):
         """How many more trials may have a pod; negative where the limit was lowered."""
         return limit - self.taken
 
-    def unclaimed(self, limit: int) -> int:
+    def count_unclaimed(self, limit: int) -> int:
         """How many slots there are that no trial waits for, but for those that the scheduler does not want to run yet.
 
         It may want none of those that wait: PBT completes its population first. Then slots are for new trials.
@@ -208,7 +208,7 @@ class Slots(TrialIndex):
             self._begun.add(trial.name)
             self._processor.barrier.waiting[trial.name] = None
             return False
-        if other := self._turn.blocked_by(trial):
+        if other := self._turn.find_blocker(trial):
             self._begun.add(trial.name)
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._actions, now)
@@ -243,7 +243,7 @@ class Slots(TrialIndex):
             limits=limits,
             replicas=trial.context.replicas,
             avoid=self.nodes.to_avoid(trial, now),
-            template_hash=template_hash_of(trial.context.spec, limits) if trial.context.reuses else "",
+            template_hash=compute_template_hash(trial.context.spec, limits) if trial.context.reuses else "",
             find=trial.finds_checkpoints,
         )
 

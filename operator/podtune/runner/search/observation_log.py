@@ -79,7 +79,7 @@ class ObservationLog:
         return self.prior + bisect_left(self._seqs, end)
 
 
-def averaged(repeats: Sequence[Observation]) -> Observation:
+def average(repeats: Sequence[Observation]) -> Observation:
     """What a configuration came to that ran several times: the mean of those repeats that have a value.
 
     A repeat that failed is left out, so a configuration has failed only where all repeats have. One that was stopped
@@ -93,13 +93,15 @@ def averaged(repeats: Sequence[Observation]) -> Observation:
         return repeats[0]
     return replace(
         repeats[0],
-        value=mean([observation.value for observation in valued if observation.value is not None]),
+        value=compute_mean([observation.value for observation in valued if observation.value is not None]),
         step=min(observation.step for observation in valued),
-        others=tuple(mean(values) for values in zip(*(observation.others for observation in valued), strict=True)),
+        others=tuple(
+            compute_mean(values) for values in zip(*(observation.others for observation in valued), strict=True)
+        ),
     )
 
 
-def mean(values: Sequence[float]) -> float:
+def compute_mean(values: Sequence[float]) -> float:
     """The mean, exact for equal values; infinities and NaN as in arithmetic."""
     if len(set(values)) == 1:
         return values[0]
@@ -115,5 +117,5 @@ def spread(values: Sequence[float]) -> float:
         return 0.0
     if not all(map(math.isfinite, values)):
         return math.nan
-    middle = mean(values)
+    middle = compute_mean(values)
     return math.hypot(*(value - middle for value in values)) / math.sqrt(len(values) - 1)

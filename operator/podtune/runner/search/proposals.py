@@ -16,7 +16,7 @@ from podtune.api.resources.trial import ProposalRecord, TrialSpec, format_indexe
 from podtune.api.restore_from import RestoreFrom
 from podtune.api.tuning.search_space import format_value
 from podtune.runner.actions import Propose
-from podtune.tuning.randomness import trial_seed
+from podtune.tuning.randomness import derive_trial_seed
 from podtune.tuning.searchers.base import PendingTrial, Proposal
 
 
@@ -34,7 +34,7 @@ class Proposals:
         seed: int,
         restore_sources: Sequence[RestoreFrom | None] = (),
     ) -> None:
-        """Knows of no Trial yet: see `trial_exists`.
+        """Knows of no Trial yet: see `add_trial`.
 
         Args:
             experiment: Name of the experiment.
@@ -65,7 +65,7 @@ class Proposals:
         """How many Trials there are or will be from what was answered."""
         return len(self._present) + len(self.waiting)
 
-    def open_numbers(self, asked: ProposalRequest | None) -> range:
+    def find_open_numbers(self, asked: ProposalRequest | None) -> range:
         """The first stretch of numbers among those asked for before that nothing came of: they are asked for again."""
         numbers = range(asked.first, asked.last + 1) if asked is not None else range(0)
         first = next((number for number in numbers if number not in self._answered), None)
@@ -74,7 +74,7 @@ class Proposals:
         end = next((number for number in range(first, numbers.stop) if number in self._answered), numbers.stop)
         return range(first, end)
 
-    def next_numbers(self, count: int) -> range:
+    def find_next_numbers(self, count: int) -> range:
         """The numbers to ask for next: the one that was left out earliest, alone, or new ones."""
         if self._missing:
             return range(self._missing[0], self._missing[0] + 1)
@@ -99,7 +99,7 @@ class Proposals:
             self.exhausted = True
             self._missing.clear()
 
-    def trial_exists(self, spec: TrialSpec) -> None:
+    def add_trial(self, spec: TrialSpec) -> None:
         """A Trial is there; its repeats will be too."""
         self.waiting.pop(spec.index, None)
         self._present.add(spec.index)
@@ -113,7 +113,7 @@ class Proposals:
         first = number * self._repeats
         return not self._present.isdisjoint(range(first, first + self._repeats))
 
-    def trial_name(self, index: int) -> str:
+    def format_trial_name(self, index: int) -> str:
         """Name of the Trial with this index."""
         return f"{self._experiment}-{index}"
 
@@ -126,7 +126,7 @@ class Proposals:
                     experiment=self._experiment,
                     index=index,
                     parameters=parameters,
-                    seed=trial_seed(self._seed, repeat),
+                    seed=derive_trial_seed(self._seed, repeat),
                     restore_from=self._restore_sources[number] if number < len(self._restore_sources) else None,
                     proposal=basis,
                 )
@@ -166,7 +166,7 @@ class PendingTrials:
         if self._by_number.pop(number, None) is not None:
             del self._numbers[bisect_left(self._numbers, number)]
 
-    def newest(self, count: int, hidden: range, more: Iterable[PendingTrial] = ()) -> tuple[PendingTrial, ...]:
+    def list_newest(self, count: int, hidden: range, more: Iterable[PendingTrial] = ()) -> tuple[PendingTrial, ...]:
         """The newest of them, ordered by number.
 
         Args:
@@ -175,9 +175,9 @@ class PendingTrials:
             more: What was under way at the time that is asked about, and is not any more.
         """
         others = {trial.number: trial for trial in more if trial.number not in self._by_number}
-        shown = (number for number in self._newest_first(others) if number not in hidden)
+        shown = (number for number in self._list_newest_first(others) if number not in hidden)
         chosen = [self._by_number.get(number) or others[number] for number in islice(shown, count)]
         return tuple(reversed(chosen))
 
-    def _newest_first(self, others: Iterable[int]) -> Iterator[int]:
+    def _list_newest_first(self, others: Iterable[int]) -> Iterator[int]:
         return merge(reversed(self._numbers), sorted(others, reverse=True), reverse=True)

@@ -24,12 +24,12 @@ from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.experiment.status_text import ProposalBlocker
-from podtune.runner.search.observation_log import ObservationLog, averaged
+from podtune.runner.search.observation_log import ObservationLog, average
 from podtune.runner.search.proposals import PendingTrials, Proposals
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import BuildSteps
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.results import metrics_of
+from podtune.runner.trial.results import parse_metrics
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 from podtune.tuning.searchers.factory import learns_from_rungs, make_searcher
 
@@ -150,14 +150,14 @@ class Search:
         seqs: list[tuple[int, str, int]] = []
         for trial in trials:
             by_name[trial.name] = trial
-            self._proposals.trial_exists(trial.spec)
+            self._proposals.add_trial(trial.spec)
             self._begin(trial)
-            seqs += self._seqs_of(trial)
+            seqs += self._list_seqs(trial)
             yield
         observations: list[tuple[int, Observation | None]] = []
         for seq, name, rung in sorted(seqs):
             self._logged.add((name, rung))
-            observations.append((seq, self._observation_of(by_name[name], rung)))
+            observations.append((seq, self._find_observation(by_name[name], rung)))
             yield
         self._log = ObservationLog(observations, self._prior_observations)
         self._end_pending(self._log.in_order)
@@ -196,7 +196,7 @@ class Search:
             return False
         return not any(self._is_created(index) for index in self._proposals.waiting)
 
-    def own_observations(self, start: int) -> Sequence[Observation]:
+    def list_own_observations(self, start: int) -> Sequence[Observation]:
         """The observations of the experiment's own trials, in the order that they record, from a position in it on."""
         return self._log.in_order[self._log.prior + start :]
 
@@ -206,19 +206,19 @@ class Search:
 
     def saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: if that is its end, the searcher is to be told."""
-        for seq, name, rung in self._seqs_of(trial):
+        for seq, name, rung in self._list_seqs(trial):
             if (name, rung) not in self._logged:
                 self._logged.add((name, rung))
-                self._end_pending(self._log.record(seq, self._observation_of(trial, rung)))
+                self._end_pending(self._log.record(seq, self._find_observation(trial, rung)))
 
-    def trial_exists(self, trial: TrialMachine) -> None:
+    def add_trial(self, trial: TrialMachine) -> None:
         """A Trial was made."""
         self._not_made.pop(trial.name, None)
-        self._former.made_anew(trial.name)
-        self._proposals.trial_exists(trial.spec)
+        self._former.record_recreation(trial.name)
+        self._proposals.add_trial(trial.spec)
         self._begin(trial)
 
-    def configured(self, trial: TrialMachine) -> None:
+    def update_configuration(self, trial: TrialMachine) -> None:
         """A user has changed the configuration of a trial that is under way."""
         number = trial.index // self._repeats
         if number in self._pending:
@@ -244,13 +244,13 @@ class Search:
         if not self._actions.ready(("propose", ""), now):
             return
         if not self.spec.search.learns:
-            self._request(self._proposals.next_numbers(count), self._log.end, now)
+            self._request(self._proposals.find_next_numbers(count), self._log.end, now)
             return
-        numbers = self._proposals.open_numbers(recorded)
+        numbers = self._proposals.find_open_numbers(recorded)
         if numbers and recorded is not None:
             self._request(numbers[: self._left], recorded.observed_seq, now, recorded.last)
         elif self._has_heard_all(now):
-            numbers = self._proposals.next_numbers(count)
+            numbers = self._proposals.find_next_numbers(count)
             self.to_record = ProposalRequest(first=numbers[0], last=numbers[-1], observed_seq=self._log.end)
 
     def create_trials(self, slots: int, now: float) -> None:
@@ -266,15 +266,15 @@ class Search:
             elif self._repeats == 1:
                 return
             if number == chosen or self._proposals.is_begun(number):
-                name = self._proposals.trial_name(index)
+                name = self._proposals.format_trial_name(index)
                 proposed = self._proposals.waiting[index]
-                self._actions.enqueue(CreateTrial(name, self._former.with_former(name, proposed)), now)
+                self._actions.enqueue(CreateTrial(name, self._former.add_former(name, proposed)), now)
                 if name in before:
                     self._not_made[name] = before[name]
             slots -= 1
             room -= 1
 
-    def learnt(self, result: ActionResult, now: float) -> None:
+    def record_prior_observations(self, result: ActionResult, now: float) -> None:
         """Hears what an earlier experiment has found, or why that is not known yet."""
         if result.status is not ActionStatus.DONE:
             self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, result.message)
@@ -374,7 +374,7 @@ class Search:
             observations=self._log.in_order,
             observed=told,
             observed_seq=end,
-            pending=self._pending.newest(MAX_RUNNING - len(numbers), hidden, were),
+            pending=self._pending.list_newest(MAX_RUNNING - len(numbers), hidden, were),
         )
         self._actions.enqueue(request, now)
 
@@ -384,7 +384,7 @@ class Search:
         self._actions.enqueue(LoadWarmStart(source.experiment), now)
 
     def _is_created(self, index: int) -> bool:
-        return ("create-trial", self._proposals.trial_name(index)) in self._actions
+        return ("create-trial", self._proposals.format_trial_name(index)) in self._actions
 
     # What it is told
 
@@ -394,14 +394,14 @@ class Search:
         if number not in self._pending:
             self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
 
-    def _seqs_of(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
+    def _list_seqs(self, trial: TrialMachine) -> list[tuple[int, str, int]]:
         """The sequence numbers that a Trial's status holds: each with its rung, -1 for the trial's end."""
         seqs = [(observation.seq, trial.name, rung) for rung, observation in enumerate(trial.saved.rung_observations)]
         if trial.saved.observation_seq is not None:
             seqs.append((trial.saved.observation_seq, trial.name, END))
         return seqs
 
-    def _observation_of(self, trial: TrialMachine, rung: int) -> Observation | None:
+    def _find_observation(self, trial: TrialMachine, rung: int) -> Observation | None:
         """The observation of a rung or an end; None where other repeats of the configuration are under way."""
         if rung != END:
             recorded = trial.saved.rung_observations[rung]
@@ -413,7 +413,7 @@ class Search:
         if len(repeats) < self._repeats:
             return None
         del self._ended[configuration]
-        return averaged([repeats[index] for index in sorted(repeats)])
+        return average([repeats[index] for index in sorted(repeats)])
 
     def _end_pending(self, observations: Iterable[Observation]) -> None:
         """The searcher may be told of these: what has ended is no longer under way."""
@@ -422,7 +422,7 @@ class Search:
                 self._pending.end(observation.number)
 
     def _observe_end(self, trial: TrialMachine) -> Observation:
-        metrics = metrics_of(trial.saved.last_result)
+        metrics = parse_metrics(trial.saved.last_result)
         values = [(criterion, read_number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
         known = [criterion.comparable(value) for criterion, value in values if value is not None]
         has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR

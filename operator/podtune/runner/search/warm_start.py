@@ -18,8 +18,8 @@ from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.search_space import format_value, parse_value
 from podtune.protocol.messages import read_number
 from podtune.runner.records import Trial
-from podtune.runner.search.observation_log import averaged
-from podtune.runner.trial.results import metrics_of
+from podtune.runner.search.observation_log import average
+from podtune.runner.trial.results import parse_metrics
 from podtune.tuning.searchers.base import Configuration, Observation
 
 MAX_WARM_START_BYTES = 768 * 1024
@@ -61,13 +61,13 @@ def pick_observations(spec: ExperimentSpec, trials: Iterable[Trial]) -> Found:
     for trial in trials:
         proposal = trial.spec.proposal
         proposals[trial.spec.index if proposal is None else proposal.number].append(trial)
-    ordered = sorted(proposals.values(), key=lambda repeats: max(_seq(trial) for trial in repeats))
-    results = [(repeats, _result(spec, rules, repeats)) for repeats in ordered]
-    lines = [_line(observation) for _, observation in results if observation is not None]
-    kept = _newest(lines)
+    ordered = sorted(proposals.values(), key=lambda repeats: max(_read_seq(trial) for trial in repeats))
+    results = [(repeats, _build_result(spec, rules, repeats)) for repeats in ordered]
+    lines = [_format_line(observation) for _, observation in results if observation is not None]
+    kept = _list_newest(lines)
     cut = len(lines) - len(kept)
     return Found(
-        observations=tuple(_observations(spec, kept)),
+        observations=tuple(_parse_observations(spec, kept)),
         text="".join(kept),
         passed_over=sum(len(repeats) for repeats, observation in results if observation is None),
         cut=cut,
@@ -81,28 +81,28 @@ def read(spec: ExperimentSpec, text: str) -> tuple[Observation, ...]:
         Unusable: It is not what `pick_observations` has written.
     """
     try:
-        return tuple(_observations(spec, text.splitlines()))
+        return tuple(_parse_observations(spec, text.splitlines()))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Unusable(f"{type(error).__name__}: {error}") from error
 
 
-def _seq(trial: Trial) -> int:
+def _read_seq(trial: Trial) -> int:
     return -1 if trial.status.observation_seq is None else trial.status.observation_seq
 
 
-def _result(spec: ExperimentSpec, rules: ConfigurationRules, repeats: Sequence[Trial]) -> Observation | None:
+def _build_result(spec: ExperimentSpec, rules: ConfigurationRules, repeats: Sequence[Trial]) -> Observation | None:
     configuration = rules.recognise(repeats[0].status.parameters or repeats[0].spec.parameters)
-    observations = [observation for trial in repeats if (observation := _observation(spec, trial)) is not None]
+    observations = [observation for trial in repeats if (observation := _build_observation(spec, trial)) is not None]
     return (
-        replace(averaged(observations), configuration=configuration)
+        replace(average(observations), configuration=configuration)
         if configuration is not None and observations
         else None
     )
 
 
-def _observation(spec: ExperimentSpec, trial: Trial) -> Observation | None:
+def _build_observation(spec: ExperimentSpec, trial: Trial) -> Observation | None:
     """The trial's result, without its configuration; None where it came to no good end, or has no value."""
-    metrics = metrics_of(trial.status.last_result)
+    metrics = parse_metrics(trial.status.last_result)
     values = [read_number(metrics, criterion.metric) for criterion in spec.objective.criteria]
     known = [value for value in values if value is not None and math.isfinite(value)]
     if trial.status.state is not TrialState.TERMINATED or len(known) < len(values):
@@ -112,7 +112,7 @@ def _observation(spec: ExperimentSpec, trial: Trial) -> Observation | None:
     )
 
 
-def _line(observation: Observation) -> str:
+def _format_line(observation: Observation) -> str:
     parameters = {name: format_value(value) for name, value in observation.configuration.items()}
     return (
         json.dumps(
@@ -122,7 +122,7 @@ def _line(observation: Observation) -> str:
     )
 
 
-def _newest(lines: Sequence[str]) -> Sequence[str]:
+def _list_newest(lines: Sequence[str]) -> Sequence[str]:
     """As many as there is room for, the newest."""
     room, first = MAX_WARM_START_BYTES, len(lines)
     while first and (room := room - len(lines[first - 1].encode())) >= 0:
@@ -130,18 +130,18 @@ def _newest(lines: Sequence[str]) -> Sequence[str]:
     return lines[first:]
 
 
-def _observations(spec: ExperimentSpec, lines: Sequence[str]) -> Iterable[Observation]:
+def _parse_observations(spec: ExperimentSpec, lines: Sequence[str]) -> Iterable[Observation]:
     for position, line in enumerate(lines):
         entry = json.loads(line)
         value, *others = map(float, entry["values"])
         yield Observation(
             number=position - len(lines),
-            configuration=_configuration(spec, entry["parameters"]),
+            configuration=_parse_configuration(spec, entry["parameters"]),
             value=value,
             step=int(entry["step"]),
             others=tuple(others),
         )
 
 
-def _configuration(spec: ExperimentSpec, written: Mapping[str, str]) -> Configuration:
+def _parse_configuration(spec: ExperimentSpec, written: Mapping[str, str]) -> Configuration:
     return {p.name: parse_value(p, written[p.name]) for p in spec.parameters if p.name in written}

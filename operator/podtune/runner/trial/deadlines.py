@@ -44,7 +44,7 @@ def find_earliest(trial: TrialMachine, now: float) -> Deadline | None:
     """The deadline of a trial with a pod that comes first; None where nothing has one, or its end is decided."""
     if trial.status.decision is not None:
         return None
-    return min(_all(trial, now), key=lambda deadline: deadline.due, default=None)
+    return min(_list_all(trial, now), key=lambda deadline: deadline.due, default=None)
 
 
 def find_of_refused_pod(trial: TrialMachine) -> Deadline | None:
@@ -62,12 +62,12 @@ def find_of_refused_pod(trial: TrialMachine) -> Deadline | None:
     return Deadline(due, DecisionAction.FAIL, TrialReason.START_DEADLINE_EXCEEDED, trial.status.message, why)
 
 
-def _all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
+def _list_all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     if trial.current.pods and all(pod.training_until for pod in trial.current.pods):
         return  # all programs have ended; the agent has checkpoints.drain for what is left
     yield from _start(trial)
-    yield from _pending(trial)
-    yield from _handover(trial, now)
+    yield from _list_pending(trial)
+    yield from _list_handover(trial, now)
     yield from _run(trial, now)
     yield from _silence(trial, now)
 
@@ -88,7 +88,7 @@ def _start(trial: TrialMachine) -> Iterator[Deadline]:
     yield Deadline(since + parse_duration(limit), DecisionAction.FAIL, reason, message, why)
 
 
-def _pending(trial: TrialMachine) -> Iterator[Deadline]:
+def _list_pending(trial: TrialMachine) -> Iterator[Deadline]:
     """A pod that does not come to run its program, for whatever reason."""
     limit = trial.context.spec.failures.pending_deadline
     pod = trial.current.pods.not_started
@@ -100,13 +100,13 @@ def _pending(trial: TrialMachine) -> Iterator[Deadline]:
     yield Deadline(due, DecisionAction.FAIL, TrialReason.PENDING_DEADLINE_EXCEEDED, f"pod {pod.name}: {words}", why)
 
 
-def _handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
+def _list_handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     """A pod that had served another trial, and whose agent says nothing of this one. A restore may take its time."""
     given, pod = trial.status.pod, trial.pod
     if given is None or not given.since or pod is None or pod.uid != given.uid or clones.to_restore(trial.saved):
         return
     patience = trial.context.settings.report_wait
-    until = trial.expectations.deaf_until(given.uid, now, patience)
+    until = trial.expectations.compute_silence_deadline(given.uid, now, patience)
     if until > now - patience:
         message = f"pod {given.name} was assigned to the trial, but has not started it"
         due = max(until, (parse_rfc3339(given.since) or 0.0) + patience)
@@ -137,7 +137,8 @@ def _silence(trial: TrialMachine, now: float) -> Iterator[Deadline]:
         return
     last = max(pod.training_since, parse_rfc3339(trial.status.last_result_time) or 0.0)
     due = max(
-        last + parse_duration(limit), trial.expectations.deaf_until(pod.uid, now, trial.context.settings.report_wait)
+        last + parse_duration(limit),
+        trial.expectations.compute_silence_deadline(pod.uid, now, trial.context.settings.report_wait),
     )
     shown = f"no result since iteration {trial.status.iteration}" if trial.status.iteration else "no result at all"
     why = f"(for longer than failures.silenceDeadline, {limit})"

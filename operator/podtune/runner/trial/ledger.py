@@ -23,7 +23,7 @@ from podtune.api.resources.trial import (
     TrialStatus,
 )
 from podtune.protocol import messages
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial.results import show
 
 MAX_ENTRIES = 12
@@ -75,14 +75,14 @@ def enter(
     numbers = list(inputs.items())[:MAX_NUMBERS]
     entry = LedgerEntry(
         number=status.ledger[-1].number + 1 if status.ledger else 1,
-        time=rfc3339(now),
+        time=format_rfc3339(now),
         attempt=attempt,
         step=step,
         action=action,
         message=clip(message, MAX_LEDGER_MESSAGE),
         inputs={name[:MAX_NUMBER_NAME]: show(value)[:MAX_NUMBER] for name, value in numbers},
     )
-    return status.model_copy(update={"ledger": _kept([*status.ledger, entry], status.ledger_exported)})
+    return status.model_copy(update={"ledger": _list_kept([*status.ledger, entry], status.ledger_exported)})
 
 
 def find_latest_start(status: TrialStatus) -> int:
@@ -133,35 +133,35 @@ def fit(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
     """
     newest = {entry.action: entry.number for entry in status.ledger}.values()
     spare = [entry for entry in status.ledger if entry.number <= status.ledger_exported and entry.number not in newest]
-    excess = _written_size(spec) + _written_size(status) - MAX_TRIAL if spare else 0
+    excess = _measure_part(spec) + _measure_part(status) - MAX_TRIAL if spare else 0
     given_up: set[int] = set()
     for entry in spare:
         if excess <= 0:
             break
-        excess -= _written_size(entry) + 1
+        excess -= _measure_part(entry) + 1
         given_up.add(entry.number)
     if not given_up:
         return status
     return status.model_copy(update={"ledger": [e for e in status.ledger if e.number not in given_up]})
 
 
-def _written_size(part: BaseModel) -> int:
+def _measure_part(part: BaseModel) -> int:
     """Bytes of it in an object of the API server."""
     return len(part.model_dump_json(by_alias=True, exclude_defaults=True, warnings=False).encode())
 
 
-def _kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:
+def _list_kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:
     """Those that there is room for: first what is not in the bucket, then the newest of each kind, then the newest."""
     newest = {entry.action: entry.number for entry in entries}.values()
     ranked = sorted(entries, key=lambda e: (e.number > exported, e.number in newest, e.number), reverse=True)
     room, kept = MAX_SIZE, 0
     for entry in ranked[:MAX_ENTRIES]:
-        room -= _size(entry)
+        room -= _measure_entry(entry)
         if room < 0 and kept:
             break
         kept += 1
     return sorted(ranked[:kept], key=lambda entry: entry.number)
 
 
-def _size(entry: LedgerEntry) -> int:
+def _measure_entry(entry: LedgerEntry) -> int:
     return _FRAME + len(entry.message) + sum(len(name) + len(number) + 6 for name, number in entry.inputs.items())

@@ -21,17 +21,17 @@ from podtune.api.names import ConditionType, DecisionAction, DesiredState, Trial
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialSpec, TrialStatus
 from podtune.api.tuning.search_space import parse_value
-from podtune.protocol.assignment import attempt_folder, number_of, pod_of
+from podtune.protocol.assignment import format_attempt_folder, parse_attempt_number, parse_pod_uid
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import FinalCommit, parse_final_commit
 from podtune.runner.attempts.ending import AttemptEnding, EndedAttempt
-from podtune.runner.attempts.pods import AttemptPods, pod_name
+from podtune.runner.attempts.pods import AttemptPods, format_pod_name
 from podtune.runner.attempts.state import AttemptState
 from podtune.runner.expectations import Expectations
 from podtune.runner.records import Pod, Trial
 from podtune.runner.scheduling import clones
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import durability, ledger, parameters
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
 from podtune.runner.trial.phase import STARTABLE, WAITING_FOR_PODS, TrialPhase, find_phase
@@ -70,7 +70,7 @@ class TrialMachine:
         """Its status as it should be."""
         self.context = context
         self.expectations = expectations or Expectations()
-        uid = self._recorded_attempt_uid()
+        uid = self._read_attempt_uid()
         pods, acked_seq = AttemptPods(context.replicas), trial.status.durable_seq if uid else 0
         self.current = AttemptState(pods, uid=uid, acked_seq=acked_seq)
         self.leftovers: dict[str, Pod] = {}
@@ -84,7 +84,7 @@ class TrialMachine:
         """What is wrong with its last result that the trial goes on for."""
         self.refusal = ""
         """Why what its user has changed of its configuration can't be: it does not start before that is corrected."""
-        self.refused_since = _refused_since(trial.status)
+        self.refused_since = _find_refusal_time(trial.status)
         """Since when the API server has refused the pod of its next attempt; None where it has not."""
 
     # What was seen of the Trial and its pods
@@ -156,7 +156,7 @@ class TrialMachine:
             return
         if pod.gone:
             self.expectations.gone.add(pod.uid)
-            self.expectations.deletions.discard(pod_of(pod.uid))
+            self.expectations.deletions.discard(parse_pod_uid(pod.uid))
         if pod.attempt == self.attempt and not self.is_finished:
             self._observe_attempt_pod(pod)
         elif not pod.gone:
@@ -174,7 +174,7 @@ class TrialMachine:
             return
         if pod.rank == 0 and pod.uid != self.current.uid:
             self.current = AttemptState(self.current.pods, uid=pod.uid)
-        self.current.pods = self.current.pods.with_pod(pod)
+        self.current.pods = self.current.pods.put_pod(pod)
         if not self.current.pods.lacks_some:
             self.expectations.pod_expected_until = 0.0
             self.refused_since = None
@@ -197,7 +197,7 @@ class TrialMachine:
         if self.current.pods.has_begun:
             for rank in range(self.current.pods.replicas):
                 if self.current.pods.of(rank) is None:
-                    self._miss_pod(rank, pod_name(self.name, self.attempt, rank, self.current.pods.replicas))
+                    self._miss_pod(rank, format_pod_name(self.name, self.attempt, rank, self.current.pods.replicas))
 
     def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
         lost = Pod(
@@ -210,7 +210,7 @@ class TrialMachine:
             training=self.saved.state is TrialState.RUNNING,
             rank=rank,
         )
-        self.current.pods = self.current.pods.with_pod(lost)
+        self.current.pods = self.current.pods.put_pod(lost)
 
     @property
     def attempt(self) -> int:
@@ -255,24 +255,24 @@ class TrialMachine:
     @property
     def recorded_pod(self) -> str:
         """UID of the warm pod that the current attempt has on record; empty where it has none."""
-        return self._warm_pod_uid(self.saved.pod)
+        return self._find_warm_pod_uid(self.saved.pod)
 
     @property
     def claimed_pod(self) -> str:
         """UID of the warm pod that the current attempt has, or is to have; empty where it has none."""
         if self.pod is not None:
-            return pod_of(self.pod.uid)
-        return self._warm_pod_uid(self.status.pod)
+            return parse_pod_uid(self.pod.uid)
+        return self._find_warm_pod_uid(self.status.pod)
 
     @property
     def is_claiming(self) -> bool:
         """Whether its claim on a warm pod is being written."""
         return self.pod is None and bool(self.claimed_pod) and self.claimed_pod != self.recorded_pod
 
-    def _warm_pod_uid(self, pod: PodRef | None) -> str:
-        if not self.context.reuses or pod is None or self.is_finished or number_of(pod.uid) != self.attempt:
+    def _find_warm_pod_uid(self, pod: PodRef | None) -> str:
+        if not self.context.reuses or pod is None or self.is_finished or parse_attempt_number(pod.uid) != self.attempt:
             return ""
-        return pod_of(pod.uid)
+        return parse_pod_uid(pod.uid)
 
     @property
     def occupies_slot(self) -> bool:
@@ -288,7 +288,7 @@ class TrialMachine:
     def _is_wanted(self) -> bool:
         return not self.deleting and self.spec.desired_state is DesiredState.RUNNING
 
-    def may_start_at(self) -> float:
+    def find_start_time(self) -> float:
         """When a new attempt may be started: a point in time, infinity where none is to be started.
 
         For a trial that the scheduler has paused, it is the time from which that may pick it.
@@ -336,7 +336,7 @@ class TrialMachine:
             attempt=self.attempt,
             step=self.status.iteration if step is None else step,
             seq=self.current.acked_seq,
-            time=rfc3339(now),
+            time=format_rfc3339(now),
             ranks=list(ranks),
         )
         self.set(decision=decision)
@@ -372,7 +372,7 @@ class TrialMachine:
         return [
             pod
             for pod in self.current.pods
-            if not (pod.is_over or pod.deleting or pod_of(pod.uid) in self.expectations.deletions)
+            if not (pod.is_over or pod.deleting or parse_pod_uid(pod.uid) in self.expectations.deletions)
         ]
 
     def final_commit(self) -> FinalCommit | None:
@@ -396,7 +396,7 @@ class TrialMachine:
             run_generation=self.context.run_generation,
             home=self.home,
             said_done=final is not None and final.done,
-            unstored=final.unstored if final is not None else self.expectations.unstored_of(self.current.uid),
+            unstored=final.unstored if final is not None else self.expectations.find_unstored(self.current.uid),
             store_problem=self.current.store_problem,
             results_lost=self.results_lost,
             log_tail=self.current.log_tail,
@@ -432,7 +432,7 @@ class TrialMachine:
         """Brings the trial to its end."""
         self.explain(state, reason, clip(message))
         self.set(
-            completion_time=rfc3339(now),
+            completion_time=format_rfc3339(now),
             retry_time=None,
             clone=None,
             exploit=None,
@@ -453,7 +453,7 @@ class TrialMachine:
     @property
     def pod_name(self) -> str:
         """Name of the pod that leads the current attempt."""
-        return pod_name(self.name, self.attempt, 0, self.context.replicas)
+        return format_pod_name(self.name, self.attempt, 0, self.context.replicas)
 
     @property
     def folder(self) -> str:
@@ -464,15 +464,15 @@ class TrialMachine:
     @property
     def home(self) -> str:
         """Where the checkpoints of the current attempt are; empty without a store."""
-        return f"{self.folder}{attempt_folder(self.current.uid)}/" if self.folder else ""
+        return f"{self.folder}{format_attempt_folder(self.current.uid)}/" if self.folder else ""
 
-    def _recorded_attempt_uid(self) -> str:
+    def _read_attempt_uid(self) -> str:
         """The current attempt's id, if the status knows it."""
         pod = self.saved.pod
         is_current = bool(self.recorded_pod) if self.context.reuses else pod is not None and pod.name == self.pod_name
         return pod.uid if pod is not None and is_current else ""
 
 
-def _refused_since(status: TrialStatus) -> float | None:
+def _find_refusal_time(status: TrialStatus) -> float | None:
     accepted = find_condition(status.conditions, ConditionType.POD_ACCEPTED)
     return parse_rfc3339(accepted.last_transition_time) if accepted and accepted.status == "False" else None

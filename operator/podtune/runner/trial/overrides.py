@@ -11,7 +11,7 @@ from podtune.api.base import FieldError
 from podtune.api.conditions import clip
 from podtune.api.names import TrialReason, TrialState
 from podtune.api.resources.trial import Checkpoint, TrialStatus
-from podtune.api.tuning.overrides import with_overrides
+from podtune.api.tuning.overrides import apply_overrides
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.search.session import Search
 from podtune.runner.trial import parameters
@@ -45,14 +45,14 @@ class Overrides:
             self._refuse(trial, f"spec.{error}", now)
             return
         changes = parameters.list_differences(before, new)
-        trial.status = _with_parameters(trial.status, parameters.find_changed(trial.spec, new))
+        trial.status = _set_parameters(trial.status, parameters.find_changed(trial.spec, new))
         trial.set(overrides=dict(trial.spec.overrides))
         trial.touch(now)
         self._accept(trial, now)
         if changes:
             trial.log_decision(DecisionKind.CONFIGURE, "continues with spec.overrides", changes, now=now)
-            self._processor.configured(trial, now)
-            self._search.configured(trial)
+            self._processor.update_configuration(trial, now)
+            self._search.update_configuration(trial)
 
     def check(self, trial: TrialMachine, now: float) -> None:
         """Says of a trial with a pod whether it can be given the values that its user asks for, before it is."""
@@ -75,7 +75,7 @@ class Overrides:
         taken_back = trial.status.overrides.keys() - trial.spec.overrides.keys()
         proposed = {name: trial.spec.parameters[name] for name in taken_back if name in trial.spec.parameters}
         present = {**parameters.find_effective(trial.spec, trial.status), **proposed}
-        return with_overrides(spec.parameters, spec.constraints, present, trial.spec.overrides)
+        return apply_overrides(spec.parameters, spec.constraints, present, trial.spec.overrides)
 
     def _accept(self, trial: TrialMachine, now: float) -> None:
         trial.refusal = ""
@@ -91,9 +91,9 @@ class Overrides:
             trial.explain(TrialState.PENDING, TrialReason.INVALID_OVERRIDES, trial.refusal)
 
 
-def _with_parameters(status: TrialStatus, new: dict[str, str]) -> TrialStatus:
+def _set_parameters(status: TrialStatus, new: dict[str, str]) -> TrialStatus:
     """The status with other parameters, which its checkpoints of now count as taken with."""
-    before, after = parameters.fingerprint(status.parameters), parameters.fingerprint(new)
+    before, after = parameters.compute_fingerprint(status.parameters), parameters.compute_fingerprint(new)
 
     def moved(checkpoint: Checkpoint) -> Checkpoint:
         is_of_now = checkpoint.configuration == before

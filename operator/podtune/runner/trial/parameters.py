@@ -32,7 +32,7 @@ def find_changed(spec: TrialSpec, parameters: Parameters) -> dict[str, str]:
     return {} if dict(parameters) == spec.parameters else dict(parameters)
 
 
-def fingerprint(parameters: Parameters) -> str:
+def compute_fingerprint(parameters: Parameters) -> str:
     """Tells the parameters of a status from others, in 12 characters; empty for the spec's.
 
     A checkpoint carries it: weights are never gone on from with other parameters than they were trained with, unless an
@@ -43,7 +43,7 @@ def fingerprint(parameters: Parameters) -> str:
     return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def configuration_digest(spec: TrialSpec) -> str:
+def compute_configuration_digest(spec: TrialSpec) -> str:
     """Tells what a trial trains with from what another one does: a SHA-256, in hexadecimal.
 
     The manifests of its checkpoints hold it. So a checkpoint whose Trial is gone says by itself what it may be gone on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, TrialReason, TrialState
-from podtune.protocol.assignment import pod_of
+from podtune.protocol.assignment import parse_pod_uid
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import (
     ActionResult,
@@ -35,7 +35,7 @@ from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
 from podtune.runner.trial.phase import TrialPhase
-from podtune.runner.trial.results import metrics_of
+from podtune.runner.trial.results import parse_metrics
 
 
 class TrialPlanner:
@@ -59,7 +59,7 @@ class TrialPlanner:
     def plan(self, trial: TrialMachine, outcome: ExperimentOutcome | None, now: float) -> None:
         """Brings a trial's status up to date and asks for the actions that are due."""
         if trial.lacks_recorded_pod:
-            if self._slots.creating(trial, now):
+            if self._slots.is_creating(trial, now):
                 return  # another leader has made it, and the watch of pods has yet to tell
             trial.miss_pods()
         self._take_over(trial, now)
@@ -77,7 +77,7 @@ class TrialPlanner:
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             status_text.explain_queue(trial, now)
-            if not trial.current.pods and not self._slots.creating(trial, now):
+            if not trial.current.pods and not self._slots.is_creating(trial, now):
                 self._overrides.take_in(trial, now)
                 self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
                 self._check_refusal(trial, now)
@@ -90,7 +90,7 @@ class TrialPlanner:
             case CreatePod():
                 self._on_pod_created(trial, action, result, now)
             case TryPod() if result.reason is ExperimentReason.POD_REFUSED and trial.is_to_run:
-                self._pod_refused(trial, result.message, now)
+                self._on_pod_refused(trial, result.message, now)
             case DeletePod() if result.status is ActionStatus.DONE and action.uid not in trial.expectations.gone:
                 trial.expectations.deletions.add(action.uid)
             case WriteTrialStatus() if result.status is not ActionStatus.DONE and trial.status != trial.saved:
@@ -106,11 +106,11 @@ class TrialPlanner:
         if trial.attempt != action.attempt or not trial.current.pods.lacks_some or trial.is_finished:
             return
         if result.reason is ExperimentReason.POD_REFUSED:
-            self._pod_refused(trial, result.message, now)
+            self._on_pod_refused(trial, result.message, now)
         elif result.status is ActionStatus.REFUSED:
-            self._pod_rejected(trial, result.message, now)
+            self._on_pod_rejected(trial, result.message, now)
         elif result.status is ActionStatus.FAILED:
-            self._pod_not_made(trial, result.message, now)
+            self._on_pod_not_made(trial, result.message, now)
 
     def _on_checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
         """Hears of the checkpoint of another experiment that a trial is to start from."""
@@ -137,7 +137,7 @@ class TrialPlanner:
         trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
         self._reserve_observation(trial)
 
-    def _pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
+    def _on_pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
         """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
         trial.expectations.pod_expected_until = 0.0
         if trial.refused_since is None:
@@ -145,12 +145,12 @@ class TrialPlanner:
         trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(f"the API server refuses its pod: {message}"))
         trial.touch(now)
 
-    def _pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
+    def _on_pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
         trial.expectations.pod_expected_until = 0.0
         self._follow_end(trial, reject_attempt(trial.describe_end(None), message, now), now)
 
-    def _pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
+    def _on_pod_not_made(self, trial: TrialMachine, message: str, now: float) -> None:
         """The pod could not be made, as far as is known: a request without an answer may have been carried out."""
         settings = trial.context.settings
         trial.expectations.pod_expected_until = now + settings.creation_timeout
@@ -207,10 +207,10 @@ class TrialPlanner:
         if trial.current.pods:
             if trial.status.decision is None and not trial.current.pods.is_over:
                 if tells_scheduler:
-                    self._processor.completed(trial, metrics_of(trial.status.last_result), now)
+                    self._processor.completed(trial, parse_metrics(trial.status.last_result), now)
                 trial.log_decision(DecisionKind.STOP, message, {}, now=now)
                 trial.decide(DecisionAction.STOP, reason, message, now=now)
-        elif not self._slots.creating(trial, now):
+        elif not self._slots.is_creating(trial, now):
             if tells_scheduler:
                 self._processor.scheduler.on_trial_remove(trial.index)
             trial.log_decision(DecisionKind.STOP, message, {}, now=now)
@@ -226,7 +226,7 @@ class TrialPlanner:
         elif not (
             trial.phase is TrialPhase.PAUSED_BY_SCHEDULER
             or trial.status.reason == reason
-            or self._slots.creating(trial, now)
+            or self._slots.is_creating(trial, now)
         ):
             trial.log_decision(DecisionKind.PAUSE, message, {}, now=now)
             trial.explain(TrialState.PAUSED, reason, message)
@@ -272,9 +272,9 @@ class TrialPlanner:
         for event in ending.scheduler_events:
             match event:
                 case SchedulerEvent.RECONFIGURED:
-                    self._processor.configured(trial, now)
+                    self._processor.update_configuration(trial, now)
                 case SchedulerEvent.COMPLETED:
-                    self._processor.completed(trial, metrics_of(trial.status.last_result), now)
+                    self._processor.completed(trial, parse_metrics(trial.status.last_result), now)
                 case SchedulerEvent.FAILED:
                     self._processor.scheduler.on_trial_error(trial.index)
                 case SchedulerEvent.REMOVED:
@@ -332,7 +332,7 @@ class TrialPlanner:
             return
         if ("create-pod", trial.name) in self._actions:
             return  # were its answer lost before, this request would make the deleted pod once more
-        if now < (stored_by := upload_waits.stored_by(trial, now)):
+        if now < (stored_by := upload_waits.compute_upload_deadline(trial, now)):
             self._actions.timers.set(trial.name, stored_by)
         elif not self._processor.is_flushed(trial):
             self._processor.barrier.waiting[trial.name] = None
@@ -348,8 +348,8 @@ class TrialPlanner:
             self._actions.enqueue(needed, now, trial.name)
         else:
             for pod in doomed:
-                grace = upload_waits.grace_period(trial, pod)
-                self._actions.enqueue(DeletePod(trial.name, pod.name, pod_of(pod.uid), grace), now, trial.name)
+                grace = upload_waits.compute_grace_period(trial, pod)
+                self._actions.enqueue(DeletePod(trial.name, pod.name, parse_pod_uid(pod.uid), grace), now, trial.name)
 
     # The status
 

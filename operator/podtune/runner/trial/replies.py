@@ -38,7 +38,7 @@ def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | 
     return Unaccepted.FENCED if trial.pod.uid != attempt_uid or trial.pod.is_over else None
 
 
-def reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tuple[str, ...] = ()) -> Reply:
+def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tuple[str, ...] = ()) -> Reply:
     """The answer to a report that was taken in.
 
     Args:

@@ -10,7 +10,7 @@ from podtune.runner.checkpoints import found_checkpoints, retention
 from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.result_processor import ResultProcessor
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import RESULTS_COUNT_NOT, TrialPhase
@@ -70,14 +70,14 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
     """
     trial.current.acked_seq = result.seq
     if trial.context.spec.failures.silence_deadline is not None:
-        trial.set(last_result_time=rfc3339(now))
+        trial.set(last_result_time=format_rfc3339(now))
     objective = trial.context.spec.objective
     if trial.status.decision is not None and (phase := trial.phase) in RESULTS_COUNT_NOT:
         if phase is not TrialPhase.STOPPING:
             trial.current.held.append(result)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)
-    trial.status = results.with_result(trial.status, result, objective, trial.context.time_attribute)
+    trial.status = results.add_result(trial.status, result, objective, trial.context.time_attribute)
     if new:
         processor.process(trial, result, now)
     trial.touch(now + _wait_for_others(trial, processor))
@@ -118,7 +118,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
         uri=ref.uri,
         digest=ref.digest,
         metric="" if commit.metric is None else results.show(commit.metric),
-        configuration=parameters.fingerprint(trial.status.parameters),
+        configuration=parameters.compute_fingerprint(trial.status.parameters),
     )
     if trial.current.wanted_step is not None and ref.step >= trial.current.wanted_step:
         trial.current.wanted_step = None
@@ -139,7 +139,7 @@ def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> No
         found_checkpoints.take(trial, restored, is_own=lies_below(restored.uri, trial.folder), now=now)
     if trial.phase in (TrialPhase.PAUSING, TrialPhase.PAUSED_BY_SCHEDULER):
         return
-    status = clones.with_restored(trial.status, restored.uri, trial.attempt)
+    status = clones.record_restore(trial.status, restored.uri, trial.attempt)
     if status is not trial.status:
         trial.status = status
         trial.touch(now)
@@ -150,7 +150,7 @@ def _count_held(trial: TrialMachine, seq: int) -> None:
     covered = [result for result in trial.current.held if result.seq <= seq]
     del trial.current.held[: len(covered)]
     for result in covered:
-        trial.status = results.with_result(
+        trial.status = results.add_result(
             trial.status, result, trial.context.spec.objective, trial.context.time_attribute
         )
 

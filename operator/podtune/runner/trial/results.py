@@ -26,7 +26,7 @@ def show_all(metrics: Mapping[str, MetricValue]) -> dict[str, str]:
     return {name: show(value) for name, value in metrics.items()}
 
 
-def best_value(status: TrialStatus, metric: str) -> float | None:
+def find_best_value(status: TrialStatus, metric: str) -> float | None:
     """The best value of a trial so far, a finite number; None where it has none."""
     written = status.best.get(metric)
     value = math.nan if written is None else float(written)
@@ -49,7 +49,7 @@ def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
     return status.progress == "" or time > float(status.progress)
 
 
-def with_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
+def add_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
     """The status after a result: last and best result, iteration and progress."""
     changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
     written = show_all(_told(result.metrics, objective, time_attribute))
@@ -60,7 +60,7 @@ def with_result(status: TrialStatus, result: Result, objective: Objective, time_
         if time is not None and not math.isnan(time):
             changes["progress"] = repr(time)
     value = read_number(result.metrics, objective.metric)
-    if value is not None and objective.is_better(value, best_value(status, objective.metric)):
+    if value is not None and objective.is_better(value, find_best_value(status, objective.metric)):
         changes["best"] = written
         changes["best_value"] = show(value)
         changes["best_parameters"] = status.parameters
@@ -83,7 +83,7 @@ def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -
     return lacks and all(metric in status.last_result for metric in wanted)
 
 
-def metrics_of(shown: Mapping[str, str]) -> dict[str, MetricValue]:
+def parse_metrics(shown: Mapping[str, str]) -> dict[str, MetricValue]:
     """Reads the metrics of a status back as numbers, where they are numbers."""
     metrics: dict[str, MetricValue] = {}
     for name, value in shown.items():

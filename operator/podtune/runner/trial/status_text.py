@@ -11,7 +11,7 @@ from podtune.protocol.messages import Restored
 from podtune.runner import resources
 from podtune.runner.attempts import lost_work, usable_results
 from podtune.runner.records import Pod
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
@@ -33,11 +33,11 @@ def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> 
         return  # why they can't be made is said where that is known
     elif waiting is None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
-            trial.set(attempt=trial.attempt, start_time=trial.status.start_time or rfc3339(now), retry_time=None)
-            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial, limits))
+            trial.set(attempt=trial.attempt, start_time=trial.status.start_time or format_rfc3339(now), retry_time=None)
+            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, format_progress(trial, limits))
             trial.touch(now + trial.context.settings.running_debounce)
     else:
-        reason, message = _why_pending(waiting)
+        reason, message = _explain_pending(waiting)
         if trial.current.pods.replicas > 1:
             message = f"rank {waiting.rank}: {message}"
         before = trial.status.reason
@@ -65,23 +65,23 @@ def note_generation(trial: TrialMachine, now: float) -> None:
 def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
     """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
-        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, progress_message(trial, limits))
+        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, format_progress(trial, limits))
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
-        message = lost_work.add_loss(trial.status, _completion_message(trial))
+        message = lost_work.add_loss(trial.status, _format_completion(trial))
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
     elif trial.phase is TrialPhase.PAUSED_BY_SCHEDULER:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
-    trial.set(conditions=list(_conditions(trial, now)), observed_generation=trial.seen.generation)
+    trial.set(conditions=list(_build_conditions(trial, now)), observed_generation=trial.seen.generation)
     trial.status = ledger.fit(trial.spec, trial.status)
 
 
-def progress_message(trial: TrialMachine, limits: Mapping[str, str]) -> str:
+def format_progress(trial: TrialMachine, limits: Mapping[str, str]) -> str:
     """Such as: epoch 9, accuracy 0.961; attempt 2 resumed from iteration 6 after exit code 1."""
-    parts = [_last_result(trial)] if trial.status.last_result else ["no result yet"]
+    parts = [_format_last_result(trial)] if trial.status.last_result else ["no result yet"]
     last = trial.status.last_attempt
     if last is not None:
         restored = trial.current.restored
-        parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_ended_by(last)}")
+        parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_describe_end(last)}")
         if restored and restored.message:
             parts.append(restored.message)
     if given := resources.show_limits(limits):
@@ -106,25 +106,25 @@ def _start(trial: TrialMachine, restored: Restored | None) -> str:
     return f" resumed from iteration {restored.step}" if restored.step else " started from scratch"
 
 
-def _ended_by(last: AttemptEnd) -> str:
+def _describe_end(last: AttemptEnd) -> str:
     if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, *USER_PAUSES):
         return "a pause"
     return f"exit code {last.exit_code}" if last.exit_code else last.reason
 
 
-def _last_result(trial: TrialMachine) -> str:
+def _format_last_result(trial: TrialMachine) -> str:
     last, metric = trial.status.last_result, trial.context.spec.objective.metric
     time = trial.context.time_attribute
     shown = [f"{name} {last[name]}" for name in (time, metric) if name in last]
     return ", ".join(shown) or ", ".join(f"{name} {value}" for name, value in list(last.items())[:2])
 
 
-def _completion_message(trial: TrialMachine) -> str:
+def _format_completion(trial: TrialMachine) -> str:
     objective = trial.context.spec.objective
     lack, metric = usable_results.describe_lack(trial.status, objective), objective.metric
     if metric not in trial.status.best:
         return clip(f"ended by itself, but {lack}")
-    return clip(f"ended by itself; {_last_result(trial)}; best {metric} {trial.status.best[metric]}")
+    return clip(f"ended by itself; {_format_last_result(trial)}; best {metric} {trial.status.best[metric]}")
 
 
 def _pause_message(trial: TrialMachine) -> str:
@@ -133,7 +133,7 @@ def _pause_message(trial: TrialMachine) -> str:
     return clip(reason, MAX_MESSAGE - len(HELD)) + HELD if trial.spec.desired_state is DesiredState.PAUSED else reason
 
 
-def _why_pending(pod: Pod) -> tuple[str, str]:
+def _explain_pending(pod: Pod) -> tuple[str, str]:
     if pod.restoring:
         return TrialReason.RESTORING, "restoring the checkpoint"
     if pod.waiting is None:
@@ -146,7 +146,7 @@ def _why_pending(pod: Pod) -> tuple[str, str]:
     return TrialReason.CANNOT_START if pod.waiting.hopeless else TrialReason.STARTING, words
 
 
-def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
+def _describe_overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     """Whether the trial runs with what its user has changed, or will."""
     if trial.refusal:
         return False, TrialReason.INVALID_OVERRIDES, trial.refusal
@@ -164,9 +164,9 @@ def _overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     return False, "TrialEnded", "the trial ended before a pod started with them"
 
 
-def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
+def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     status = trial.status
-    moment, generation = rfc3339(now), trial.seen.generation
+    moment, generation = format_rfc3339(now), trial.seen.generation
     conditions = tuple(status.conditions)
 
     def put(type_: ConditionType, holds: bool, reason: str, message: str) -> None:
@@ -198,7 +198,7 @@ def _conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     elif find_condition(conditions, ConditionType.POD_ACCEPTED) is not None:
         put(ConditionType.POD_ACCEPTED, True, "Accepted", "")
     if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
-        put(ConditionType.OVERRIDES_ACCEPTED, *_overrides(trial))
+        put(ConditionType.OVERRIDES_ACCEPTED, *_describe_overrides(trial))
     if trial.results_lost:
         put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "some results of an earlier attempt are lost")
     return conditions

@@ -18,7 +18,7 @@ _NOTHING = Consumption(training_seconds=0, pod_seconds=0, gpu_seconds=0)
 
 def measure_attempt(status: TrialStatus, pods: Sequence[Pod], now: float) -> Consumption:
     """What the current attempt has used so far; its pods are given by rank."""
-    used = _seen(pods, now)
+    used = _measure_seen(pods, now)
     recorded = status.usage.attempt if status.usage is not None else None
     if recorded is None or not any(pod.gone and pod.started == 0.0 for pod in pods):
         return used
@@ -56,7 +56,7 @@ def conclude(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | No
 def measure_training(status: TrialStatus, pod: Pod | None, now: float) -> float:
     """How long a trial's program has run, in seconds, over all attempts."""
     before = sum_ended_attempts(status).training_seconds
-    return before + (_trained(pod, now) if pod is not None else 0.0)
+    return before + (_measure_training(pod, now) if pod is not None else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Totals:
 
     def update(self, trial: str, status: TrialStatus, pods: Sequence[Pod], now: float) -> None:
         """Takes in what became of a trial."""
-        part = _part(status, pods, now)
+        part = _measure_part(status, pods, now)
         before = self._parts.get(trial)
         if part == before:
             return
@@ -132,24 +132,24 @@ class Totals:
             self._gpus = round(self._gpus + sign * gpus, 9)
 
 
-def _part(status: TrialStatus, pods: Sequence[Pod], now: float) -> _Part:
+def _measure_part(status: TrialStatus, pods: Sequence[Pod], now: float) -> _Part:
     ended = sum_ended_attempts(status)
     running = tuple((pod.started, pod.gpus) for pod in pods if pod.started and not pod.is_over)
-    used = _seen([pod for pod in pods if pod.is_over], now) if running else measure_attempt(status, pods, now)
+    used = _measure_seen([pod for pod in pods if pod.is_over], now) if running else measure_attempt(status, pods, now)
     return _Part(ended.pod_seconds + used.pod_seconds, ended.gpu_seconds + used.gpu_seconds, running)
 
 
-def _seen(pods: Sequence[Pod], now: float) -> Consumption:
+def _measure_seen(pods: Sequence[Pod], now: float) -> Consumption:
     """What pods have used by when they began and ended; the program's time is that of rank 0."""
     on_nodes = [(max(0.0, (pod.ended or now) - pod.started), pod.gpus) for pod in pods if pod.started]
     return Consumption(
-        training_seconds=round(sum(_trained(pod, now) for pod in pods if pod.rank == 0)),
+        training_seconds=round(sum(_measure_training(pod, now) for pod in pods if pod.rank == 0)),
         pod_seconds=round(sum(seconds for seconds, _ in on_nodes)),
         gpu_seconds=round(sum(seconds * gpus for seconds, gpus in on_nodes)),
     )
 
 
-def _trained(pod: Pod, now: float) -> float:
+def _measure_training(pod: Pod, now: float) -> float:
     if pod.training_since == 0.0:
         return 0.0
     return max(0.0, (pod.training_until or pod.ended or now) - pod.training_since)

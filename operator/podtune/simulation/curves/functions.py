@@ -110,7 +110,7 @@ CURVE_FUNCTIONS = {function.name: function for function in _ALL}
 """The functions by name."""
 
 
-def rising_value(trial: int, iteration: int) -> float:
+def compute_rising_value(trial: int, iteration: int) -> float:
     """A value that rises to a level of the trial's own, and wavers: for trials that have no configuration to go by."""
     level = 0.5 + 0.45 * math.sin(12.9898 * (trial + 1))
     return round(level * (1 - math.exp(-iteration / 4)) + 0.01 * math.sin(7.0 * iteration + trial), 6)

@@ -21,7 +21,7 @@ MIDDLE = 0.5
 """Where a parameter counts as lying that has no value: one that another parameter's value switches off."""
 
 
-def position(parameter: Parameter, value: Scalar | None) -> float:
+def compute_position(parameter: Parameter, value: Scalar | None) -> float:
     """A value's position between the ends of its parameter's domain, 0 to 1 in the domain's own scale.
 
     Of a distribution it is the share that lies below the value. Choices lie evenly spaced, in the manifest's order.

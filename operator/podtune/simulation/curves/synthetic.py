@@ -11,8 +11,8 @@ from podtune.api.tuning.objective import Criterion, Objective
 from podtune.api.tuning.search_space import Parameter
 from podtune.simulation.curves.base import CurveError, Curves, LearningCurve
 from podtune.simulation.curves.functions import ObjectiveFunction
-from podtune.simulation.curves.position import position
-from podtune.tuning.randomness import generator
+from podtune.simulation.curves.position import compute_position
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.searchers.base import Configuration
 
 NOISE = 0.1
@@ -80,7 +80,7 @@ class SyntheticCurves(Curves):
     @override
     def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of a trial; two trials of the same configuration differ in their noise alone."""
-        shares = [position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
+        shares = [compute_position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
         criteria = self._objective.criteria
         ends = [self._function.at(_moved(shares, index / len(criteria))) for index in range(len(criteria))]
         return _SyntheticCurve(self, ends, _speed(shares), trial)
@@ -89,7 +89,7 @@ class SyntheticCurves(Curves):
         """The objectives after an iteration of a training that ends at `ends`."""
         left = _left(iteration, self.iterations, speed)
         if left and self._noise:
-            deviation = generator(self._seed, "noise", trial, iteration).gauss(0.0, self._noise)
+            deviation = build_generator(self._seed, "noise", trial, iteration).gauss(0.0, self._noise)
             left *= 1 + min(max(deviation, -0.9), 0.9)
         return {
             criterion.metric: _sign(criterion) * (end + (self._start - end) * left)
@@ -103,7 +103,7 @@ class SyntheticCurves(Curves):
 
     def _mean(self) -> float:
         """About what a configuration drawn at random ends up with."""
-        random = generator(0, "probes")
+        random = build_generator(0, "probes")
         values = [self._function.at([random.random() for _ in self._parameters]) for _ in range(_PROBES)]
         return math.fsum(values) / len(values)
 

@@ -20,7 +20,7 @@ from typing_extensions import override
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_space import ChoiceDomain, Parameter, Scalar, format_value, parse_value
 from podtune.simulation.curves.base import CurveError, Curves, LearningCurve
-from podtune.simulation.curves.position import position
+from podtune.simulation.curves.position import compute_position
 from podtune.trial.layout import ITERATION
 from podtune.tuning.searchers.base import Configuration
 
@@ -186,7 +186,7 @@ def _table_point(parameters: Sequence[Parameter], configuration: Configuration) 
         if value is None or isinstance(parameter.domain, ChoiceDomain):
             point.append("" if value is None else f"={format_value(value)}")
         else:
-            point.append(position(parameter, value))
+            point.append(compute_position(parameter, value))
     return tuple(point)
 
 

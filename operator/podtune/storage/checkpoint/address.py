@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from podtune.protocol.assignment import attempt_folder
+from podtune.protocol.assignment import format_attempt_folder
 from podtune.storage.checkpoint.manifest import ManifestFile
 from podtune.storage.errors import StoreSettingsError
 
@@ -111,23 +111,23 @@ class TrialAddress:
 
     def checkpoint(self, attempt: str, step: str) -> CheckpointAddress:
         """The address of one checkpoint."""
-        return CheckpointAddress(self.store.bucket, f"{self.prefix}{attempt_folder(attempt)}/{step}")
+        return CheckpointAddress(self.store.bucket, f"{self.prefix}{format_attempt_folder(attempt)}/{step}")
 
     def attempt(self, attempt: str) -> str:
         """What all keys of an attempt start with; it ends with a slash."""
-        return f"{self.prefix}{attempt_folder(attempt)}/"
+        return f"{self.prefix}{format_attempt_folder(attempt)}/"
 
     def history(self, attempt: str) -> str:
         """The key of an attempt's results."""
-        return f"{self.prefix}{attempt_folder(attempt)}/{HISTORY}"
+        return f"{self.prefix}{format_attempt_folder(attempt)}/{HISTORY}"
 
     def artifact(self, attempt: str, path: str) -> str:
         """The key of a file that is neither results nor checkpoint; `path` is relative to the shared directory."""
-        return f"{self.prefix}{attempt_folder(attempt)}/{ARTIFACTS}/{path}"
+        return f"{self.prefix}{format_attempt_folder(attempt)}/{ARTIFACTS}/{path}"
 
     def ledger(self, attempt: str) -> str:
         """The key of the decisions on the trial that an attempt has heard of."""
-        return f"{self.prefix}{attempt_folder(attempt)}/{LEDGER}"
+        return f"{self.prefix}{format_attempt_folder(attempt)}/{LEDGER}"
 
     @property
     def orphan_ledger(self) -> str:

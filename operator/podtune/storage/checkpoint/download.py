@@ -97,7 +97,7 @@ class Download:
         for folder in sorted({PurePosixPath(), *folders}):  # a checkpoint may be without files
             self._directory.below(*folder.parts).make(0o755)
         for file in self._files:
-            parent, name = self._directory.parent_of(file.path)
+            parent, name = self._directory.split(file.path)
             with parent.make_file(name) as stream:
                 os.ftruncate(stream, file.size)
 
@@ -262,7 +262,7 @@ def _write(source: _Source, destination: _Destination, pieces: Iterable[Bytes]) 
 
 def _opened(directory: Directory, path: str) -> AbstractContextManager[int]:
     """A file of the checkpoint, to be written to."""
-    parent, name = directory.parent_of(path)
+    parent, name = directory.split(path)
     return parent.open_file(name, os.O_RDWR)
 
 

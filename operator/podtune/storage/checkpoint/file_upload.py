@@ -21,7 +21,7 @@ from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, Unusable
 from podtune.storage.checkpoint.manifest import ManifestFile, digest_of_chunks
 from podtune.storage.content import PIECE, BytesContent, Content, ContentChanged, FileSlice
 from podtune.storage.errors import StoreError
-from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart, part_size
+from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart, compute_part_size
 from podtune.storage.parallel import run_all
 
 WHOLE = 64 << 20
@@ -169,7 +169,7 @@ class _LargeFile(ABC):
         self.file = file
         self._context = context
         self._stream = stack.enter_context(tree.open(file.path))
-        self._chunk_size = part_size(file.size, CHUNK)
+        self._chunk_size = compute_part_size(file.size, CHUNK)
         self._known = self._find_known()
 
     def tasks(self) -> Iterator[Callable[[], None]]:

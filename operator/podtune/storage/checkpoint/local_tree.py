@@ -13,7 +13,7 @@ from fnmatch import translate
 from typing import BinaryIO
 
 from podtune.storage.checkpoint.manifest import MAX_FILES, InvalidManifest, check_paths
-from podtune.storage.directory import Directory, descended, open_entry
+from podtune.storage.directory import Directory, descend, open_entry
 
 _MAX_DEPTH = 32
 
@@ -131,7 +131,7 @@ class LocalTree:
                 refused(problem)
 
 
-def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+def build_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """Says of a path, relative and with slashes, whether one of the patterns fits.
 
     Args:
@@ -187,10 +187,10 @@ def delete_tree(root: Directory, parts: Sequence[str]) -> None:
 
 @contextmanager
 def _descended(directory: int, parts: Sequence[str], name: str) -> Iterator[int]:
-    """As `descended`, with errors that say what to do."""
+    """As `descend`, with errors that say what to do."""
     with ExitStack() as stack:
         with _explained(name):
-            child = stack.enter_context(descended(directory, parts))
+            child = stack.enter_context(descend(directory, parts))
         yield child
 
 

@@ -11,7 +11,7 @@ from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.file_upload import UploadContext, upload_files
-from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, matcher
+from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, build_matcher
 from podtune.storage.checkpoint.manifest import MAX_MANIFEST_BYTES, CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.checkpoint.shards import Commit, commit_alone
 from podtune.storage.errors import NotFound
@@ -102,7 +102,7 @@ def upload_checkpoint(
         iteration=info.iteration,
         metric=info.metric,
         created=datetime.fromtimestamp(tree.modified, UTC).isoformat(),
-        files=upload_files(context, tree, tree.files(matcher(options.exclude))),
+        files=upload_files(context, tree, tree.files(build_matcher(options.exclude))),
         time_total=info.time_total,
         configuration=info.configuration,
     )
@@ -111,7 +111,7 @@ def upload_checkpoint(
     return digest_of(committed.to_bytes())
 
 
-def stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | None:
+def read_stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | None:
     """The digest of a checkpoint that was stored before; None where there is none.
 
     Raises:

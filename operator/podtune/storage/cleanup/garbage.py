@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from podtune.protocol.assignment import attempt_folder
+from podtune.protocol.assignment import format_attempt_folder
 from podtune.storage.checkpoint.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.cleanup.prune import delete_objects
@@ -32,7 +32,7 @@ class GarbageCollector:
         self._content_index = ContentIndex(trial.prefix) if content_index is None else content_index
         self._store = store
         self._trial = trial
-        self._attempt = attempt_folder(attempt)
+        self._attempt = format_attempt_folder(attempt)
         self.known: set[CheckpointAddress] = set()
         self._remnants: set[CheckpointAddress] = set()
         """Deleted checkpoints of which something is left that later ones refer to."""

@@ -48,7 +48,7 @@ _RETRIED = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 @contextmanager
-def translated(address: StoreAddress, doing: str) -> Iterator[None]:
+def translate_errors(address: StoreAddress, doing: str) -> Iterator[None]:
     """Turns errors of the AWS SDK into `StoreError`s."""
     try:
         yield

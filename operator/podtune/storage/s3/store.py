@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.content import PIECE, BytesContent, Content
 from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected, Unreachable
-from podtune.storage.object_store import PartialUpload, Reader, StoredPart, part_size
+from podtune.storage.object_store import PartialUpload, Reader, StoredPart, compute_part_size
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -52,7 +52,7 @@ class S3Store:
 
     def put(self, key: str, source: Reader, size: int) -> None:
         """See `ObjectStore.put`."""
-        part = part_size(size, BUFFERED)
+        part = compute_part_size(size, BUFFERED)
         first = _read(source, part)
         if len(first) < part:
             self.put_bytes(key, first)
@@ -235,10 +235,10 @@ class S3Store:
     @contextmanager
     def _asked(self, doing: str) -> Iterator[S3Client]:
         """The client, with its errors translated."""
-        from podtune.storage.s3.errors import translated  # noqa: PLC0415 - imports botocore
+        from podtune.storage.s3.errors import translate_errors  # noqa: PLC0415 - imports botocore
 
         try:
-            with translated(self._address, doing):
+            with translate_errors(self._address, doing):
                 yield self._connect()
         except InvalidCredentials:
             self._client = None  # the next call looks for them anew

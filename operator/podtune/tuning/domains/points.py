@@ -40,7 +40,7 @@ class Points:
     value: Callable[[int], Scalar]
 
 
-def linear_points(domain: Domain) -> Points | None:
+def find_linear_points(domain: Domain) -> Points | None:
     """The values of a domain that is finite and where each value is as likely as any other; else None.
 
     So they are: choices, integers on a linear scale, and floats with a step.
@@ -56,7 +56,7 @@ def linear_points(domain: Domain) -> Points | None:
             return None
 
 
-def finite_points(domain: Domain) -> Points | None:
+def find_finite_points(domain: Domain) -> Points | None:
     """The values of a domain that is finite, however likely each is; else None."""
     match domain:
         case IntDomain():
@@ -66,10 +66,10 @@ def finite_points(domain: Domain) -> Points | None:
         case NormalDomain(min=float(low), max=float(high), step=float(step)):
             return _stepped_floats(low, high, step)
         case _:
-            return linear_points(domain)
+            return find_linear_points(domain)
 
 
-def grid_points(domain: Domain, points: int) -> Points:
+def list_grid_points(domain: Domain, points: int) -> Points:
     """The values of a domain that a grid goes through: all of them where they are finitely many.
 
     Args:
@@ -78,7 +78,7 @@ def grid_points(domain: Domain, points: int) -> Points:
             Of a normal distribution they are the middles of as many equally likely parts. Where there are fewer floats
             than that, each is taken once.
     """
-    finite = finite_points(domain)
+    finite = find_finite_points(domain)
     if finite is not None:
         return finite
     match domain:
@@ -92,7 +92,7 @@ def grid_points(domain: Domain, points: int) -> Points:
     return Points(len(values), values.__getitem__)
 
 
-def fixed_value(parameter: Parameter) -> Scalar | None:
+def find_fixed_value(parameter: Parameter) -> Scalar | None:
     """The one value of a domain that has only one; else None.
 
     An interval on a log scale counts as one value where its ends have the same logarithm.
@@ -100,7 +100,7 @@ def fixed_value(parameter: Parameter) -> Scalar | None:
     domain = parameter.domain
     if isinstance(domain, FloatDomain) and domain.scale == "log" and math.log(domain.min) == math.log(domain.max):
         return domain.min
-    finite = finite_points(domain)
+    finite = find_finite_points(domain)
     return finite.value(0) if finite is not None and finite.count == 1 else None
 
 

@@ -14,10 +14,10 @@ from podtune.api.tuning.search_space import (
     Scalar,
 )
 from podtune.tuning.domains import normal
-from podtune.tuning.domains.points import linear_points
+from podtune.tuning.domains.points import find_linear_points
 
 
-def value_at(domain: Domain, share: float) -> Scalar:
+def compute_value_at(domain: Domain, share: float) -> Scalar:
     """The value of a domain below which a share of its values lies.
 
     Values that are finitely many and equally likely each have a part of the same width. Log scale: uniform in the
@@ -28,7 +28,7 @@ def value_at(domain: Domain, share: float) -> Scalar:
         domain: The domain.
         share: From 0 to 1.
     """
-    points = linear_points(domain)
+    points = find_linear_points(domain)
     if points is not None:
         return points.value(min(int(share * points.count), points.count - 1))
     match domain:
@@ -45,7 +45,7 @@ def value_at(domain: Domain, share: float) -> Scalar:
 
 
 def share_of(domain: Domain, value: Scalar) -> float:
-    """The share that `value_at` makes a value of: where it lies in its domain; 0 or 1 for what lies outside."""
+    """The share that `compute_value_at` makes a value of: where it lies in its domain; 0 or 1 for what lies outside."""
     if isinstance(domain, ChoiceDomain):
         raise TypeError("choices have no order")
     number = float(value)
@@ -53,7 +53,7 @@ def share_of(domain: Domain, value: Scalar) -> float:
         case IntDomain(min=low, max=high, scale="log"):
             share = _log_share(low - 0.5, high + 0.5, number)
         case IntDomain(min=low, step=float() | int() as step) | FloatDomain(min=low, step=float() as step):
-            points = linear_points(domain)
+            points = find_linear_points(domain)
             assert points is not None  # it has steps
             share = ((number - low) / step + 0.5) / points.count
         case FloatDomain(min=low, max=high, scale="log"):

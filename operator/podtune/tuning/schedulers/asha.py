@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaSettings
-from podtune.tuning.numbers import as_number, readable
-from podtune.tuning.randomness import generator
+from podtune.tuning.numbers import as_number, shorten
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Metrics,
@@ -21,7 +21,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
     StartDecision,
-    required_number,
+    require_number,
 )
 from podtune.tuning.schedulers.halving.decisions import stop_at_max_time
 from podtune.tuning.schedulers.halving.rungs import Bracket, Rung, draw_index
@@ -91,16 +91,16 @@ class Asha(Scheduler):
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """Draws the trial's bracket."""
         rungs = [len(bracket.rungs) for bracket in self._brackets]
-        self._bracket_of[trial] = draw_bracket(rungs, bracket_generator(self._seed, trial))
+        self._bracket_of[trial] = draw_bracket(rungs, build_bracket_generator(self._seed, trial))
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Compares the trial at the highest rung that it has reached and is not recorded at."""
-        time = required_number(metrics, self.time_attribute, _TIME_FIELD)
-        value = required_number(metrics, self._metric)
+        time = require_number(metrics, self.time_attribute, _TIME_FIELD)
+        value = require_number(metrics, self._metric)
         if time >= self._settings.max_time:
             return stop_at_max_time(self.time_attribute, time, self._settings.max_time)
-        rung = self._bracket(trial).rung_for(trial, time)
+        rung = self._bracket(trial).find_rung(trial, time)
         return CONTINUE if rung is None else self._decide_at_rung(rung, trial, value)
 
     @override
@@ -110,7 +110,7 @@ class Asha(Scheduler):
         value = as_number(metrics.get(self._metric))
         if time is None or value is None:
             return False
-        rung = self._bracket(trial).rung_for(trial, time)
+        rung = self._bracket(trial).find_rung(trial, time)
         if rung is None:
             return False
         rung.enter(trial, self._sign * value)
@@ -155,7 +155,7 @@ class Asha(Scheduler):
         self.on_trial_add(trial, configuration)
         reader = RecordReader(trial, record)
         if "bracket" in record:
-            self._bracket_of[trial] = reader.integer("bracket", "index", most=len(self._brackets) - 1)
+            self._bracket_of[trial] = reader.read_integer("bracket", "index", most=len(self._brackets) - 1)
         rungs = self._bracket(trial).rungs[::-1]
         reader.check_rungs(rung.milestone for rung in rungs)
         for rung in rungs:
@@ -189,18 +189,18 @@ class Asha(Scheduler):
         if math.isnan(value):
             return f"{went_on} is NaN, which stops no trial"
         if cutoff is None:
-            return f"{went_on} {readable(value)} is the first there"
-        compared = f"the cutoff {readable(cutoff, value)} (top 1/{self._settings.reduction_factor} of {peers})"
+            return f"{went_on} {shorten(value)} is the first there"
+        compared = f"the cutoff {shorten(cutoff, value)} (top 1/{self._settings.reduction_factor} of {peers})"
         if self._sign * value < self._sign * cutoff:
             side = "below" if self._mode == "max" else "above"
-            return f"stopped at rung {milestone}: {self._metric} {readable(value, cutoff)} is {side} {compared}"
+            return f"stopped at rung {milestone}: {self._metric} {shorten(value, cutoff)} is {side} {compared}"
         side = "not below" if self._mode == "max" else "not above"
-        return f"{went_on} {readable(value, cutoff)} is {side} {compared}"
+        return f"{went_on} {shorten(value, cutoff)} is {side} {compared}"
 
 
-def bracket_generator(seed: int, trial: int) -> random.Random:
+def build_bracket_generator(seed: int, trial: int) -> random.Random:
     """The generator that a trial's bracket is drawn from."""
-    return generator(seed, "asha", "bracket", trial)
+    return build_generator(seed, "asha", "bracket", trial)
 
 
 def draw_bracket(rungs: Sequence[int], random_: random.Random) -> int:

@@ -12,8 +12,8 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaPromotionSettings
-from podtune.tuning.numbers import readable
-from podtune.tuning.randomness import generator
+from podtune.tuning.numbers import shorten
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Metrics,
@@ -22,7 +22,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
     StartDecision,
-    required_number,
+    require_number,
 )
 from podtune.tuning.schedulers.halving.decisions import keep_paused, stop_at_max_time
 from podtune.tuning.schedulers.halving.rungs import Promotion, PromotionRung, PromotionRungEntry, draw_index
@@ -103,7 +103,7 @@ class AshaPromotion(Scheduler):
         self._rungs = tuple(
             PromotionRung(level, level / above, self._mode) for level, above in itertools.pairwise(levels)
         )
-        self._weights = bracket_weights(levels, settings.brackets)
+        self._weights = compute_bracket_weights(levels, settings.brackets)
         self._positions: dict[int, _RungPosition] = {}
         self._unpaused: dict[int, None] = {}
         """Trials that aren't paused, and have not ended as far as is known: few, where the paused ones may be many."""
@@ -116,15 +116,15 @@ class AshaPromotion(Scheduler):
     @override
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
         """Draws the trial's bracket."""
-        drawn = draw_index(self._weights, generator(self._seed, "ashaPromotion", "bracket", trial))
+        drawn = draw_index(self._weights, build_generator(self._seed, "ashaPromotion", "bracket", trial))
         self._positions[trial] = _RungPosition(drawn)
         self._unpaused[trial] = None
 
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Pauses the trial when it has come to the rung that it runs for."""
-        time = required_number(metrics, self.time_attribute, _TIME_FIELD)
-        value = required_number(metrics, self._metric)
+        time = require_number(metrics, self.time_attribute, _TIME_FIELD)
+        value = require_number(metrics, self._metric)
         position = self._positions[trial]
         if time >= self._settings.max_time:
             return stop_at_max_time(self.time_attribute, time, self._settings.max_time)
@@ -168,7 +168,7 @@ class AshaPromotion(Scheduler):
             if self._positions[trial].rung >= 0:
                 return self._start_again(trial)
         for index in reversed(range(len(self._rungs))):
-            promotion = self._rungs[index].promotable(waiting)
+            promotion = self._rungs[index].find_promotable(waiting)
             if promotion is not None:
                 return self._promote(index, promotion)
         return StartDecision(unpaused[0]) if unpaused else None
@@ -201,8 +201,8 @@ class AshaPromotion(Scheduler):
         reader = RecordReader(trial, record)
         position = self._positions[trial]
         if "bracket" in record:
-            position.bracket = reader.integer("bracket", "index", most=len(self._weights) - 1)
-        promoted_from = reader.integer("promoted", "from") if "promoted" in record else -1
+            position.bracket = reader.read_integer("bracket", "index", most=len(self._weights) - 1)
+        promoted_from = reader.read_integer("promoted", "from") if "promoted" in record else -1
         written = reader.keys("rungs")
         reader.check_rungs(rung.milestone for rung in self._rungs[position.bracket :])
         for rung in self._rungs[position.bracket : position.bracket + len(written)]:
@@ -210,7 +210,9 @@ class AshaPromotion(Scheduler):
             reward = self._sign * reader.number("rungs", key)
             rung.restore(
                 trial,
-                PromotionRungEntry(reward, reader.integer("arrivals", key), promoted=rung.milestone <= promoted_from),
+                PromotionRungEntry(
+                    reward, reader.read_integer("arrivals", key), promoted=rung.milestone <= promoted_from
+                ),
             )
         if written:
             position.rung = position.bracket + len(written) - 1
@@ -232,7 +234,7 @@ class AshaPromotion(Scheduler):
         position.rung, position.paused = position.target, True
         self._unpaused.pop(trial, None)
         rank, arrived = rung.rank(reward), len(rung)
-        what = f"{readable(value)} is number {rank} of {arrived} there"
+        what = f"{shorten(value)} is number {rank} of {arrived} there"
         if math.isnan(value):
             what = f"is NaN, which ranks last of {arrived} there"
         return SchedulerDecision(
@@ -267,9 +269,9 @@ class AshaPromotion(Scheduler):
         return StartDecision(
             promotion.trial,
             message=(
-                f"promoted from rung {rung.milestone} to {target}: {self._metric} {readable(value, cutoff)} is the "
+                f"promoted from rung {rung.milestone} to {target}: {self._metric} {shorten(value, cutoff)} is the "
                 f"best of {promotion.paused} paused there and not {'below' if self._mode == 'max' else 'above'} the "
-                f"cutoff {readable(cutoff, value)} (top {rung.share:.3g} of {promotion.arrived})"
+                f"cutoff {shorten(cutoff, value)} (top {rung.share:.3g} of {promotion.arrived})"
             ),
             inputs={
                 "rung": rung.milestone,
@@ -287,6 +289,6 @@ class AshaPromotion(Scheduler):
         return self._rungs[index].milestone if index < len(self._rungs) else self._settings.max_time
 
 
-def bracket_weights(levels: Sequence[int], brackets: int) -> tuple[float, ...]:
+def compute_bracket_weights(levels: Sequence[int], brackets: int) -> tuple[float, ...]:
     """How often each bracket is drawn, relative to the others; the last of the levels is the maximum time."""
     return tuple(len(levels) / ((len(levels) - s) * levels[s]) for s in range(min(brackets, len(levels))))

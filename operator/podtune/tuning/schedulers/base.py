@@ -139,7 +139,7 @@ class MetricMissing(ValueError):
         )
 
 
-def required_number(metrics: Metrics, name: str, field: str = "objective.metric") -> float:
+def require_number(metrics: Metrics, name: str, field: str = "objective.metric") -> float:
     """A metric that a decision needs.
 
     Args:
@@ -157,13 +157,13 @@ def required_number(metrics: Metrics, name: str, field: str = "objective.metric"
     return number
 
 
-def required_time(metrics: Metrics, name: str, field: str) -> float:
-    """The time attribute, as `required_number` reads it; what is not finite is no time.
+def require_time(metrics: Metrics, name: str, field: str) -> float:
+    """The time attribute, as `require_number` reads it; what is not finite is no time.
 
     Raises:
         MetricMissing: The result lacks it, or it is no finite number.
     """
-    time = required_number(metrics, name, field)
+    time = require_number(metrics, name, field)
     if not math.isfinite(time):
         raise MetricMissing(name, seen=metrics, field=field, found=time)
     return time

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from podtune.tuning.schedulers.records import decode_words, encode_words, shortest_repr
+from podtune.tuning.schedulers.records import decode_words, encode_words, format_shortest
 
 EXACT = 1024
 """A curve of up to so many results is kept as it is."""
@@ -40,7 +40,7 @@ class Curve:
         """The time of the last result; minus infinity where there is none."""
         return self._times[-1] if self._times else -math.inf
 
-    def mean_at(self, time: float) -> float:
+    def compute_mean_at(self, time: float) -> float:
         """The mean of the results up to a time, that time included; NaN where there is none."""
         points = bisect_right(self._times, time)
         if points == 0:
@@ -78,7 +78,7 @@ class Curve:
         words = []
         due = math.nan
         for time, value in zip(self._times, self._values, strict=True):
-            words.append(shortest_repr(value) if time == due else f"{shortest_repr(time)}@{shortest_repr(value)}")
+            words.append(format_shortest(value) if time == due else f"{format_shortest(time)}@{format_shortest(value)}")
             due = time + 1
         record: dict[str, Mapping[str, str]] = {"curve": encode_words(words)}
         if self._stride > 1:
@@ -156,7 +156,7 @@ class RunningMeans:
     def at(self, time: float) -> Sequence[float]:
         """The finite means up to a time of the curves that reach it, in ascending order."""
         if time not in self._means:
-            reaching = (curve.mean_at(time) for curve in self._curves.values() if curve.last >= time)
+            reaching = (curve.compute_mean_at(time) for curve in self._curves.values() if curve.last >= time)
             self._means[time] = array("d", sorted(mean for mean in reaching if math.isfinite(mean)))
             insort(self._times, time)
             if len(self._times) > MAX_TIMES:
@@ -187,13 +187,13 @@ class RunningMeans:
 
     def _insert(self, curve: Curve, times: Sequence[float]) -> None:
         for time in times:
-            mean = curve.mean_at(time)
+            mean = curve.compute_mean_at(time)
             if math.isfinite(mean):
                 insort(self._means[time], mean)
 
     def _withdraw(self, curve: Curve, times: Sequence[float]) -> None:
         for time in times:
-            mean = curve.mean_at(time)
+            mean = curve.compute_mean_at(time)
             if math.isfinite(mean):
                 means = self._means[time]
                 del means[bisect_left(means, mean)]

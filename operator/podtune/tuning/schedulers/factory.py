@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings, mutable_domains
+from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings, list_mutable_domains
 from podtune.tuning.plugins import make_plugin
 from podtune.tuning.schedulers.asha import Asha
 from podtune.tuning.schedulers.asha_promotion import AshaPromotion
@@ -57,7 +57,7 @@ def _make_population_scheduler(name: str, settings: PopulationSettings, spec: Ex
 
 def _make_explorer(settings: PopulationSettings, spec: ExperimentSpec) -> Explorer:
     space = Space(spec.parameters, spec.constraints)
-    domains = mutable_domains(settings, spec.parameters)
+    domains = list_mutable_domains(settings, spec.parameters)
     match settings:
         case PbtSettings():
             return Perturbing(space, domains, settings)

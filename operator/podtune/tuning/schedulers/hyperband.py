@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import HyperbandSettings
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Metrics,
@@ -20,7 +20,7 @@ from podtune.tuning.schedulers.base import (
     SchedulerDecision,
     StartDecision,
     StopPaused,
-    required_number,
+    require_number,
 )
 from podtune.tuning.schedulers.halving.decisions import keep_paused
 from podtune.tuning.schedulers.halving.halving_bracket import HalvingBracket, Round, RungOutcome, RungResult
@@ -124,8 +124,8 @@ class Hyperband(Scheduler):
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Pauses the trial when it has reached its milestone; if it is the last one, halves its bracket."""
-        time = required_number(metrics, self.time_attribute, f"scheduler.{self.key}.timeAttribute")
-        value = required_number(metrics, self._metric)
+        time = require_number(metrics, self.time_attribute, f"scheduler.{self.key}.timeAttribute")
+        value = require_number(metrics, self._metric)
         self._catch_up()
         bracket = self._bracket(trial)
         if bracket.entries[trial].ended:
@@ -319,14 +319,14 @@ class Hyperband(Scheduler):
             position += 1
             if position == self._settings.sizes:
                 band, position = band + 1, 0
-            if self._settings.first_milestone(self._rungs_of(position)) > 0:
+            if self._settings.compute_first_milestone(self._rungs_of(position)) > 0:
                 return band, position
 
     def _make_bracket(self, position: int) -> HalvingBracket:
         """An empty bracket, in the arithmetic of Ray."""
         factor, limit, rungs = self._settings.reduction_factor, self._settings.max_time, self._rungs_of(position)
         size = math.ceil(self._settings.sizes / (rungs + 1) * factor**rungs)
-        milestone = self._settings.first_milestone(rungs)
+        milestone = self._settings.compute_first_milestone(rungs)
         rounds = [Round(size, milestone)]
         # Ray reckons with the time that would be left if each run began anew, which only choose() goes by.
         work, run = size * milestone, milestone
@@ -360,11 +360,11 @@ class Hyperband(Scheduler):
 
     def _write_message(self, bracket: HalvingBracket, result: RungResult, time: float, value: float) -> str:
         rounds = bracket.rounds
-        at, shown = rounds[result.round].milestone, f"{self._metric} {readable(value)}"
+        at, shown = rounds[result.round].milestone, f"{self._metric} {shorten(value)}"
         if result.outcome is RungOutcome.WAITING:
             return f"paused at rung {at}: {shown}; {result.arrived} of {result.awaited} of its bracket have come in"
         if result.outcome is RungOutcome.FINISHED:
-            return f"stopped at {self.time_attribute} {readable(time)}: all of its bracket have come to rung {at}"
+            return f"stopped at {self.time_attribute} {shorten(time)}: all of its bracket have come to rung {at}"
         above = rounds[result.round + 1]
         standing = f"{shown} is number {result.rank} of {result.arrived}, and the best {above.size} go on"
         match result.outcome:
@@ -374,7 +374,7 @@ class Hyperband(Scheduler):
                 return f"stopped at rung {at}: {standing}"
             case _:
                 return (
-                    f"paused at {self.time_attribute} {readable(time)}: {standing} from rung {at}; it is beyond rung "
+                    f"paused at {self.time_attribute} {shorten(time)}: {standing} from rung {at}; it is beyond rung "
                     f"{above.milestone} already, where its bracket comes in next"
                 )
 
@@ -389,8 +389,8 @@ class Hyperband(Scheduler):
         return StartDecision(
             trial,
             message=(
-                f"goes on from rung {at} to {target}: {self._metric} {readable(value, least)} is among the best "
-                f"{bracket.rounds[bracket.round].size} of {last.ranked} (the last of them has {readable(least, value)})"
+                f"goes on from rung {at} to {target}: {self._metric} {shorten(value, least)} is among the best "
+                f"{bracket.rounds[bracket.round].size} of {last.ranked} (the last of them has {shorten(least, value)})"
             ),
             inputs={
                 "rung": at,
@@ -417,7 +417,7 @@ class Hyperband(Scheduler):
         least = self._sign * cutoff.reward
         return StopPaused(
             trial,
-            f"stopped at rung {at}: {self._metric} {readable(value, least)} is not among the best {size} of "
-            f"{cutoff.ranked} (the last of them has {readable(least, value)})",
+            f"stopped at rung {at}: {self._metric} {shorten(value, least)} is not among the best {size} of "
+            f"{cutoff.ranked} (the last of them has {shorten(least, value)})",
             inputs | {"least": least, "arrived": cutoff.ranked},
         )

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import MedianSettings
-from podtune.tuning.numbers import as_number, readable
+from podtune.tuning.numbers import as_number, shorten
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Metrics,
@@ -21,11 +21,11 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
     StartDecision,
-    required_number,
-    required_time,
+    require_number,
+    require_time,
 )
 from podtune.tuning.schedulers.curves import Curve, RunningMeans
-from podtune.tuning.schedulers.records import shortest_repr
+from podtune.tuning.schedulers.records import format_shortest
 from podtune.tuning.searchers.base import Configuration
 
 _TIME_FIELD = "scheduler.median.timeAttribute"
@@ -113,8 +113,8 @@ class Median(Scheduler):
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Compares the trial's best value with the median of the others' means."""
-        time = required_time(metrics, self.time_attribute, _TIME_FIELD)
-        value = required_number(metrics, self._metric)
+        time = require_time(metrics, self.time_attribute, _TIME_FIELD)
+        value = require_number(metrics, self._metric)
         state = self._trials[trial]
         if state.judged:
             return CONTINUE
@@ -159,9 +159,9 @@ class Median(Scheduler):
         state = self._trials[trial]
         if state.best is None:
             return self._means.curve(trial).record()
-        known = {"best": shortest_repr(state.best)}
+        known = {"best": format_shortest(state.best)}
         if state.gave_way > -math.inf:
-            known["gaveWay"] = shortest_repr(state.gave_way)
+            known["gaveWay"] = format_shortest(state.gave_way)
         if state.judged:
             known["judged"] = "true"
         return {"median": known} | self._means.curve(trial).record()
@@ -198,7 +198,7 @@ class Median(Scheduler):
         return SchedulerDecision(
             SchedulerAction.PAUSE,
             message=(
-                f"gave way at {self.time_attribute} {readable(time)}: {samples} of {needed} samples to compare with, "
+                f"gave way at {self.time_attribute} {shorten(time)}: {samples} of {needed} samples to compare with, "
                 f"{waiting} others wait"
             ),
             inputs={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
@@ -226,14 +226,14 @@ class Median(Scheduler):
         did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "went on"}[
             action
         ]
-        against = f"the median {readable(median, best)} of the means of {samples} trials up to then"
-        at = f"{did} at {self.time_attribute} {readable(time)}"
+        against = f"the median {shorten(median, best)} of the means of {samples} trials up to then"
+        at = f"{did} at {self.time_attribute} {shorten(time)}"
         if math.isnan(best):
             return f"{at}: its first {self._metric} was NaN, which is worse than {against}"
         side = "below" if self._mode == "max" else "above"
         if action is SchedulerAction.CONTINUE:
-            return f"{at}, by one trial: its best {self._metric} {readable(best, median)} is not {side} {against}"
-        return f"{at}: its best {self._metric} {readable(best, median)} is {side} {against}"
+            return f"{at}, by one trial: its best {self._metric} {shorten(best, median)} is not {side} {against}"
+        return f"{at}: its best {self._metric} {shorten(best, median)} is {side} {against}"
 
 
 def find_median(ordered: Sequence[float], start: int, stop: int) -> float:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.population import Pb2Settings, PerturbationFactors
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, Scalar
-from podtune.tuning.domains.quantiles import share_of, value_at
+from podtune.tuning.domains.quantiles import compute_value_at, share_of
 from podtune.tuning.schedulers.base import Record
 from podtune.tuning.schedulers.population.explore import (
     Explorer,
@@ -184,7 +184,7 @@ class Bandit(Explorer):
 
     def _values(self, point: UnitPoint) -> dict[str, Scalar]:
         pairs = zip(self._numbers.items(), point, strict=True)
-        return {name: value_at(domain, share) for (name, domain), share in pairs}
+        return {name: compute_value_at(domain, share) for (name, domain), share in pairs}
 
     def _perturb(self, configuration: Configuration, random: Random) -> dict[str, Scalar]:
         return {

@@ -13,8 +13,8 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.population import PopulationSettings
 from podtune.api.tuning.search_space import Scalar, format_value
 from podtune.trial.layout import ITERATION
-from podtune.tuning.numbers import as_number, readable
-from podtune.tuning.randomness import generator
+from podtune.tuning.numbers import as_number, shorten
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Exploit,
@@ -25,8 +25,8 @@ from podtune.tuning.schedulers.base import (
     SchedulerAction,
     SchedulerDecision,
     StartDecision,
-    required_number,
-    required_time,
+    require_number,
+    require_time,
 )
 from podtune.tuning.schedulers.population.explore import Explorer, RankedPerformance
 from podtune.tuning.schedulers.population.members import DonorState, Member, Ranking, rank
@@ -104,8 +104,8 @@ class Pbt(Scheduler):
     @override
     def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
         """Looks at a trial once in an interval."""
-        time = required_time(metrics, self.time_attribute, f"scheduler.{self._name}.timeAttribute")
-        score = self._sign * required_number(metrics, self._metric)
+        time = require_time(metrics, self.time_attribute, f"scheduler.{self._name}.timeAttribute")
+        score = self._sign * require_number(metrics, self._metric)
         member = self._members[trial]
         if time < self._settings.burn_in or time - member.perturbed < self._settings.interval:
             return CONTINUE
@@ -122,11 +122,11 @@ class Pbt(Scheduler):
         member.number += 1
         ranking = rank(self._members.items(), self._settings.quantile)
         member.is_donor = trial in ranking.best
-        at = f"at {self.time_attribute} {readable(time)}"
+        at = f"at {self.time_attribute} {shorten(time)}"
         inputs: InputValues = {"time": time, "metric": self._metric}
         standing = self._describe_standing(trial, ranking, inputs)
         if trial in ranking.worst:
-            random = perturbation_generator(self._seed, trial, member.number)
+            random = build_perturbation_generator(self._seed, trial, member.number)
             donor = random.choice(ranking.best)
             if self._members[donor].is_donor:
                 return self._exploit(trial, donor, random, f"{at}: {standing}", inputs)
@@ -260,7 +260,7 @@ class Pbt(Scheduler):
             return f"{self._metric} is NaN, which isn't ranked"
         own_rank, count = ranking.rank(trial), len(ranking.members)
         inputs |= {"value": value, "rank": own_rank, "population": count, "quantile": ranking.quantile}
-        standing = f"{self._metric} {readable(value)} is rank {own_rank} of {count}"
+        standing = f"{self._metric} {shorten(value)} is rank {own_rank} of {count}"
         if trial in ranking.worst:
             return f"{standing}, among the worst {ranking.quantile}"
         return f"{standing}, among the best {ranking.quantile}" if trial in ranking.best else standing
@@ -268,7 +268,7 @@ class Pbt(Scheduler):
     def _write_exploit_message(self, clone: DonorState, reason: str, configuration: Configuration) -> str:
         donors = self._members[clone.donor].configuration if clone.donor in self._members else {}
         return write_message(
-            f"clones trial {clone.donor} ({self._metric} {readable(self._sign * clone.score)}) {reason}",
+            f"clones trial {clone.donor} ({self._metric} {shorten(self._sign * clone.score)}) {reason}",
             [
                 f"{name} {_shown(donors.get(name))} → {_shown(value)}"
                 for name, value in configuration.items()
@@ -277,9 +277,9 @@ class Pbt(Scheduler):
         )
 
 
-def perturbation_generator(seed: int, trial: int, number: int) -> Random:
+def build_perturbation_generator(seed: int, trial: int, number: int) -> Random:
     """Where all draws come from when a trial is perturbed, or left as it was, for the `number`-th time."""
-    return generator(seed, "perturbation", trial, number)
+    return build_generator(seed, "perturbation", trial, number)
 
 
 def write_message(what: str, changes: Sequence[str]) -> str:
@@ -297,5 +297,5 @@ def write_message(what: str, changes: Sequence[str]) -> str:
 def _shown(value: Scalar | None) -> str:
     if value is None:
         return "none"
-    written = readable(value) if isinstance(value, float) else format_value(value)
+    written = shorten(value) if isinstance(value, float) else format_value(value)
     return written if len(written) <= 24 else f"{written[:23]}…"

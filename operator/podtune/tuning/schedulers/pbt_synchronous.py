@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.population import PopulationSettings
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.schedulers.base import (
     Exploit,
     Metrics,
@@ -18,11 +18,11 @@ from podtune.tuning.schedulers.base import (
     SchedulerDecision,
     StartDecision,
 )
-from podtune.tuning.schedulers.pbt import InputValues, Pbt, perturbation_generator
+from podtune.tuning.schedulers.pbt import InputValues, Pbt, build_perturbation_generator
 from podtune.tuning.schedulers.population.barrier_release import BarrierRelease, BarrierReleaseWriter
 from podtune.tuning.schedulers.population.explore import Explorer
 from podtune.tuning.schedulers.population.members import CLONE, MEMBER, DonorState, Member, rank
-from podtune.tuning.schedulers.records import shortest_repr
+from podtune.tuning.schedulers.records import format_shortest
 from podtune.tuning.searchers.base import Configuration
 
 BARRIER = "barrier"
@@ -110,8 +110,8 @@ class SynchronousPbt(Pbt):
         return SchedulerDecision(
             SchedulerAction.PAUSE,
             message=(
-                f"paused at {self.time_attribute} {readable(time)} with {self._metric} {readable(value)}: {arrived} of "
-                f"{len(live)} trials have reached the barrier at {readable(self._target)}"
+                f"paused at {self.time_attribute} {shorten(time)} with {self._metric} {shorten(value)}: {arrived} of "
+                f"{len(live)} trials have reached the barrier at {shorten(self._target)}"
             ),
             inputs={
                 "time": time,
@@ -265,7 +265,7 @@ class SynchronousPbt(Pbt):
         ranking = rank(self._members.items(), self._settings.quantile)
         clones: dict[int, tuple[DonorState, Configuration]] = {}
         for trial in ranking.worst:
-            random = perturbation_generator(self._seed, trial, number)
+            random = build_perturbation_generator(self._seed, trial, number)
             donor = random.choice(ranking.best)
             basis = self._changed.get(donor, self._members[donor].configuration)
             chosen = {other: configuration for other, (_, configuration) in clones.items()}
@@ -321,7 +321,7 @@ class SynchronousPbt(Pbt):
         for number in set(self._carried.get(trial, ())) - set(carried):
             del self._releases[number]
         self._carried[trial] = carried
-        barrier = {"target": shortest_repr(self._target), "order": str(member.order), "round": str(member.round)}
+        barrier = {"target": format_shortest(self._target), "order": str(member.order), "round": str(member.round)}
         record = {**member.record(), BARRIER: barrier, **self._explorer.record(trial)}
         record.pop(CLONE, None)  # it follows from the barrier's release
         for number in carried:
@@ -344,7 +344,7 @@ class SynchronousPbt(Pbt):
             "donorValue": self._sign * clone.score,
         }
         reason = (
-            f"at the barrier of {self.time_attribute} {readable(release.time)}: {self._metric} {readable(value)} is "
+            f"at the barrier of {self.time_attribute} {shorten(release.time)}: {self._metric} {shorten(value)} is "
             f"among the worst {release.quantile} of {release.ranked}"
         )
         return self._write_exploit_message(clone, reason, self._changed[trial]), inputs

@@ -35,7 +35,7 @@ def decode_words(values: Mapping[str, str]) -> list[str]:
     return [word for position in sorted(values, key=int) for word in values[position].split(" ")]
 
 
-def shortest_repr(number: float) -> str:
+def format_shortest(number: float) -> str:
     """Writes a number in as few characters as reading it back allows: 3 for 3.0."""
     return repr(number).removesuffix(".0")
 
@@ -74,7 +74,7 @@ class RecordReader:
         except ValueError:
             self.refuse(section, key, "which is not a number; correct it or remove the entry")
 
-    def integer(self, section: str, key: str, most: int | None = None) -> int:
+    def read_integer(self, section: str, key: str, most: int | None = None) -> int:
         """Reads a whole number from 0.
 
         Raises:

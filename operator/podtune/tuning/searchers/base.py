@@ -110,7 +110,7 @@ class Searcher(ABC):
         """Proposes the configuration with this number.
 
         Args:
-            number: The proposal's number, from 0; it seeds all random draws, by `proposal_seed`.
+            number: The proposal's number, from 0; it seeds all random draws, by `derive_proposal_seed`.
             pending: The trials that are under way, ordered by number.
             attempt: How many answers with this number could not be used, since a constraint refuses them or they have
                 been tried before. It seeds the draws too, or the same would be proposed again.

@@ -14,7 +14,7 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import BohbSettings
 from podtune.api.tuning.search_settings import BohbSearchSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.tuning.randomness import derived_seed, proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed, derive_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.models.optuna_history import History
 from podtune.tuning.searchers.random import RandomSearcher
@@ -85,11 +85,11 @@ class BohbSearcher(Searcher):
     def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes a configuration, at random while no rung has enough values, and now and then later."""
         history = self._best_founded()
-        draw = Random(derived_seed(self._seed, "proposal", number, "random or model"))
+        draw = Random(derive_seed(self._seed, "proposal", number, "random or model"))
         if history is None or draw.random() < self._random_fraction:
             return self._random.ask(number, pending, attempt)
         sampler = TPESampler(
-            n_startup_trials=0, multivariate=True, seed=proposal_seed(self._seed, number, attempt, bits=32)
+            n_startup_trials=0, multivariate=True, seed=derive_proposal_seed(self._seed, number, attempt, bits=32)
         )
         not_there_yet = [trial for trial in pending if trial.number not in history]
         return Proposal(history.propose(sampler, not_there_yet, history.groups))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.api.tuning.search_settings import BruteForceSettings
-from podtune.tuning.randomness import derived_seed
+from podtune.tuning.randomness import derive_seed
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.grid import InOrder
 from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher
@@ -77,5 +77,5 @@ class InRandomOrder(PointSequence):
         """As many random bits as a half has, at least."""
         bits = 0
         for block in range(0, self._half, 64):
-            bits |= derived_seed(self._seed, "shuffle", step, block, number) << block
+            bits |= derive_seed(self._seed, "shuffle", step, block, number) << block
         return bits

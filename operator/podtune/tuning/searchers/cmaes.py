@@ -14,7 +14,7 @@ from typing_extensions import override
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_settings import CmaEsSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from podtune.tuning.searchers.spaces.unit_cube import UnitCube, Vector
@@ -83,7 +83,7 @@ class CmaEsSearcher(Searcher):
     @override
     def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Draws a configuration from the present distribution."""
-        seed = proposal_seed(self._seed, number, attempt, bits=32)
+        seed = derive_proposal_seed(self._seed, number, attempt, bits=32)
         draw = Random(seed)
         params: dict[str, float] = {
             name: draw.randrange(len(distribution.choices))

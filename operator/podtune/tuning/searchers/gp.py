@@ -14,10 +14,10 @@ from typing_extensions import override
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_settings import GpSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.models.expected_improvement import ExpectedImprovement, maximize
-from podtune.tuning.searchers.models.gaussian_process import GaussianProcess, fit_map, one_thread
+from podtune.tuning.searchers.models.gaussian_process import GaussianProcess, fit_map, limit_to_one_thread
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.spaces.model_space import ModelSpace
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
@@ -77,7 +77,7 @@ class GpSearcher(Searcher):
         """
         if not self._model_space.axes or len(self._values) < self._settings.startup_trials:
             return self._random.ask(number, pending, attempt)
-        with one_thread():
+        with limit_to_one_thread():
             point = self._find_promising(number, pending, attempt)
         return Proposal(self._space.decode(self._model_space.params(point)))
 
@@ -88,7 +88,7 @@ class GpSearcher(Searcher):
             np.array(under_way).reshape(len(under_way), len(self._model_space.axes))
         )
         acquisition = ExpectedImprovement(process)
-        random = np.random.default_rng(proposal_seed(self._seed, number, attempt))
+        random = np.random.default_rng(derive_proposal_seed(self._seed, number, attempt))
         candidates = self._model_space.draw(random, max(_CANDIDATES >> attempt, 1))
         best_first = np.argsort(-acquisition.evaluate(candidates), kind="stable")
         point: Vector = candidates[best_first[0]]

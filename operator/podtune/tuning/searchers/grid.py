@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.api.tuning.search import GridSettings
-from podtune.tuning.domains.points import grid_points
+from podtune.tuning.domains.points import list_grid_points
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
@@ -34,7 +34,7 @@ class GridSearcher(SequenceSearcher):
         Raises:
             TooManyCombinations: The conditions can meet in too many ways.
         """
-        tree = space.points(lambda domain: grid_points(domain, settings.points))
+        tree = space.points(lambda domain: list_grid_points(domain, settings.points))
         assert tree is not None  # a grid is finite
         self.size = tree.count
         super().__init__(space, InOrder(tree))

@@ -16,9 +16,9 @@ from typing_extensions import override
 from podtune.api.tuning.objective import Criterion, Objective
 from podtune.api.tuning.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.tuning.search_space import Parameter
-from podtune.tuning.randomness import derived_seed, proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed, derive_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
-from podtune.tuning.searchers.models.optuna_history import new_study, read_values
+from podtune.tuning.searchers.models.optuna_history import create_study, read_values
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 
 GENERATION, PARENTS = "generation", "parents"
@@ -62,7 +62,7 @@ class NsgaSearcher(Searcher):
         self._signs = [
             1 if seen.mode == asked.mode else -1 for seen, asked in zip(criteria, objective.criteria, strict=True)
         ]
-        self._study = new_study(criteria)
+        self._study = create_study(criteria)
         self._settings = settings
         self._seed = seed
         self._generation = 0
@@ -89,7 +89,7 @@ class NsgaSearcher(Searcher):
     @override
     def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Breeds a configuration, or draws it at random in the first generation."""
-        sampler = self._sampler(proposal_seed(self._seed, number, attempt, bits=32))
+        sampler = self._sampler(derive_proposal_seed(self._seed, number, attempt, bits=32))
         trial = optuna.trial.create_trial(state=TrialState.RUNNING)
         params = sampler.sample_relative(self._study, trial, dict(self._space.distributions))
         for name, distribution in self._space.distributions.items():
@@ -101,7 +101,7 @@ class NsgaSearcher(Searcher):
         return Proposal(self._space.decode(params), attributes)
 
     def _begin_generation(self) -> None:
-        sampler = self._sampler(derived_seed(self._seed, "generation", self._generation + 1, bits=32))
+        sampler = self._sampler(derive_seed(self._seed, "generation", self._generation + 1, bits=32))
         chosen = {trial.number for trial in sampler.select_parent(self._study, self._generation + 1)}
         self._become(self._generation + 1, chosen)
 

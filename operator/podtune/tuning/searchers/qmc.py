@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.api.tuning.search_settings import QmcSettings
-from podtune.tuning.domains.quantiles import value_at
-from podtune.tuning.randomness import generator
+from podtune.tuning.domains.quantiles import compute_value_at
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.searchers.base import Configuration
 from podtune.tuning.searchers.sequences.low_discrepancy import Halton, Sobol, UnitSequence
 from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher, ThenEveryOther
@@ -30,10 +30,10 @@ class QmcSearcher(SequenceSearcher):
     """
 
     def __init__(self, space: ActiveSpace, settings: QmcSettings, seed: int) -> None:
-        scramble = generator(seed, "scramble") if settings.scramble else None
+        scramble = build_generator(seed, "scramble") if settings.scramble else None
         kind = Sobol if settings.sequence == "sobol" else Halton
         points = QmcPoints(space, kind(len(space.sampled), scramble))
-        every = space.countable_points()
+        every = space.find_countable_points()
         super().__init__(space, points if every is None else ThenEveryOther(points, every))
 
 
@@ -49,5 +49,6 @@ class QmcPoints(PointSequence):
     def point(self, index: int) -> Configuration:
         shares = self._sequence.at(index)
         return {
-            name: value_at(domain, share) for (name, domain), share in zip(self._domains.items(), shares, strict=True)
+            name: compute_value_at(domain, share)
+            for (name, domain), share in zip(self._domains.items(), shares, strict=True)
         }

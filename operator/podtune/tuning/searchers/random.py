@@ -8,16 +8,16 @@ from random import Random
 from typing_extensions import override
 
 from podtune.api.tuning.search_space import Domain, Parameter, Scalar
-from podtune.tuning.domains.points import linear_points
-from podtune.tuning.domains.quantiles import value_at
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.domains.points import find_linear_points
+from podtune.tuning.domains.quantiles import compute_value_at
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.sequences.sequence_searcher import PointSequence, SequenceSearcher, ThenEveryOther
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 
 
 class RandomSearcher(Searcher):
-    """Draws each parameter independently: uniformly in its scale, or by its own distribution (see `value_at`).
+    """Draws each parameter independently: uniformly in its scale, or by its own distribution (see `compute_value_at`).
 
     It needs nothing to learn from, so any number of trials can run at once. It is the baseline that others have to
     beat.
@@ -45,7 +45,7 @@ class RandomSearcher(Searcher):
 
     def draw(self, number: int, attempt: int = 0) -> Configuration:
         """The values that are drawn for a number, attempt by attempt."""
-        random = Random(proposal_seed(self._seed, number, attempt))
+        random = Random(derive_proposal_seed(self._seed, number, attempt))
         return {name: draw(domain, random) for name, domain in self._domains.items()}
 
 
@@ -65,7 +65,7 @@ class RandomDraws(PointSequence):
 
 def make_without_repetitions(space: ActiveSpace, seed: int) -> Searcher | None:
     """A random search of a finite space that proposes each configuration once; None where the space is infinite."""
-    every = space.countable_points()
+    every = space.find_countable_points()
     if every is None:
         return None
     return SequenceSearcher(space, ThenEveryOther(RandomDraws(RandomSearcher(space.sampled, seed)), every))
@@ -78,7 +78,7 @@ def draw(domain: Domain, random: Random) -> Scalar:
         domain: The domain.
         random: Where the draw comes from.
     """
-    points = linear_points(domain)
+    points = find_linear_points(domain)
     if points is not None:
         return points.value(random.randrange(points.count))
-    return value_at(domain, random.random())
+    return compute_value_at(domain, random.random())

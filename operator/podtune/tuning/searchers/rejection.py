@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.lazy_view import LazyView
 from podtune.tuning.searchers.random import RandomSearcher
@@ -44,7 +44,7 @@ class RejectionSearcher(Searcher):
         self.learns_from_rungs = inner.learns_from_rungs
         self._random = RandomSearcher(space.sampled, seed)
         self._seed = seed
-        self._tree = space.countable_points()
+        self._tree = space.find_countable_points()
         self._tried: set[PointKey] = set()
         self._tries = MODEL_TRIES if self._tree is not None and self._tree.count <= _MAX_TRIES else _MAX_TRIES
 
@@ -118,7 +118,7 @@ class RejectionSearcher(Searcher):
         if self._tree is None:
             raise refusals.error(self._tries)
         count = self._tree.count
-        start = Random(proposal_seed(self._seed, number, _MAX_TRIES)).randrange(count)
+        start = Random(derive_proposal_seed(self._seed, number, _MAX_TRIES)).randrange(count)
         refused = refusals.count
         looked_at = min(count, MAX_SCAN)
         for step in range(looked_at):
@@ -131,7 +131,7 @@ class RejectionSearcher(Searcher):
 
     def _as_drawn(self, trial: T) -> T:
         """The trial with what the searcher knows of its configuration."""
-        values = self._space.sampled_values(trial.configuration)
+        values = self._space.extract_sampled_values(trial.configuration)
         if self.inner.sees_inactive:
             values = restore_inactive(self._space.sampled, values, trial.attributes)
         return replace(trial, configuration=values)

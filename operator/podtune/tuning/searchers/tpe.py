@@ -10,7 +10,7 @@ from typing_extensions import override
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search import TpeSettings
 from podtune.api.tuning.search_space import Parameter
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.models.optuna_history import History
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
@@ -62,7 +62,7 @@ class TpeSearcher(Searcher):
             n_startup_trials=self._settings.startup_trials,
             multivariate=self._jointly,
             constant_liar=self._settings.constant_liar,
-            seed=proposal_seed(self._seed, number, attempt, bits=32),
+            seed=derive_proposal_seed(self._seed, number, attempt, bits=32),
         )
         return Proposal(self._history.propose(sampler, pending, self._groups()))
 

@@ -6,9 +6,9 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.stop import CostBudget, FailureBudget
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion
-from podtune.tuning.stoppers.metrics import reaches, side
+from podtune.tuning.stoppers.metrics import describe_side, reaches
 
 HOUR = 3600.0
 SHARE_AFTER = 10
@@ -36,8 +36,8 @@ class TargetReached(StopCriterion[ExperimentProgress]):
         if best is None or not self.is_reached_by(best):
             return None
         clause = (
-            f"the best {metric}, {readable(best, self._target)} of {progress.best_trial}, is "
-            f"{side(self._objective, metric)} {readable(self._target, best)}"
+            f"the best {metric}, {shorten(best, self._target)} of {progress.best_trial}, is "
+            f"{describe_side(self._objective, metric)} {shorten(self._target, best)}"
         )
         return Finding(clause, {"best": best, "target": self._target, "trial": progress.best_trial})
 
@@ -65,8 +65,8 @@ class FailuresReached(StopCriterion[ExperimentProgress]):
         share = errors / ended if ended else 0.0
         if ended < after or share < limit:
             return None
-        clause = f"{errors} of {ended} ended trials are in ERROR, a share of {readable(share, limit)} that is at least "
-        return Finding(clause + readable(limit, share), {"errors": errors, "ended": ended, "share": limit})
+        clause = f"{errors} of {ended} ended trials are in ERROR, a share of {shorten(share, limit)} that is at least "
+        return Finding(clause + shorten(limit, share), {"errors": errors, "ended": ended, "share": limit})
 
 
 class GpuHoursUsed(StopCriterion[ExperimentProgress]):
@@ -84,7 +84,7 @@ class GpuHoursUsed(StopCriterion[ExperimentProgress]):
         used = progress.gpu_seconds / HOUR
         if used < self._budget:
             return None
-        clause = f"{readable(used)} GPU-hours are at least {readable(self._budget)}"
+        clause = f"{shorten(used)} GPU-hours are at least {shorten(self._budget)}"
         return Finding(clause, {"gpuHours": used, "budget": self._budget})
 
     @override
@@ -111,8 +111,8 @@ class CostReached(StopCriterion[ExperimentProgress]):
             return None
         gpu_hours, pod_hours = progress.gpu_seconds / HOUR, progress.pod_seconds / HOUR
         clause = (
-            f"{readable(gpu_hours)} GPU-hours and {readable(pod_hours)} pod-hours cost {readable(spent)}, at least "
-            f"{readable(limit)}"
+            f"{shorten(gpu_hours)} GPU-hours and {shorten(pod_hours)} pod-hours cost {shorten(spent)}, at least "
+            f"{shorten(limit)}"
         )
         inputs = {"cost": spent, "budget": limit, "gpuHours": gpu_hours, "podHours": pod_hours}
         return Finding(clause, inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from podtune.api.expressions.expression import Expression, ExpressionError
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.schedulers.base import Metrics
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 
@@ -45,7 +45,7 @@ class BestResultHolds(StopCriterion[ExperimentProgress]):
         return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.inputs)
 
 
-def problem(expression: Expression, metrics: Metrics) -> str:
+def find_expression_problem(expression: Expression, metrics: Metrics) -> str:
     """Why an expression has no value for a result; empty where it has one."""
     try:
         expression.holds(metrics)
@@ -55,7 +55,7 @@ def problem(expression: Expression, metrics: Metrics) -> str:
 
 
 def _found(expression: Expression, metrics: Metrics) -> Finding | None:
-    if problem(expression, metrics) or not expression.holds(metrics):
+    if find_expression_problem(expression, metrics) or not expression.holds(metrics):
         return None
     used = {name: metrics[name] for name in expression.names if name in metrics}
     shown = ", ".join(f"{name} {_shown(value)}" for name, value in used.items())
@@ -64,4 +64,4 @@ def _found(expression: Expression, metrics: Metrics) -> Finding | None:
 
 
 def _shown(value: float | int | str | bool) -> str:
-    return readable(value) if isinstance(value, float) else str(value)
+    return shorten(value) if isinstance(value, float) else str(value)

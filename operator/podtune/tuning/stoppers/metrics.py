@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.trial.layout import ITERATION
-from podtune.tuning.numbers import as_number, readable
+from podtune.tuning.numbers import as_number, shorten
 from podtune.tuning.stoppers.base import Finding, StopCriterion, TrialProgress
 
 
@@ -32,8 +32,8 @@ class MetricThresholds(StopCriterion[TrialProgress]):
         for metric, threshold in self._thresholds.items():
             value = as_number(progress.metrics.get(metric))
             if value is not None and reaches(self._objective, metric, value, threshold):
-                clause = f"{metric} {readable(value, threshold)} is {side(self._objective, metric)} "
-                clause += readable(threshold, value)
+                clause = f"{metric} {shorten(value, threshold)} is {describe_side(self._objective, metric)} "
+                clause += shorten(threshold, value)
                 return Finding(clause, {"metric": metric, "value": value, "threshold": threshold})
         return None
 
@@ -56,7 +56,7 @@ class IterationsReached(StopCriterion[TrialProgress]):
         iteration = as_number(progress.metrics.get(ITERATION))
         if iteration is None or not iteration >= self._limit:
             return None
-        clause = f"iteration {readable(iteration)} is at least {self._limit}"
+        clause = f"iteration {shorten(iteration)} is at least {self._limit}"
         return Finding(clause, {"iteration": iteration, "limit": self._limit})
 
 
@@ -65,7 +65,7 @@ def reaches(objective: Objective, metric: str, value: float, threshold: float) -
     return value <= threshold if _falls(objective, metric) else value >= threshold
 
 
-def side(objective: Objective, metric: str) -> str:
+def describe_side(objective: Objective, metric: str) -> str:
     """On which side of a threshold a metric has reached it."""
     return "at most" if _falls(objective, metric) else "at least"
 

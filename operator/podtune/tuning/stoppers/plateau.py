@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.stop import ExperimentPlateau, TrialPlateau
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 from podtune.tuning.stoppers.metrics import reaches
 
@@ -45,7 +45,7 @@ class TrialPlateauReached(StopCriterion[TrialProgress]):
             return None
         clause = (
             f"the last {settings.window} values of {self.metric} have a standard deviation of "
-            f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}"
+            f"{shorten(deviation, settings.tolerance)}, at most {shorten(settings.tolerance, deviation)}"
         )
         inputs: dict[str, float | int | str] = {
             "metric": self.metric,
@@ -108,7 +108,7 @@ class ExperimentPlateauReached(StopCriterion[ExperimentProgress]):
         deviation = leaders.deviation
         clause = (
             f"the best {settings.top} of {leaders.told} trials have a standard deviation of "
-            f"{readable(deviation, settings.tolerance)}, at most {readable(settings.tolerance, deviation)}, "
+            f"{shorten(deviation, settings.tolerance)}, at most {shorten(settings.tolerance, deviation)}, "
             f"and have had it for {leaders.lasted}"
         )
         inputs = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import override
 
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriterion, TrialProgress
 
 
@@ -57,5 +57,5 @@ class TotalTimeLimit(StopCriterion[ExperimentProgress]):
 def _compared(elapsed: float, limit: float, what: str) -> Finding | None:
     if elapsed < limit:
         return None
-    clause = f"{readable(elapsed)} s {what} are at least {readable(limit)} s"
+    clause = f"{shorten(elapsed)} s {what} are at least {shorten(limit)} s"
     return Finding(clause, {"elapsed": elapsed, "limit": limit})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podtune.api.expressions.expression import Expression
 from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerAction, SchedulerDecision
 from podtune.tuning.stoppers.base import StopCriterion, TrialProgress
-from podtune.tuning.stoppers.expression import problem
+from podtune.tuning.stoppers.expression import find_expression_problem
 from podtune.tuning.stoppers.memory import TrialMemory
 
 
@@ -68,7 +68,7 @@ class TrialStopper:
         """Which expression has no value for a result, and why; empty where all have one."""
         for rule in self._rules:
             for field, expression in rule.expressions:
-                if trouble := problem(expression, metrics):
+                if trouble := find_expression_problem(expression, metrics):
                     return f"{field} is passed over: {trouble}"
         return ""
 

@@ -101,7 +101,7 @@ def test_nothing_is_stored_unless_it_is_wanted(context: TaskContext) -> None:
 def test_a_pass_is_due_after_the_period_or_a_checkpoint(context: TaskContext, on_checkpoint: bool) -> None:
     task = make_task(context, ArtifactSettings(period=600, on_checkpoint=on_checkpoint))
     assert 590 < (task.due_in or 0) <= 600
-    task.checkpoint_stored()
+    task.on_checkpoint_stored()
     assert (task.due_in == 0) == on_checkpoint
 
 

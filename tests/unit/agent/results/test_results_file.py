@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.agent.results.results_file import ResultsFile
 from podtune.agent.state.result_line import BadLine, LineSplitter, parse_line
-from podtune.protocol.messages import MAX_METRICS, MAX_TEXT, MetricValue, Result, parse_result, result_json
+from podtune.protocol.messages import MAX_METRICS, MAX_TEXT, MetricValue, Result, encode_result, parse_result
 from podtune.storage.directory import Directory
 
 
@@ -142,7 +142,7 @@ def test_whatever_a_program_writes_the_operator_can_read_what_is_made_of_it(body
     except BadLine:
         return
     result = Result(seq=1, time=0.0, metrics={**line.metrics, "training_iteration": 1}, step=1)
-    assert parse_result(json.loads(result_json(result))).step == 1
+    assert parse_result(json.loads(encode_result(result))).step == 1
 
 
 @given(st.binary(max_size=60))

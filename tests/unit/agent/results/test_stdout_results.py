@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from podtune.agent.results.stdout_results import LogPosition, make_log_parser, match_line, nanoseconds
+from podtune.agent.results.stdout_results import LogPosition, make_log_parser, match_line, parse_nanoseconds
 from podtune.protocol.messages import MetricValue, Result, read_number
 from tests.unit.agent.running_agent import StartAgent
 from tests.unit.agent.stub_operator import StubOperator, wait_until
@@ -117,7 +117,7 @@ def test_lines_that_name_too_many_metrics_or_bad_ones_lose_those_alone() -> None
     ],
 )
 def test_timestamps_are_read_to_the_nanosecond(stamp: str, expected: int | None) -> None:
-    assert nanoseconds(stamp) == expected
+    assert parse_nanoseconds(stamp) == expected
 
 
 def test_a_stream_that_starts_over_gives_each_line_once() -> None:

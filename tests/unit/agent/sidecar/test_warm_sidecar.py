@@ -21,7 +21,7 @@ import pytest
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
-from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import (
     NOT_RESTORABLE,
@@ -95,7 +95,7 @@ def operator() -> Iterator[HandingOut]:
 
 def assignment(index: int, rate: float, number: int = 1, **fields: Any) -> Assignment:
     trial = f"digits-{index}"
-    return Assignment(trial, number, attempt_in(POD, trial, number), {"rate": rate}, seed=7, **fields)
+    return Assignment(trial, number, build_attempt_id(POD, trial, number), {"rate": rate}, seed=7, **fields)
 
 
 class Pod:

@@ -19,21 +19,21 @@ def attempt() -> Attempt:
     attempt.checkpoints.start()
     assert attempt.report(10.0).unstored == Unstored(since=1, seq=1, step=1, waits=True)
     attempt.take_reply(Reply(1, 1), 10.0)
-    assert attempt.next_report_at() > 10.0
+    assert attempt.compute_next_report_time() > 10.0
     return attempt
 
 
 def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt: Attempt) -> None:
     attempt.checkpoints.give_up()
-    assert attempt.next_report_at() < 10.0
+    assert attempt.compute_next_report_time() < 10.0
     assert attempt.report(11.0).unstored == Unstored(since=1, seq=1, step=1, waits=False)
     attempt.take_reply(Reply(1, 1), 11.0)
-    assert attempt.next_report_at() > 11.0, "once"
+    assert attempt.compute_next_report_time() > 11.0, "once"
 
 
 def test_that_it_was_stored_is_said_at_once(attempt: Attempt) -> None:
     attempt.checkpoints.succeed(COMMIT)
-    assert attempt.next_report_at() < 10.0
+    assert attempt.compute_next_report_time() < 10.0
     report = attempt.report(11.0)
     assert (report.unstored, report.checkpoints) == (None, (COMMIT,))
 

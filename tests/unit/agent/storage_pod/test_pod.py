@@ -16,7 +16,7 @@ from podtune.protocol.storage_job import (
     StorageReport,
     StorageTask,
     StoredTrial,
-    chunked,
+    encode_chunks,
     parse_storage_report,
 )
 from podtune.storage.errors import BucketNotFound, Unreachable
@@ -42,7 +42,7 @@ class Waits:
 def pod(
     tmp_path: Path, trials: Iterable[StoredTrial] = (), purpose: StoragePurpose = StoragePurpose.PRUNE
 ) -> StoragePodSettings:
-    chunks = list(chunked(trials))
+    chunks = list(encode_chunks(trials))
     for number, data in enumerate(chunks):
         (tmp_path / f"{number}.gz").write_bytes(data)
     task = StorageTask(purpose, "team", "digits", "uid", len(chunks))
@@ -136,7 +136,7 @@ def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path: Pa
         )
         for i in range(2)
     ]
-    chunks = list(chunked(trials))
+    chunks = list(encode_chunks(trials))
     (tmp_path / "0.gz").write_bytes(chunks[0])
     task = StorageTask(StoragePurpose.EXPORT, "team", "digits", "uid", 1, "s3://b/models")
     environ = {env.STORAGE_JOB: task.to_json(), env.STORE: STORE, env.TERMINATION_LOG: str(tmp_path / "log")}

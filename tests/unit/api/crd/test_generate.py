@@ -9,8 +9,8 @@ import yaml
 from pydantic import Field
 
 from podtune.api.base import ApiModel
-from podtune.api.crd.generate import RESOURCES, definition, drift, files, main, write
-from podtune.api.crd.schema import structural_schema
+from podtune.api.crd.generate import RESOURCES, build_definition, build_files, find_drift, main, write
+from podtune.api.crd.schema import build_structural_schema
 from podtune.api.resources.experiment import ExperimentSpec
 
 REPOSITORY = Path(__file__).parents[4]
@@ -29,14 +29,14 @@ def _nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, A
 def _all_nodes() -> list[tuple[str, dict[str, Any]]]:
     nodes = []
     for resource in RESOURCES:
-        root = definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        root = build_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         for part in ("spec", "status"):
             nodes += list(_nodes(root["properties"][part], f"{resource.kind}.{part}"))
     return nodes
 
 
 def test_what_is_committed_is_what_the_models_say() -> None:
-    assert drift(REPOSITORY) == ""
+    assert find_drift(REPOSITORY) == ""
 
 
 def test_a_drifted_file_is_shown_as_a_diff_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,11 +51,11 @@ def test_a_drifted_file_is_shown_as_a_diff_and_fails(tmp_path: Path, capsys: pyt
 
 
 def test_a_missing_file_is_drift(tmp_path: Path) -> None:
-    assert "experiments.podtune.dev.yaml" in drift(tmp_path)
+    assert "experiments.podtune.dev.yaml" in find_drift(tmp_path)
 
 
 def test_the_chart_installs_what_crds_holds() -> None:
-    texts = files()
+    texts = build_files()
     for path, text in texts.items():
         assert texts[Path("crds") / path.name] == text
         # Helm would read these as its own.
@@ -82,7 +82,7 @@ def test_every_field_is_structural_described_and_bounded(path: str, node: dict[s
 
 
 def test_defaults_of_models_within_models_are_filled_in_by_the_server() -> None:
-    properties = structural_schema(ExperimentSpec)["properties"]
+    properties = build_structural_schema(ExperimentSpec)["properties"]
     assert properties["failures"]["default"] == {}
     assert properties["failures"]["properties"]["maxFailures"]["default"] == 3
     assert properties["scheduler"]["default"] == {"fifo": {}}
@@ -104,7 +104,7 @@ class _Outer(ApiModel):
 
 
 def test_an_optional_field_is_one_that_may_be_absent() -> None:
-    schema = structural_schema(_Outer)
+    schema = build_structural_schema(_Outer)
     assert schema["required"] == ["kind"]
     assert schema["properties"]["kind"] == {"description": "One choice.", "type": "string", "enum": ["only"]}
     inner = schema["properties"]["inner"]
@@ -133,4 +133,4 @@ class _Multiple(ApiModel):
 @pytest.mark.parametrize("model", [_Unsayable, _Multiple])
 def test_what_a_structural_schema_cant_say_is_an_error(model: type[ApiModel]) -> None:
     with pytest.raises(TypeError, match="a structural schema can't say"):
-        structural_schema(model)
+        build_structural_schema(model)

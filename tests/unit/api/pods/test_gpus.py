@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.pods.gpus import requested_gpus
+from podtune.api.pods.gpus import count_requested_gpus
 
 
 def pod(*limits: dict[str, Any]) -> dict[str, Any]:
@@ -30,15 +30,15 @@ def pod(*limits: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_pods_gpus(limits: dict[str, Any], gpus: float) -> None:
-    assert requested_gpus(pod(limits)) == pytest.approx(gpus)
+    assert count_requested_gpus(pod(limits)) == pytest.approx(gpus)
 
 
 def test_containers_and_sidecars_are_added_up() -> None:
     spec = pod({"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 2})
     spec["initContainers"] = [{"name": "s", "resources": {"limits": {"nvidia.com/gpu": 1}}}, {"name": "t"}]
-    assert requested_gpus(spec) == 4
+    assert count_requested_gpus(spec) == 4
 
 
 @pytest.mark.parametrize("spec", [{}, {"containers": None}, {"containers": [{"resources": {"limits": []}}]}])
 def test_a_pod_that_asks_for_nothing_holds_none(spec: dict[str, Any]) -> None:
-    assert requested_gpus(spec) == 0
+    assert count_requested_gpus(spec) == 0

@@ -11,7 +11,7 @@ from podtune.api.pods.pod_template import (
     check_labels,
     check_pod_spec,
     check_secret_references,
-    trial_container,
+    find_trial_container,
 )
 
 
@@ -220,5 +220,5 @@ def test_ordinary_labels_are_taken() -> None:
 
 
 def test_the_training_container_is_the_one_named_trial_or_the_first() -> None:
-    assert trial_container({"containers": [{"name": "proxy"}, {"name": "trial"}]}) == "trial"
-    assert trial_container({"containers": [{"name": "main"}, {"name": "proxy"}]}) == "main"
+    assert find_trial_container({"containers": [{"name": "proxy"}, {"name": "trial"}]}) == "trial"
+    assert find_trial_container({"containers": [{"name": "main"}, {"name": "proxy"}]}) == "main"

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from podtune.api.base import FieldError
-from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, SEARCHERS, check_combination, refusal, valid_pairs
+from podtune.api.tuning.compatibility import (
+    MULTI_OBJECTIVE,
+    SEARCHERS,
+    check_combination,
+    find_refusal,
+    list_valid_pairs,
+)
 from podtune.api.tuning.objective import Criterion, Objective
 from podtune.api.tuning.scheduler import SCHEDULERS, SchedulerSpec
 from podtune.api.tuning.search import SearchSpec
@@ -29,7 +35,7 @@ def search(algorithm: str, divisions: int = 3) -> SearchSpec:
 @pytest.mark.parametrize("name", SCHEDULERS)
 @pytest.mark.parametrize("algorithm", sorted(SEARCHERS))
 def test_a_pair_is_taken_or_refused_with_the_reason_and_a_remedy_that_is_taken(algorithm: str, name: str) -> None:
-    if (algorithm, name) in valid_pairs():
+    if (algorithm, name) in list_valid_pairs():
         check_combination(ONE, search(algorithm), scheduler(name))
         return
     with pytest.raises(FieldError) as refused:
@@ -44,11 +50,11 @@ def test_a_pair_is_taken_or_refused_with_the_reason_and_a_remedy_that_is_taken(a
     [("tpe", "pbt"), ("nsga2", "pb2"), ("cmaes", "ashaPromotion"), ("nsga3", "ashaPromotion"), ("tpe", "bohb")],
 )
 def test_what_would_search_at_random_in_disguise_is_refused(algorithm: str, name: str) -> None:
-    assert refusal(algorithm, name) is not None
+    assert find_refusal(algorithm, name) is not None
 
 
 def test_random_search_goes_with_every_scheduler_but_the_one_made_for_another_search() -> None:
-    assert {name for algorithm, name in valid_pairs() if algorithm == "random"} == SCHEDULERS.keys() - {"bohb"}
+    assert {name for algorithm, name in list_valid_pairs() if algorithm == "random"} == SCHEDULERS.keys() - {"bohb"}
 
 
 def test_no_scheduler_is_fifo() -> None:

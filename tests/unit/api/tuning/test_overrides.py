@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.base import FieldError
-from podtune.api.tuning.overrides import with_overrides
+from podtune.api.tuning.overrides import apply_overrides
 from podtune.api.tuning.search_space import Parameter
 
 SPACE: list[dict[str, Any]] = [
@@ -23,7 +23,7 @@ PRESENT = {"lr": "0.01", "layers": "3", "optimizer": "adam", "epochs": "5", "sca
 
 
 def changed(**overrides: str) -> dict[str, str]:
-    return with_overrides(PARAMETERS, ["layers * lr < 0.5"], PRESENT, overrides)
+    return apply_overrides(PARAMETERS, ["layers * lr < 0.5"], PRESENT, overrides)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from podtune.api.tuning.population import (
     PbtSettings,
     PopulationSettings,
     check_population,
-    mutable_domains,
+    list_mutable_domains,
 )
 from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, Parameter
@@ -39,13 +39,13 @@ def check(*mutations: dict[str, Any], trials: int | str = 8, kind: type[Populati
 
 def test_without_mutations_all_that_is_sampled_is_changed_in_the_manifests_order() -> None:
     check()
-    assert list(mutable_domains(settings(), PARAMETERS)) == ["lr", "layers", "optimizer", "noise"]
+    assert list(list_mutable_domains(settings(), PARAMETERS)) == ["lr", "layers", "optimizer", "noise"]
 
 
 def test_mutations_say_what_is_changed_in_which_order_and_within_what() -> None:
     mutations = ({"name": "optimizer"}, {"name": "lr", "float": {"min": 0.01, "max": 0.5}})
     check(*mutations)
-    domains = mutable_domains(settings(*mutations), PARAMETERS)
+    domains = list_mutable_domains(settings(*mutations), PARAMETERS)
     assert list(domains) == ["optimizer", "lr"]
     assert domains["optimizer"] == PARAMETERS[2].domain
     assert domains["lr"] == FloatDomain(min=0.01, max=0.5)
@@ -54,7 +54,7 @@ def test_mutations_say_what_is_changed_in_which_order_and_within_what() -> None:
 def test_a_list_of_numbers_has_the_type_of_the_parameter() -> None:
     mutations = ({"name": "lr", "choice": {"values": [1, 0.5]}}, {"name": "layers", "choice": {"values": [1, 2, 4]}})
     check(*mutations)
-    domains = mutable_domains(settings(*mutations), PARAMETERS)
+    domains = list_mutable_domains(settings(*mutations), PARAMETERS)
     assert isinstance(domains["lr"], ChoiceDomain)
     assert [(type(value), value) for value in domains["lr"].values] == [(float, 1.0), (float, 0.5)]
     assert isinstance(domains["layers"], ChoiceDomain)

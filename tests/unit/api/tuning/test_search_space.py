@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from podtune.api.base import FieldError
 from podtune.api.tuning.dependencies import Dependencies
-from podtune.api.tuning.domain_values import check_finite, own_value
-from podtune.api.tuning.search_space import Parameter, format_value, parse_value, plain_value
+from podtune.api.tuning.domain_values import check_finite, find_own_value
+from podtune.api.tuning.search_space import Parameter, format_value, parse_plain_value, parse_value
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.testing.spaces import parameters
 
@@ -162,7 +162,7 @@ def test_parents_come_before_their_children_and_operands_before_what_is_computed
     ],
 )
 def test_a_value_is_a_parameters_own_or_not(manifest: dict[str, Any], value: Any, own: Any) -> None:
-    found = own_value(Parameter.model_validate(manifest), value)
+    found = find_own_value(Parameter.model_validate(manifest), value)
     assert found == own
     assert type(found) is type(own)
 
@@ -180,8 +180,8 @@ def test_a_computed_value_comes_back_from_its_text(value: Any) -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("3", 3), ("0.5", 0.5)])
 def test_a_text_that_is_written_like_a_number_or_truth_is_one(text: str, value: Any) -> None:
-    assert plain_value(text) == value
-    assert type(plain_value(text)) is type(value)
+    assert parse_plain_value(text) == value
+    assert type(parse_plain_value(text)) is type(value)
 
 
 def test_a_fixed_value_comes_back_from_its_text() -> None:

@@ -413,7 +413,7 @@ def test_a_warm_pod_is_read_as_its_first_trials() -> None:
     body = warm_manifest()
     pod = decoders.decode_pod(body)
     assert (pod.trial, pod.trial_uid, pod.attempt, pod.template_hash) == ("digits-3", "t-3", 2, "a1")
-    assert decoders.owner_of_pod(body) == body["metadata"]["ownerReferences"][0]["uid"]
+    assert decoders.find_owner_of_pod(body) == body["metadata"]["ownerReferences"][0]["uid"]
 
 
 def test_agent_and_program_know_that_a_pod_is_warm() -> None:
@@ -438,7 +438,7 @@ def test_a_pod_that_is_not_warm_knows_nothing_of_it() -> None:
     assert "PODTUNE_REUSE" not in json.dumps(body)
     assert "podtune-state" not in json.dumps(body)
     assert decoders.decode_pod(body).template_hash == ""
-    assert decoders.owner_of_pod(body) == "t-3"
+    assert decoders.find_owner_of_pod(body) == "t-3"
 
 
 # Nodes that are avoided

@@ -43,7 +43,7 @@ def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
     store.trial(trial_body(owner="b", experiment="busy"))
     pod = pod_body(trial="busy-0")
     store.pod(pod)
-    store.synced()
+    store.mark_synced()
     entry = store.entry("w")
     assert entry is not None
     assert entry.machine is not None
@@ -51,14 +51,14 @@ def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
         store.trial(trial_body(index, uid=f"w-{index}", owner="w", experiment="waiting", state="PENDING"))
     assert not any("CreatePod" in type(action).__name__ for action in entry.machine.decide(0.0).actions)
     assert entry.machine.waits_for_pods
-    store.decided(entry)
+    store.record_decision(entry)
     changed.clear()
     later = {**pod, "metadata": {**pod["metadata"], "resourceVersion": "99"}}
     match way:
         case "it ends":
             store.pod({**later, "status": ENDED})
         case "it is deleted":
-            store.pod_gone(later)
+            store.observe_pod_deletion(later)
         case _:
             store.on_missing(pod["metadata"]["uid"])
     assert "w" in changed

@@ -40,7 +40,7 @@ class Known:
         self.changed: list[str] = []
         self.store = Store(RunnerSettings(), self.changed.append)
         if synced:
-            self.store.synced()
+            self.store.mark_synced()
 
     def machine(self, uid: str = "e-1") -> ExperimentMachine:
         entry = self.store.entry(uid)
@@ -78,7 +78,7 @@ def test_there_are_no_machines_before_everything_has_been_seen() -> None:
     entry = known.store.entry("e-1")
     assert entry.machine is None
     known.changed.clear()
-    known.store.synced()
+    known.store.mark_synced()
     assert known.changed == ["e-1"]
     assert known.machine()
 
@@ -97,7 +97,7 @@ def test_a_machine_is_made_of_all_that_came_before_it() -> None:
     known.store.experiment(experiment_body())
     known.store.pod(pod_body())
     known.store.trial(trial_body())
-    known.store.synced()
+    known.store.mark_synced()
     assert known.pods() == [("digits-0", "p-1")]
 
 
@@ -143,7 +143,7 @@ def test_late_news_of_what_is_gone_does_not_bring_it_back(known: Known, late: st
     store.experiment(experiment_body())
     store.trial(trial_body())
     store.pod(pod_body())
-    store.pod_gone(gone(pod_body()))
+    store.observe_pod_deletion(gone(pod_body()))
     store.pod(pod_body(version=40))
     assert known.pods() == []
     store.trial_gone(gone(trial_body()))
@@ -161,7 +161,7 @@ def test_what_an_ended_pod_left_behind_is_taken_in_although_it_was_never_seen_be
     ended: Manifest = {"terminated": {"exitCode": 3, "startedAt": "2024-05-01T12:00:00Z"}}
     status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": ended}]}
     known.machine()
-    known.store.pod_gone(pod_body(status=status))
+    known.store.observe_pod_deletion(pod_body(status=status))
     plan = known.machine().decide(1000.0)
     (write,) = [action for action in plan.actions if type(action).__name__ == "WriteTrialStatus"]
     assert write.status.last_attempt.exit_code == 3
@@ -176,7 +176,7 @@ def test_nothing_is_left_of_an_experiment_that_is_gone(known: Known) -> None:
     store.experiment_gone(gone(experiment_body()))
     for index in range(5):
         store.trial_gone(gone(trial_body(index, uid=f"t-{index}")))
-        store.pod_gone(gone(pod_body(f"digits-{index}", uid=f"p-{index}", owner=f"t-{index}")))
+        store.observe_pod_deletion(gone(pod_body(f"digits-{index}", uid=f"p-{index}", owner=f"t-{index}")))
     assert store.uids() == set()
     assert (store._pods, store._trials, store._by_name) == ({}, {}, {})
 
@@ -289,7 +289,7 @@ def test_a_malformed_pod_is_told_of_once_and_harms_nothing(known: Known, spoil: 
             body = pod_body(version=version)
             spoil(body)
             known.store.pod(body)
-        known.store.pod_gone(gone(body))
+        known.store.observe_pod_deletion(gone(body))
     assert [entry["event"] for entry in logs] == ["object passed over"]
     assert "team/digits-0-1" in logs[0]["error"]
     assert known.pods() == []
@@ -361,7 +361,7 @@ def test_in_any_order_what_is_gone_is_gone(order: list[str]) -> None:
     known.store.experiment(experiment_body())
     known.machine()
     events = EVENTS | {
-        "pod gone": lambda store: store.pod_gone(gone(pod_body())),
+        "pod gone": lambda store: store.observe_pod_deletion(gone(pod_body())),
         "trial gone": lambda store: store.trial_gone(gone(trial_body())),
     }
     for name in order:
@@ -422,8 +422,8 @@ def test_a_warm_pod_is_the_experiments_in_whatever_order_things_are_seen(order: 
     ]
     for place in order if order.index(0) < order.index(1) else (0, *(o for o in order if o)):
         see[place]()
-    known.store.synced()
+    known.store.mark_synced()
     assert known.pods() == [("digits-0", "p-1/0.1")]
-    known.store.pod_gone(warm_pod(status=RUNNING, version=31))
+    known.store.observe_pod_deletion(warm_pod(status=RUNNING, version=31))
     (pod,) = known.machine()._trials["digits-0"].pods
     assert pod.gone

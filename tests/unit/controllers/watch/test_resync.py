@@ -137,7 +137,7 @@ async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
         await asyncio.sleep(RESYNC_SOON + SETTLE / 2)
         entry = scene.store.entry("e-1")
         assert entry.machine is not None
-        scene.store.pod_gone(ended)
+        scene.store.observe_pod_deletion(ended)
         await asyncio.sleep(SETTLE)
         plan = entry.machine.decide(0.0)
     reasons = [getattr(action, "status", None) for action in plan.actions]

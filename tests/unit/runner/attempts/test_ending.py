@@ -15,7 +15,7 @@ from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.attempts.ending import AttemptEnding, EndedAttempt, SchedulerEvent, end_attempt, reject_attempt
 from podtune.runner.attempts.pods import AttemptPods
 from podtune.runner.records import ContainerEnd, Pod, PodPhase, Trial
-from podtune.runner.timestamps import parse_rfc3339, rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from tests.unit.runner.world.simulation import STORE, spec
 
 NOW = 1_800_000_000.0
@@ -75,7 +75,7 @@ def test_a_program_that_ends_by_itself_completes_its_trial() -> None:
     ending = end_attempt(ended(pod(PodPhase.SUCCEEDED)), NOW)
     status = ending.status
     assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.COMPLETED)
-    assert (status.completion_time, status.run_generation) == (rfc3339(NOW), 2)
+    assert (status.completion_time, status.run_generation) == (format_rfc3339(NOW), 2)
     assert ending.scheduler_events == (SchedulerEvent.COMPLETED,)
     assert ending.events == ()
 
@@ -86,7 +86,7 @@ def test_what_an_attempt_was_is_on_record_beside_the_counter_that_it_went_into()
     assert (status.last_attempt.attempt, status.last_attempt.uid, status.attempt) == (1, "uid-0", 1)
     assert (status.failures, status.durable_seq) == (1, 0)
     assert status.pod == PodRef(name="e-0-1", uid="uid-0", node="n1", since="2027-01-01T00:00:00Z")
-    assert status.start_time == rfc3339(NOW - 60)
+    assert status.start_time == format_rfc3339(NOW - 60)
     assert (status.usage.pod_seconds, status.usage.attempt) == (60, None)
 
 
@@ -119,7 +119,7 @@ def test_a_trial_that_has_had_its_tries_ends() -> None:
     assert status.ledger[-1].message == f"{crashed}; {spent}", "the log stands beside the ledger"
     assert status.last_attempt is not None
     assert (status.last_attempt.exit_code, status.last_attempt.log_tail) == (1, "ValueError: boom\n")
-    assert (status.completion_time, status.retry_time) == (rfc3339(NOW), None)
+    assert (status.completion_time, status.retry_time) == (format_rfc3339(NOW), None)
     assert ending.scheduler_events == (SchedulerEvent.FAILED, SchedulerEvent.REMOVED)
     assert logged(ending) == ["FAIL"]
 
@@ -128,9 +128,9 @@ def test_a_trial_that_has_had_its_tries_ends() -> None:
     ("action", "reason", "state", "retry_time", "keeps"),
     [
         (DecisionAction.STOP, TrialReason.STOPPED_BY_SCHEDULER, TrialState.TERMINATED, None, True),
-        (DecisionAction.PAUSE, TrialReason.PAUSED_BY_SCHEDULER, TrialState.PAUSED, rfc3339(NOW), True),
+        (DecisionAction.PAUSE, TrialReason.PAUSED_BY_SCHEDULER, TrialState.PAUSED, format_rfc3339(NOW), True),
         (DecisionAction.PAUSE, TrialReason.PAUSED_BY_USER, TrialState.PAUSED, None, True),
-        (DecisionAction.REQUEUE, TrialReason.NODE_AVOIDANCE_EXPIRED, TrialState.PENDING, rfc3339(NOW), False),
+        (DecisionAction.REQUEUE, TrialReason.NODE_AVOIDANCE_EXPIRED, TrialState.PENDING, format_rfc3339(NOW), False),
     ],
 )
 def test_what_was_decided_is_what_the_trial_becomes(

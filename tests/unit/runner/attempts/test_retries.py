@@ -9,7 +9,7 @@ from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
 from podtune.runner.attempts import retries
 from podtune.runner.attempts.classification import AttemptOutcome, FailureClass
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 
 NOW = 1_800_000_000.0
 
@@ -59,7 +59,9 @@ def test_a_node_is_remembered_only_where_somebody_wants_to_know() -> None:
     crash = AttemptOutcome(FailureClass.USER, "Error", "crashed", 1, node="n1")
     assert retries.add_node_failure(TrialStatus(), crash, failures(), NOW) == []
     asked = failures(avoidNodeAfter=2)
-    assert retries.add_node_failure(TrialStatus(), crash, asked, NOW) == [NodeFailure(node="n1", time=rfc3339(NOW))]
+    assert retries.add_node_failure(TrialStatus(), crash, asked, NOW) == [
+        NodeFailure(node="n1", time=format_rfc3339(NOW))
+    ]
     disruption = AttemptOutcome(FailureClass.DISRUPTION, "Preempted", "preempted", node="n1")
     assert retries.add_node_failure(TrialStatus(), disruption, asked, NOW) == []
 

@@ -15,7 +15,7 @@ from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import CreateStoragePod
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.settings import RunnerSettings
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 from tests.unit.runner.world import user_moves
@@ -106,7 +106,7 @@ def assert_trials_end_as_in(undisturbed: Simulation, simulation: Simulation) -> 
         if confesses_loss(status):
             return False
         assert outcome(status) == outcome(undisturbed.status(index))
-        assert status.last_result["accuracy"] == repr(rising_value(index, STEPS))
+        assert status.last_result["accuracy"] == repr(compute_rising_value(index, STEPS))
     return True
 
 
@@ -169,7 +169,7 @@ def test_asha_records_what_the_trials_reported(weather: Weather, faults: Faults,
         if confesses_loss(status):
             continue
         for rung, value in status.scheduler["rungs"].items():
-            assert value == repr(rising_value(index, int(rung)))
+            assert value == repr(compute_rising_value(index, int(rung)))
         reached = [rung for rung in ("1", "3") if int(rung) <= status.iteration]
         assert sorted(status.scheduler["rungs"]) == reached
 

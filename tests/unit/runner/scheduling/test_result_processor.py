@@ -11,7 +11,7 @@ from podtune.api.resources.trial import AwaitedExploit, Checkpoint
 from podtune.protocol.messages import Result
 from podtune.runner.scheduling.result_processor import Begin
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.tuning.schedulers.base import (
     Exploit,
@@ -267,7 +267,7 @@ def test_a_trial_whose_donor_has_yet_to_store_its_checkpoint_is_paused_meanwhile
     parts.scheduler.answer = SchedulerDecision(SchedulerAction.PAUSE, "clones 1", exploit=EXPLOIT)
     trial = running(parts)
     parts.processor.process(trial, result(), NOW)
-    assert (trial.status.clone, parts.processor.waiting_for(donor)) == (None, ("e-0",))
+    assert (trial.status.clone, parts.processor.list_waiting_for(donor)) == (None, ("e-0",))
     assert trial.status.decision is not None
     assert trial.status.decision.message.startswith("waiting to clone e-1")
     assert NOW < parts.processor.continue_exploit(trial, NOW) < NEVER
@@ -323,7 +323,7 @@ def test_a_paused_trial_that_is_to_clone_what_is_not_stored_yet_begins_not_yet()
 def test_one_that_waits_for_a_checkpoint_has_a_deadline() -> None:
     parts = Parts(make_spec(checkpoints={"store": {"bucket": "models"}, "sync": {"timeout": "60s"}}))
     running(parts, 1)
-    awaited = AwaitedExploit(donor="e-1", step=2, parameters={}, since=rfc3339(NOW), message="clones e-1")
+    awaited = AwaitedExploit(donor="e-1", step=2, parameters={}, since=format_rfc3339(NOW), message="clones e-1")
     trial = paused(parts, exploit=awaited)
     assert parts.processor.continue_exploit(trial, NOW + 59) == NOW + 60
     assert parts.processor.continue_exploit(trial, NOW + 60) == NEVER
@@ -362,7 +362,7 @@ def test_a_users_pause_is_told_once_and_so_is_its_end() -> None:
 def test_another_configuration_of_a_trial_is_recorded_at_once() -> None:
     parts = Parts()
     trial = running(parts)
-    parts.processor.configured(trial, NOW)
+    parts.processor.update_configuration(trial, NOW)
     assert parts.scheduler.told == ["configuration 0 {'learning_rate': 0.01}"]
     assert trial.write_due == NOW
 

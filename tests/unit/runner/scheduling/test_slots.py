@@ -18,9 +18,9 @@ from podtune.runner.backoff import Backoff
 from podtune.runner.records import PodPhase, Trial
 from podtune.runner.scheduling.slots import STARTS_AT_A_TIME, Slots
 from podtune.runner.settings import RunnerSettings
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.parameters import fingerprint
+from podtune.runner.trial.parameters import compute_fingerprint
 from podtune.tuning.schedulers.base import StartDecision
 from tests.unit.runner.objects import NOW, PREFIX, make_machine, make_pod, make_spec, make_trial, save
 from tests.unit.runner.scheduling.parts import Parts
@@ -99,8 +99,8 @@ class SlotsScene:
 
 def test_free_slots_go_to_the_trials_that_have_waited_longest() -> None:
     scene = SlotsScene()
-    scene.add(0, state="PENDING", reason="BackingOff", retry_time=rfc3339(NOW - 10))
-    scene.add(1, state="PENDING", reason="BackingOff", retry_time=rfc3339(NOW - 20))
+    scene.add(0, state="PENDING", reason="BackingOff", retry_time=format_rfc3339(NOW - 10))
+    scene.add(1, state="PENDING", reason="BackingOff", retry_time=format_rfc3339(NOW - 20))
     scene.add(2)
     assert scene.fill(2) == (["e-2", "e-1"], [])
     assert (list(scene.slots.queue), scene.slots.taken, scene.slots.free(2)) == ([0], 2, 0)
@@ -140,10 +140,10 @@ def test_slots_are_for_new_trials_where_the_scheduler_wants_none_of_those_that_w
     scene.add(0, **PAUSED)
     scene.add(1)
     scene.fill(1)
-    assert scene.slots.unclaimed(1) == 1, "neither the paused one nor the one that is retried wants it now"
+    assert scene.slots.count_unclaimed(1) == 1, "neither the paused one nor the one that is retried wants it now"
     scene.scheduler.start = StartDecision(1)
     scene.fill(1)
-    assert scene.slots.unclaimed(1) == 0
+    assert scene.slots.count_unclaimed(1) == 0
 
 
 def test_no_more_trials_start_than_may_be_pending() -> None:
@@ -191,8 +191,8 @@ def test_it_is_held_while_it_is_not_known_whether_the_pod_was_made() -> None:
     trial.expectations.pod_expected_until = NOW + 30
     scene.answer(trial, ActionStatus.FAILED)
     assert scene.slots.taken == 1
-    assert scene.slots.creating(trial, NOW + 29)
-    assert not scene.slots.creating(trial, NOW + 30)
+    assert scene.slots.is_creating(trial, NOW + 29)
+    assert not scene.slots.is_creating(trial, NOW + 30)
     list(scene.actions.timers.pop_due(NOW + 2))
     scene.slots.update(trial, NOW + 2)
     assert list(scene.actions.timers.pop_due(NOW + 30)) == ["e-0"], "it is looked at again then"
@@ -207,7 +207,7 @@ def test_a_slot_that_a_paused_trial_gives_back_goes_to_another_one() -> None:
     scene.scheduler.in_order, scene.scheduler.start = False, StartDecision(1)
     scene.add(0, **PAUSED)
     assert scene.fill(1) == (["e-1"], [])
-    assert (scene.slots.queue.paused, scene.slots.unclaimed(2)) == (1, 1), "the paused one claims no slot"
+    assert (scene.slots.queue.paused, scene.slots.count_unclaimed(2)) == (1, 1), "the paused one claims no slot"
 
 
 def test_slots_that_trials_wait_for_are_not_offered_to_new_proposals() -> None:
@@ -219,7 +219,7 @@ def test_slots_that_trials_wait_for_are_not_offered_to_new_proposals() -> None:
     trial.set(decision=None)
     trial.explain(TrialState.PENDING, TrialReason.QUEUED, "resumed")
     scene.slots.update(trial, NOW)
-    assert scene.slots.unclaimed(5) == 3, "one waits, and one will as soon as it is on record that it goes on"
+    assert scene.slots.count_unclaimed(5) == 3, "one waits, and one will as soon as it is on record that it goes on"
 
 
 # When a trial may start
@@ -227,7 +227,7 @@ def test_slots_that_trials_wait_for_are_not_offered_to_new_proposals() -> None:
 
 def test_a_trial_that_backs_off_waits_for_its_time() -> None:
     scene = SlotsScene()
-    trial = scene.add(0, state="PENDING", reason="BackingOff", retry_time=rfc3339(NOW + 10))
+    trial = scene.add(0, state="PENDING", reason="BackingOff", retry_time=format_rfc3339(NOW + 10))
     assert scene.fill(1) == ([], [])
     assert list(scene.actions.timers.pop_due(NOW + 10)) == ["e-0"]
     scene.slots.update(trial, NOW + 10)
@@ -237,7 +237,7 @@ def test_a_trial_that_backs_off_waits_for_its_time() -> None:
 def test_no_wait_is_longer_than_the_longest_backoff() -> None:
     """It was written down by a clock that has gone back since."""
     scene = SlotsScene(make_spec(failures={"backoff": {"initial": "1s", "max": "60s"}}))
-    scene.add(0, state="PENDING", reason="BackingOff", retry_time=rfc3339(NOW + 10_000))
+    scene.add(0, state="PENDING", reason="BackingOff", retry_time=format_rfc3339(NOW + 10_000))
     assert scene.fill(1) == (["e-0"], [])
 
 
@@ -322,7 +322,7 @@ def test_a_pod_gets_what_is_on_record_of_its_trial() -> None:
     store = {"store": {"bucket": "models"}}
     scene = SlotsScene(make_spec(checkpoints=store))
     tuned = {"learning_rate": "0.02"}
-    stored = Checkpoint(step=4, uri=f"{PREFIX}e-0/1-pod/4", digest="d", configuration=fingerprint(tuned))
+    stored = Checkpoint(step=4, uri=f"{PREFIX}e-0/1-pod/4", digest="d", configuration=compute_fingerprint(tuned))
     last = {"attempt": 1, "failure_class": "user", "reason": "Error"}
     trial = scene.add(
         0,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.runner.search.observation_log import ObservationLog, averaged, mean, spread
+from podtune.runner.search.observation_log import ObservationLog, average, compute_mean, spread
 from podtune.tuning.searchers.base import Observation
 
 
@@ -73,27 +73,27 @@ def test_an_end_that_is_seen_twice_is_told_once() -> None:
 
 def test_repeats_come_to_their_mean() -> None:
     repeats = [observation(3, 0.25, 9, (1.0, 4.0)), observation(3, 0.75, 5, (2.0, 8.0))]
-    assert averaged(repeats) == observation(3, 0.5, 5, (1.5, 6.0))
+    assert average(repeats) == observation(3, 0.5, 5, (1.5, 6.0))
 
 
 def test_repeats_that_failed_are_left_out_and_all_of_them_make_a_failure() -> None:
-    assert averaged([observation(3, None, 2), observation(3, 0.75, 5)]) == observation(3, 0.75, 5)
-    assert averaged([observation(3, None, 2), observation(3, None, 5)]).value is None
+    assert average([observation(3, None, 2), observation(3, 0.75, 5)]) == observation(3, 0.75, 5)
+    assert average([observation(3, None, 2), observation(3, None, 5)]).value is None
 
 
 def test_a_repeat_that_is_not_a_number_makes_the_mean_none() -> None:
-    value = averaged([observation(3, math.nan), observation(3, 0.75)]).value
+    value = average([observation(3, math.nan), observation(3, 0.75)]).value
     assert value is not None
     assert math.isnan(value)
 
 
 def test_one_alone_stays_as_it_is() -> None:
-    assert averaged([observation(3, 0.1 + 0.2)]) == observation(3, 0.1 + 0.2)
+    assert average([observation(3, 0.1 + 0.2)]) == observation(3, 0.1 + 0.2)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=9))
 def test_mean_and_spread_are_those_of_a_sample(values: list[float]) -> None:
-    assert mean(values) == pytest.approx(statistics.fmean(values), abs=1e-3)
+    assert compute_mean(values) == pytest.approx(statistics.fmean(values), abs=1e-3)
     assert spread(values) == pytest.approx(statistics.stdev(values), rel=1e-6, abs=1e-3)
 
 
@@ -108,5 +108,5 @@ def test_mean_and_spread_are_those_of_a_sample(values: list[float]) -> None:
     ],
 )
 def test_extremes_are_no_errors(values: list[float], middle: float, around: float) -> None:
-    assert mean(values) == pytest.approx(middle, nan_ok=True)
+    assert compute_mean(values) == pytest.approx(middle, nan_ok=True)
     assert spread(values) == pytest.approx(around, nan_ok=True)

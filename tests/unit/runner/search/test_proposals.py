@@ -35,7 +35,7 @@ def test_the_newest_are_shown_in_the_order_of_their_numbers(
     assert all((number in under_way) is (number in left) for number in range(61))
     others = (left | set(more)) - set(range(first, first + hidden))
     wanted = [unfinished(number) for number in sorted(others)[-count:]] if count else []
-    shown = under_way.newest(count, range(first, first + hidden), map(unfinished, more))
+    shown = under_way.list_newest(count, range(first, first + hidden), map(unfinished, more))
     assert list(shown) == wanted
 
 
@@ -55,5 +55,5 @@ def test_thousands_of_paused_trials_are_not_gone_through() -> None:
         under_way.begin(unfinished(number))
     counting = Untouchable(under_way._by_number)
     under_way._by_number = counting
-    assert [trial.number for trial in under_way.newest(10, range(4990, 5000))] == list(range(4980, 4990))
+    assert [trial.number for trial in under_way.list_newest(10, range(4990, 5000))] == list(range(4980, 4990))
     assert counting.looked_at == 10

@@ -11,7 +11,7 @@ from podtune.api.resources.trial import AttemptEnd, PodRef
 from podtune.protocol.messages import Result
 from podtune.runner.attempts.ending import end_attempt
 from podtune.runner.records import ContainerEnd, Pod, PodPhase
-from podtune.runner.timestamps import rfc3339
+from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
 from tests.unit.runner.objects import NOW, PREFIX, make_machine, make_trial, save
@@ -74,15 +74,15 @@ def test_a_pod_of_an_attempt_before_the_one_on_record_is_none_to_go_on_with() ->
 
 def test_a_trial_starts_no_sooner_than_its_backoff_is_over_and_that_is_on_record() -> None:
     made = after_one_attempt()
-    assert made.may_start_at() == NEVER, "that it is to be tried again is not on record"
+    assert made.find_start_time() == NEVER, "that it is to be tried again is not on record"
     save(made)
-    assert rfc3339(made.may_start_at()) == made.status.retry_time
+    assert format_rfc3339(made.find_start_time()) == made.status.retry_time
 
 
 @pytest.mark.parametrize("desired", [DesiredState.PAUSED, DesiredState.STOPPED])
 def test_a_trial_that_its_user_does_not_want_to_run_does_not_start(desired: DesiredState) -> None:
     made = make_machine(make_trial(desired=desired))
-    assert (made.is_to_run, made.may_start_at()) == (False, NEVER)
+    assert (made.is_to_run, made.find_start_time()) == (False, NEVER)
 
 
 def test_a_status_that_somebody_else_wrote_is_told_from_our_own() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.tuning.randomness import generator
+from podtune.tuning.randomness import build_generator
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     Exploit,
@@ -73,7 +73,7 @@ class Scripted(Scheduler):
 
     def draw(self, purpose: str, trial: int) -> float:
         state = self.states[trial]
-        return generator(self.seed, purpose, trial, state.rungs).random()
+        return build_generator(self.seed, purpose, trial, state.rungs).random()
 
     @override
     def on_trial_add(self, trial: int, configuration: Configuration) -> None:
@@ -111,7 +111,7 @@ class Scripted(Scheduler):
     def exploit(self, trial: int) -> Exploit:
         """From one of the first trials that there are, with the trial's own values made a little smaller."""
         donors = [donor for donor in range(4) if donor != trial]
-        donor = generator(self.seed, "donor", trial, self.states[trial].rungs).choice(donors)
+        donor = build_generator(self.seed, "donor", trial, self.states[trial].rungs).choice(donors)
         own = self.configurations[trial]
         return Exploit(donor, {name: value * 0.9 for name, value in own.items() if isinstance(value, float)})
 

@@ -18,7 +18,7 @@ from podtune.protocol.messages import (
     Restored,
     RestoreFailure,
     StoreProblem,
-    result_json,
+    encode_result,
 )
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.simulation.agent import Agent
@@ -69,7 +69,7 @@ class DistantAgent(Agent):
     @property
     def lines(self) -> tuple[str, ...]:
         """What it prints at its end: results that are not durable."""
-        return tuple(UNACKED_PREFIX + result_json(result) for result in self._results)
+        return tuple(UNACKED_PREFIX + encode_result(result) for result in self._results)
 
     @property
     def hands_over(self) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from podtune.agent.state.training_time import TrainingTimer, total_of
+from podtune.agent.state.training_time import TrainingTimer, read_total
 from podtune.api.base import parse_duration
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
 from podtune.api.resources.checkpoints import Checkpoints
-from podtune.protocol.assignment import Assignment, attempt_in
+from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.checkpoint_queue import backlog_time
+from podtune.protocol.checkpoint_queue import compute_backlog_time
 from podtune.protocol.messages import NOT_RESTORABLE, Restored, StoreProblem
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
 from podtune.runner.attempts import grace_periods
@@ -54,7 +54,7 @@ class SimulatedPod:
     def __init__(self, simulation: Simulation, program: Program, action: CreatePod, uid: str, *, rank: int = 0) -> None:
         self._sim = simulation
         self._program = program if rank == 0 else replace(program, silent=True)
-        self.name = action.name_of(rank)
+        self.name = action.format_name(rank)
         self.uid = uid
         self._rank = rank
         self._is_shared = bool(action.template_hash)
@@ -68,7 +68,7 @@ class SimulatedPod:
         self._begin(
             action.trial,
             action.attempt,
-            attempt_in(uid, action.trial, action.attempt) if action.template_hash else uid,
+            build_attempt_id(uid, action.trial, action.attempt) if action.template_hash else uid,
             action.spec.parameters,
             [checkpoint.ref for checkpoint in action.restore],
             restore_or_fail=action.restore_or_fail,
@@ -203,7 +203,7 @@ class SimulatedPod:
             metrics["accuracy"] = value
         metrics |= self._program.further(self.index, step)
         metrics = self._time.fill_in(metrics, self._sim.now)
-        self._training = replace(self._training, seconds=total_of(metrics))
+        self._training = replace(self._training, seconds=read_total(metrics))
         self.agent.take(metrics, self._training, checkpoint=checkpoint)
 
     @property
@@ -363,7 +363,7 @@ class SimulatedPod:
             return
         drain = parse_duration(self._checkpoints.drain)
         self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
-        self._sim.clock.after(backlog_time(drain), self.agent.hurry)
+        self._sim.clock.after(compute_backlog_time(drain), self.agent.hurry)
         self._sim.clock.after(drain, self._out_of_time)
         self.agent.post()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from podtune.protocol.messages import StoreProblem
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import ScheduledFault
 from tests.unit.runner.world.simulated_uploads import Snag
 
@@ -40,7 +40,7 @@ class Program:
     seen_after: float = 0.0
     silent: bool = False
     says_done: bool = True
-    metric: Callable[[int, int], float | None] = rising_value
+    metric: Callable[[int, int], float | None] = compute_rising_value
     further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
     faults: Mapping[int, tuple[ScheduledFault | None, ...]] = field(default_factory=dict)
     snags: Mapping[int, tuple[Snag | None, ...]] = field(default_factory=dict)

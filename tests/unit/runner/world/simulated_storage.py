@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.storage_job import StoragePurpose, StorageReport
-from podtune.runner.actions import CreateStoragePod, storage_pod_name
+from podtune.runner.actions import CreateStoragePod, format_storage_pod_name
 from podtune.runner.records import Experiment, PodPhase, StoragePod, Trial
 from podtune.simulation.bucket import Bucket
 from podtune.simulation.clock import Clock
@@ -92,7 +92,7 @@ class StoragePods:
 
     def create(self, action: CreateStoragePod) -> StoragePod:
         """Makes a pod; one that is there stays as it is."""
-        name = storage_pod_name(self._experiment().name, action.number)
+        name = format_storage_pod_name(self._experiment().name, action.number)
         if name not in self.pods:
             job = next((j for j in self._experiment().status.storage.jobs if j.pod == action.number), None)
             assert job is not None, "a pod was made before that was on record"

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
-from podtune.protocol.assignment import attempt_in
+from podtune.protocol.assignment import build_attempt_id
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
     DONE,
@@ -108,9 +108,9 @@ class CountedCap(NamespaceCap):
         """Takes in what there is."""
         alive = {pod.uid for pod in pods if not pod.is_over}
         for uid in self._alive - alive:
-            self.pod_ended(uid)
+            self.remove_pod(uid)
         for uid in alive - self._alive:
-            self.pod_exists(uid, "e")
+            self.add_pod(uid, "e")
         self._alive = alive
 
 
@@ -424,7 +424,7 @@ class Simulation:
                 self._watched(replace(orphan, version=self.api.next_version(), gone=True))
             return DONE
         for rank in range(action.replicas):
-            known = self.api.pods.get(action.name_of(rank))
+            known = self.api.pods.get(action.format_name(rank))
             seen.append(known or self._create_rank(action, rank))
         return DONE
 
@@ -451,7 +451,7 @@ class Simulation:
         return pod
 
     def _new_pod(self, action: CreatePod, rank: int) -> Pod:
-        name, version = action.name_of(rank), self.api.next_version()
+        name, version = action.format_name(rank), self.api.next_version()
         return Pod(
             name,
             f"{name}-uid-{version}",
@@ -511,7 +511,7 @@ class Simulation:
         for trial in self.api.trials.values():
             status, given = trial.status, trial.status.pod
             ended = status.last_attempt.attempt if status.last_attempt is not None else 0
-            is_current = given is not None and given.uid == attempt_in(pod.uid, trial.name, ended + 1)
+            is_current = given is not None and given.uid == build_attempt_id(pod.uid, trial.name, ended + 1)
             if is_current and status.state is not None and not status.state.is_finished:
                 assert status.decision is not None, f"{pod.name} deleted while it serves {trial.name}"
 

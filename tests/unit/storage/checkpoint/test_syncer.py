@@ -20,7 +20,7 @@ from podtune.storage.checkpoint.download import read_file
 from podtune.storage.checkpoint.local_tree import LocalFile, UnusableTree, open_tree
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile, digest_of, parse_manifest
 from podtune.storage.checkpoint.restore import Restorer
-from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, stored_digest, upload_checkpoint
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, read_stored_digest, upload_checkpoint
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.cleanup.prune import delete_objects
 from podtune.storage.content import PIECE, Content
@@ -117,8 +117,8 @@ def test_the_manifest_comes_last(store: MemoryStore, source: Path) -> None:
 def test_storing_it_again_gives_the_same_digest(store: MemoryStore, source: Path) -> None:
     assert upload(store, source) == upload(store, source)
     address = TRIAL.checkpoint("pod-1", "9")
-    assert stored_digest(store, address) == upload(store, source).digest
-    assert stored_digest(store, TRIAL.checkpoint("pod-1", "10")) is None
+    assert read_stored_digest(store, address) == upload(store, source).digest
+    assert read_stored_digest(store, TRIAL.checkpoint("pod-1", "10")) is None
 
 
 @given(fails_at=st.integers(0, 23))

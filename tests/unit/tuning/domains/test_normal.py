@@ -13,7 +13,7 @@ from scipy import stats
 from podtune.api.tuning.search_space import LogNormalDomain, NormalDomain, Parameter
 from podtune.testing.spaces import holds, normal_parameters, stepped_normal_parameters
 from podtune.tuning.domains.normal import quantile, share_below
-from podtune.tuning.domains.points import finite_points, grid_points
+from podtune.tuning.domains.points import find_finite_points, list_grid_points
 
 SHARES = np.linspace(0.001, 0.999, 200)
 
@@ -99,14 +99,14 @@ def test_the_farthest_values_are_finite() -> None:
 
 
 def test_a_grid_takes_the_middles_of_equally_likely_parts() -> None:
-    points = grid_points(NormalDomain(mean=10, stddev=2), 4)
+    points = list_grid_points(NormalDomain(mean=10, stddev=2), 4)
     assert [points.value(place) for place in range(points.count)] == pytest.approx(
         [10 + 2 * stats.norm.ppf(share) for share in (0.125, 0.375, 0.625, 0.875)]
     )
 
 
 def test_a_grid_takes_each_rounded_value_once() -> None:
-    points = grid_points(NormalDomain(mean=0, stddev=1, step=1), 9)
+    points = list_grid_points(NormalDomain(mean=0, stddev=1, step=1), 9)
     assert [points.value(place) for place in range(points.count)] == [-2.0, -1.0, 0.0, 1.0, 2.0]
 
 
@@ -114,6 +114,6 @@ def test_with_a_step_and_bounds_there_are_finitely_many() -> None:
     domain = Parameter.model_validate(
         {"name": "x", "normal": {"mean": 0, "stddev": 1, "min": -0.3, "max": 0.6, "step": 0.3}}
     ).domain
-    points = finite_points(domain)
+    points = find_finite_points(domain)
     assert [points.value(place) for place in range(points.count)] == [-0.3, 0.0, 0.3, 0.6]
-    assert finite_points(NormalDomain(mean=0, stddev=1, step=0.3)) is None
+    assert find_finite_points(NormalDomain(mean=0, stddev=1, step=0.3)) is None

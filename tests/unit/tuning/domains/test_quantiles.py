@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, IntDomain, NormalDomain
 from podtune.testing.spaces import search_spaces
-from podtune.tuning.domains.quantiles import share_of, value_at
+from podtune.tuning.domains.quantiles import compute_value_at, share_of
 
 
 @given(space=search_spaces(), draw=st.randoms(use_true_random=False))
@@ -20,10 +20,10 @@ def test_the_share_of_a_value_leads_back_to_it(space: list[Any], draw: random.Ra
         domain = parameter.domain
         if isinstance(domain, ChoiceDomain):
             continue
-        value = value_at(domain, draw.uniform(0.01, 0.99))
+        value = compute_value_at(domain, draw.uniform(0.01, 0.99))
         share = share_of(domain, value)
         assert 0 <= share <= 1
-        back = value_at(domain, share)
+        back = compute_value_at(domain, share)
         scale = max(abs(float(value)), abs(float(back)), 1e-300)
         assert back == value or math.isclose(float(back), float(value), rel_tol=1e-6, abs_tol=1e-6 * scale)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaSettings
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers.asha import Asha, bracket_generator, draw_bracket
+from podtune.tuning.schedulers.asha import Asha, build_bracket_generator, draw_bracket
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     MetricMissing,
@@ -169,7 +169,7 @@ class TestRungs:
 
 class TestBrackets:
     def test_a_bracket_is_drawn_in_proportion_to_e_to_its_number_of_rungs(self) -> None:
-        drawn = Counter(draw_bracket([4, 3, 2], bracket_generator(7, trial)) for trial in range(6000))
+        drawn = Counter(draw_bracket([4, 3, 2], build_bracket_generator(7, trial)) for trial in range(6000))
         total = math.e**4 + math.e**3 + math.e**2
         for bracket, rungs in enumerate([4, 3, 2]):
             assert drawn[bracket] == pytest.approx(6000 * math.e**rungs / total, abs=120)

@@ -12,7 +12,7 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import AshaPromotionSettings
 from podtune.testing.scheduler_driver import SchedulerDriver
 from podtune.testing.schedulers import SchedulerConformance
-from podtune.tuning.schedulers.asha_promotion import AshaPromotion, bracket_weights
+from podtune.tuning.schedulers.asha_promotion import AshaPromotion, compute_bracket_weights
 from podtune.tuning.schedulers.base import (
     CONTINUE,
     MetricMissing,
@@ -284,7 +284,7 @@ class TestBrackets:
             scheduler.on_trial_add(trial, {})
         drawn = Counter(scheduler.record(trial)["bracket"]["index"] for trial in range(4000))
         # 4 levels: 4 / (4 * 1) to 4 / (3 * 3)
-        assert bracket_weights([1, 3, 9, 27], 2) == (1.0, pytest.approx(4 / 9))
+        assert compute_bracket_weights([1, 3, 9, 27], 2) == (1.0, pytest.approx(4 / 9))
         assert drawn["1"] / drawn["0"] == pytest.approx(4 / 9, abs=0.05)
 
     def test_all_of_them_are_compared_with_each_other(self) -> None:

@@ -38,15 +38,15 @@ class TestPairwiseSum:
 class TestMeans:
     def test_up_to_and_with_a_time(self) -> None:
         curve = curve_of((2, 1.0), (4, 3.0), (4.5, 8.0))
-        assert math.isnan(curve.mean_at(1.9))
-        assert [curve.mean_at(time) for time in (2, 3.9, 4, 4.5, 99)] == [1.0, 1.0, 2.0, 4.0, 4.0]
+        assert math.isnan(curve.compute_mean_at(1.9))
+        assert [curve.compute_mean_at(time) for time in (2, 3.9, 4, 4.5, 99)] == [1.0, 1.0, 2.0, 4.0, 4.0]
 
     def test_two_results_at_the_same_time_both_count(self) -> None:
-        assert curve_of((1, 0.0), (2, 3.0), (2, 3.0)).mean_at(2) == 2.0
+        assert curve_of((1, 0.0), (2, 3.0), (2, 3.0)).compute_mean_at(2) == 2.0
 
     def test_nan_stays(self) -> None:
         curve = curve_of((1, math.nan), (2, 1.0))
-        assert math.isnan(curve.mean_at(2))
+        assert math.isnan(curve.compute_mean_at(2))
 
 
 class TestMerging:
@@ -55,7 +55,7 @@ class TestMerging:
         points = [(time, draw.random()) for time in range(EXACT)]
         curve = curve_of(*points)
         for time in range(0, EXACT, 17):
-            assert curve.mean_at(time) == np.mean([value for _, value in points[: time + 1]])
+            assert curve.compute_mean_at(time) == np.mean([value for _, value in points[: time + 1]])
 
     @pytest.mark.parametrize("results", [EXACT + 1, EXACT + 2, 3000, 5 * EXACT, 20_001])
     def test_beyond_that_means_are_those_of_all_results_but_the_latest_few(self, results: int) -> None:
@@ -68,8 +68,8 @@ class TestMerging:
         cumulated = np.cumsum([value for _, value in points])
         for time in [*range(stride, results, 131), results - 1]:
             nearby = [cumulated[at] / (at + 1) for at in range(max(0, time - stride + 1), time + 1)]
-            assert min(abs(mean - curve.mean_at(time)) for mean in nearby) < 1e-12
-        assert curve.mean_at(results - 1) == pytest.approx(cumulated[-1] / results, rel=1e-12)
+            assert min(abs(mean - curve.compute_mean_at(time)) for mean in nearby) < 1e-12
+        assert curve.compute_mean_at(results - 1) == pytest.approx(cumulated[-1] / results, rel=1e-12)
 
     def test_a_record_stays_bounded(self) -> None:
         curve = curve_of(*((time + 0.12345678901234567, math.sin(time)) for time in range(40_000)))
@@ -104,7 +104,9 @@ class TestRecord:
         again = Curve.parse(reread.record())
         assert again.record() == reread.record() == curve.record()
         for at in (0, time / 3, time / 2, time - 1, time):
-            assert repr(curve.mean_at(at)) == repr(reread.mean_at(at)) == repr(again.mean_at(at))
+            assert (
+                repr(curve.compute_mean_at(at)) == repr(reread.compute_mean_at(at)) == repr(again.compute_mean_at(at))
+            )
 
     @pytest.mark.parametrize(
         "record",
@@ -150,7 +152,7 @@ class TestRunningMeans:
         for time in range(EXACT + 2):
             means.add(0, time, float(time % 7))
             means.at(time)
-        assert list(means.at(4)) == [means.curve(0).mean_at(4)] == [np.mean([0, 1, 2, 3])]
+        assert list(means.at(4)) == [means.curve(0).compute_mean_at(4)] == [np.mean([0, 1, 2, 3])]
 
     def test_only_so_many_times_are_kept(self) -> None:
         means = RunningMeans()

@@ -14,7 +14,7 @@ from podtune.api.tuning.scheduler import BohbSettings
 from podtune.api.tuning.search_settings import BohbSearchSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import AskEvent, SearcherConformance
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.bohb import BohbSearcher
 from podtune.tuning.searchers.random import RandomSearcher
@@ -139,7 +139,7 @@ def test_the_model_is_optunas_of_the_trials_at_the_rung() -> None:
         params = space.encode(proposed.configuration)
         study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=dict(space.distributions)))
     for number in range(40, 60):
-        sampler = TPESampler(n_startup_trials=0, multivariate=True, seed=proposal_seed(7, number, bits=32))
+        sampler = TPESampler(n_startup_trials=0, multivariate=True, seed=derive_proposal_seed(7, number, bits=32))
         sampler.infer_relative_search_space = lambda study, trial: dict(space.distributions)
         study.sampler = sampler
         trial = study.ask(dict(space.distributions))

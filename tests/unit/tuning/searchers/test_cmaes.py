@@ -13,7 +13,7 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_settings import CmaEsSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, record_run
-from podtune.tuning.randomness import proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed
 from podtune.tuning.searchers.base import Configuration, Observation, Proposal, Searcher
 from podtune.tuning.searchers.cmaes import CmaEsSearcher
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
@@ -60,7 +60,7 @@ class FixedSpaceCmaEs(CmaEsSampler):
 
     def randint(self, low: int, high: int) -> int:
         """Optuna adds the trial's number."""
-        return proposal_seed(7, self.number, bits=32) - self.number if high == 2**16 else 1
+        return derive_proposal_seed(7, self.number, bits=32) - self.number if high == 2**16 else 1
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, BaseDistribution]:
         return self.space

@@ -14,7 +14,7 @@ from podtune.api.tuning.objective import Criterion, Objective
 from podtune.api.tuning.search_settings import Nsga2Settings, Nsga3Settings
 from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance
-from podtune.tuning.randomness import derived_seed, proposal_seed
+from podtune.tuning.randomness import derive_proposal_seed, derive_seed
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.nsga import NsgaSearcher
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
@@ -88,7 +88,7 @@ class SeededNsga2(Seeded, NSGAIISampler):
 
 class SeededNsga3(Seeded, NSGAIIISampler):
     def select_parent(self, study: Study, generation: int) -> list[FrozenTrial]:
-        chooser = PlainNsga3(population_size=8, seed=derived_seed(7, "generation", generation, bits=32))
+        chooser = PlainNsga3(population_size=8, seed=derive_seed(7, "generation", generation, bits=32))
         return chooser.select_parent(study, generation)
 
 
@@ -115,7 +115,7 @@ def test_each_probability_is_the_one_that_optuna_calls_so(kind: Any, sampler: An
         study = optuna.create_study(directions=["minimize"] * criteria)
         proposals = []
         for number in range(24):
-            study.sampler = sampler(population_size=8, seed=proposal_seed(7, number, bits=32), **theirs)
+            study.sampler = sampler(population_size=8, seed=derive_proposal_seed(7, number, bits=32), **theirs)
             study.sampler.space = space.distributions
             trial = study.ask(dict(space.distributions))
             proposals.append(space.decode(trial.params))
@@ -183,7 +183,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
         population_size=8,
     )
     for number in range(80):
-        study.sampler = sampler(population_size=8, seed=proposal_seed(7, number, bits=32))
+        study.sampler = sampler(population_size=8, seed=derive_proposal_seed(7, number, bits=32))
         study.sampler.space = space.distributions
         trial = study.ask(dict(space.distributions))
         proposed = ask(searcher, number)

@@ -14,7 +14,7 @@ from podtune.api.tuning.objective import Criterion, Objective
 from podtune.api.tuning.search import TpeSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, propose
-from podtune.tuning.randomness import derived_seed
+from podtune.tuning.randomness import derive_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
@@ -71,7 +71,7 @@ def test_one_trial_at_a_time_proposes_what_plain_optuna_does(
     searcher = tpe(of_optuna(), mode=mode, multivariate=multivariate)
     for number in range(40):
         study.sampler = FixedSpaceTpe(
-            space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
+            space.distributions, multivariate=multivariate, seed=derive_seed(7, "proposal", number, bits=32)
         )
         trial = study.ask(dict(space.distributions))
         proposed = propose(searcher, number)
@@ -93,7 +93,7 @@ def test_of_several_objectives_too_it_proposes_what_plain_optuna_does(multivaria
     searcher = tpe(of_optuna(), others=1, multivariate=multivariate)
     for number in range(40):
         study.sampler = FixedSpaceTpe(
-            space.distributions, multivariate=multivariate, seed=derived_seed(7, "proposal", number, bits=32)
+            space.distributions, multivariate=multivariate, seed=derive_seed(7, "proposal", number, bits=32)
         )
         trial = study.ask(dict(space.distributions))
         proposed = propose(searcher, number)
@@ -131,7 +131,7 @@ def test_parameters_that_come_together_are_modelled_together_as_by_optunas_group
             proposed = random.ask(number, [])
             configuration = active(proposed.configuration)
         else:
-            seed = derived_seed(7, "proposal", number, bits=32)
+            seed = derive_seed(7, "proposal", number, bits=32)
             study.sampler = TPESampler(multivariate=True, group=group, seed=seed)
             trial = study.ask()
             by_optuna = {name: trial._suggest(name, distribution) for name, distribution in space.distributions.items()}

@@ -14,7 +14,7 @@ from podtune.api.base import FieldError
 from podtune.api.tuning.dependencies import Dependencies
 from podtune.api.tuning.search_space import Parameter, Scalar, format_value
 from podtune.testing.spaces import holds
-from podtune.tuning.domains.points import finite_points
+from podtune.tuning.domains.points import find_finite_points
 from podtune.tuning.searchers.base import Configuration
 
 Manifest = dict[str, Any]
@@ -111,7 +111,7 @@ def conditions(above: Sequence[Manifest]) -> st.SearchStrategy[dict[str, list[Sc
 def named_values(manifest: Manifest) -> list[Scalar]:
     if "fixed" in manifest or "expression" in manifest:
         return [manifest["fixed"]["value"]] if "fixed" in manifest else []
-    points = finite_points(Parameter.model_validate({**manifest, "when": {}}).domain)
+    points = find_finite_points(Parameter.model_validate({**manifest, "when": {}}).domain)
     return [points.value(place) for place in range(points.count)] if points else []
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from podtune.tuning.numbers import readable
+from podtune.tuning.numbers import shorten
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 
 
 def stop_at_max_time(time_attribute: str, time: float, limit: int) -> SchedulerDecision:
     """Stops a trial that has had all the time that there is, the manifest's `maxTime`."""
-    message = f"stopped at {time_attribute} {readable(time)}: maxTime {limit} is reached"
+    message = f"stopped at {time_attribute} {shorten(time)}: maxTime {limit} is reached"
     return SchedulerDecision(SchedulerAction.STOP, message, {"time": time, "maxTime": limit}, full=True)
 
 

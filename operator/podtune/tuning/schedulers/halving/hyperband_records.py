@@ -51,7 +51,7 @@ def read_bracket(trial: int, record: Record, most_rungs: int) -> tuple[int, int]
         RecordError: There can be no such bracket.
     """
     reader = RecordReader(trial, record)
-    return reader.integer("bracket", "band", most=MAX_BANDS), reader.integer("bracket", "s", most=most_rungs)
+    return reader.read_integer("bracket", "band", most=MAX_BANDS), reader.read_integer("bracket", "s", most=most_rungs)
 
 
 def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float) -> BracketEntry:
@@ -68,7 +68,7 @@ def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float)
     """
     reader = RecordReader(trial, record)
     entry = BracketEntry(trial, rewards=_read_rewards(reader, rounds, sign))
-    entry.round = reader.integer("bracket", "round", most=len(rounds))
+    entry.round = reader.read_integer("bracket", "round", most=len(rounds))
     if entry.rewards or "time" in reader.keys("bracket"):
         time = reader.number("bracket", "time")
         entry.arrived = time if entry.rewards else entry.arrived

@@ -106,7 +106,7 @@ class Bracket:
         count = int(math.log(max_time / grace_period) / math.log(reduction_factor) - skipped + 1)
         self.rungs = tuple(Rung(grace_period * reduction_factor ** (k + skipped)) for k in reversed(range(count)))
 
-    def rung_for(self, trial: int, time: float) -> Rung | None:
+    def find_rung(self, trial: int, time: float) -> Rung | None:
         """The highest rung that a trial has reached and is not recorded at."""
         return next((rung for rung in self.rungs if time >= rung.milestone and trial not in rung), None)
 
@@ -216,7 +216,7 @@ class PromotionRung:
         """The rank of a reward among those here, the best being 1; equal ones share theirs."""
         return len(self._ordered) - bisect_right(self._ordered, _comparable(reward)) + 1
 
-    def promotable(self, startable: Container[int]) -> Promotion | None:
+    def find_promotable(self, startable: Container[int]) -> Promotion | None:
         """The best paused trial of those that could start, if it is good enough; of equal ones, the first to come."""
         if len(self._ordered) < 2:
             return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.search_space import ChoiceDomain, IntDomain, Parameter, Scalar, format_value
 from podtune.tuning.schedulers.population.members import DonorState
-from podtune.tuning.schedulers.records import decode_words, encode_words, shortest_repr
+from podtune.tuning.schedulers.records import decode_words, encode_words, format_shortest
 from podtune.tuning.searchers.base import Configuration
 
 SECTION = "opened"
@@ -55,8 +55,8 @@ class BarrierReleaseWriter:
         name = f"{SECTION}-{release.number}"
         known = {
             "version": _VERSION,
-            "time": shortest_repr(release.time),
-            "target": shortest_repr(release.target),
+            "time": format_shortest(release.time),
+            "target": format_shortest(release.target),
             "ranked": str(release.ranked),
             "quantile": str(release.quantile),
         }
@@ -97,8 +97,8 @@ class BarrierReleaseWriter:
         known = [
             str(trial),
             str(clone.donor),
-            shortest_repr(clone.trained),
-            shortest_repr(clone.score),
+            format_shortest(clone.trained),
+            format_shortest(clone.score),
             str(clone.step),
         ]
         return [*known, *values]

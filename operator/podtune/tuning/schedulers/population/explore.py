@@ -36,7 +36,7 @@ from podtune.api.tuning.search_space import (
     format_value,
 )
 from podtune.tuning.domains import normal
-from podtune.tuning.domains.points import finite_points
+from podtune.tuning.domains.points import find_finite_points
 from podtune.tuning.schedulers.base import Record
 from podtune.tuning.searchers.base import Configuration
 
@@ -199,7 +199,7 @@ def clip_to_domain(domain: Domain, value: Scalar) -> Scalar:
             return float(round(within / step) * Decimal(repr(step)))
         case _:
             return within
-    points = finite_points(domain)
+    points = find_finite_points(domain)
     assert points is not None  # it has a step
     return points.value(min(max(position, 0), points.count - 1))
 
@@ -216,7 +216,7 @@ def draw_value(domain: Domain, random: Random) -> Scalar:
         case FloatDomain(min=low, max=high, scale="log"):
             return min(max(_log_uniform(low, high, random), low), high)
         case FloatDomain(step=float()):
-            points = finite_points(domain)
+            points = find_finite_points(domain)
             assert points is not None  # it has a step
             return points.value(round(random.random() * (points.count - 1)))
         case FloatDomain(min=low, max=high):

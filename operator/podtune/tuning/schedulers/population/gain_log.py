@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from podtune.tuning.schedulers.records import decode_words, encode_words, shortest_repr
+from podtune.tuning.schedulers.records import decode_words, encode_words, format_shortest
 
 _KEPT = 16
 """So many gains of each trial are kept, the latest ones."""
@@ -67,9 +67,9 @@ class GainLog:
         record: dict[str, Mapping[str, str]] = {}
         if self.gains:
             numbers = (n for gain in self.gains for n in (gain.time, gain.rate, *gain.point))
-            record[GAINS] = encode_words(map(shortest_repr, numbers))
+            record[GAINS] = encode_words(map(format_shortest, numbers))
         if self.segment is not None:
-            record[SEGMENT] = {"time": shortest_repr(self.segment.time), "score": shortest_repr(self.segment.score)}
+            record[SEGMENT] = {"time": format_shortest(self.segment.time), "score": format_shortest(self.segment.score)}
         return record
 
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.tuning.schedulers.base import Record
-from podtune.tuning.schedulers.records import shortest_repr
+from podtune.tuning.schedulers.records import format_shortest
 from podtune.tuning.searchers.base import Configuration
 
 MEMBER = "population"
@@ -34,9 +34,9 @@ class DonorState:
         """The clone in a record."""
         return {
             "donor": str(self.donor),
-            "trained": shortest_repr(self.trained),
-            "perturbed": shortest_repr(self.perturbed),
-            "score": shortest_repr(self.score),
+            "trained": format_shortest(self.trained),
+            "perturbed": format_shortest(self.perturbed),
+            "score": format_shortest(self.score),
             **_written_step(self.step, self.trained),
         }
 
@@ -105,12 +105,12 @@ class Member:
         """The member in a record: all but configurations, which the Trial holds."""
         written = {"number": str(self.number)} if self.number else {}
         if self.score is not None:
-            written["score"] = shortest_repr(self.score)
+            written["score"] = format_shortest(self.score)
         if self.trained:
-            written["trained"] = shortest_repr(self.trained)
+            written["trained"] = format_shortest(self.trained)
         written |= _written_step(self.step, self.trained)
         if self.perturbed:
-            written["perturbed"] = shortest_repr(self.perturbed)
+            written["perturbed"] = format_shortest(self.perturbed)
         if self.is_donor:
             written["donor"] = "true"
         if self.is_fresh:

@@ -28,7 +28,7 @@ _STARTS = (1.0, 10.0)
 _LIBRARIES = ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
+def limit_to_one_thread() -> AbstractContextManager[Any]:
     """Lets linear algebra have one thread.
 
     Matrices are small here: several threads take seven times as long, and their sums depend on how many there are.

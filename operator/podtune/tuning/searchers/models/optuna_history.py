@@ -40,7 +40,7 @@ class History:
         self._numbers: set[int] = set()
         self.count = 0
         """How many of the trials have values."""
-        self._study = new_study(criteria, self._storage)
+        self._study = create_study(criteria, self._storage)
 
     def __contains__(self, number: int) -> bool:
         """Whether the proposal with this number has been told of."""
@@ -94,7 +94,7 @@ class History:
         return self._space.decode(params)
 
 
-def new_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None = None) -> Study:
+def create_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None = None) -> Study:
     """Makes an empty study.
 
     Args:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from podtune.api.tuning.search_space import Domain, Parameter, Scalar, format_value
-from podtune.tuning.domains.points import Points, finite_points
+from podtune.tuning.domains.points import Points, find_finite_points
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.spaces.point_tree import PointTree, TooManyCombinations
 
@@ -54,7 +54,7 @@ class ActiveSpace:
         """The configuration that values in a manifest make; see `ConfigurationRules.complete`."""
         return self._rules.complete(given)
 
-    def points(self, axis: Callable[[Domain], Points | None] = finite_points) -> PointTree | None:
+    def points(self, axis: Callable[[Domain], Points | None] = find_finite_points) -> PointTree | None:
         """All points of the space; None where they are infinitely many.
 
         Args:
@@ -67,13 +67,13 @@ class ActiveSpace:
         finite = {name: points for name, points in axes.items() if points is not None}
         return PointTree(finite, self.dependencies, self._fixed) if len(finite) == len(axes) else None
 
-    def countable_points(self) -> PointTree | None:
+    def find_countable_points(self) -> PointTree | None:
         """All points of the space; None where they are infinitely many, or nobody can count them."""
         with suppress(TooManyCombinations):
             return self.points()
         return None
 
-    def sampled_values(self, configuration: Configuration) -> dict[str, Scalar]:
+    def extract_sampled_values(self, configuration: Configuration) -> dict[str, Scalar]:
         """The sampled values of a configuration, without what follows from them."""
         return {p.name: configuration[p.name] for p in self.sampled if p.name in configuration}
 

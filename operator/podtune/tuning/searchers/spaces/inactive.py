@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podtune.api.tuning.search_space import ChoiceDomain, Domain, IntDomain, Parameter, Scalar, format_value
-from podtune.tuning.domains.quantiles import value_at
+from podtune.tuning.domains.quantiles import compute_value_at
 from podtune.tuning.searchers.base import Attributes, Configuration
 
 INACTIVE = "inactive"
@@ -31,7 +31,7 @@ def restore_inactive(sampled: Sequence[Parameter], values: Configuration, attrib
         written = attributes[INACTIVE].split(",")
         read = {p.name: _read(p.domain, text) for p, text in zip(missing, written, strict=True)}
     else:
-        read = {parameter.name: value_at(parameter.domain, 0.5) for parameter in missing}
+        read = {parameter.name: compute_value_at(parameter.domain, 0.5) for parameter in missing}
     return {p.name: values[p.name] if p.name in values else read[p.name] for p in sampled}
 
 

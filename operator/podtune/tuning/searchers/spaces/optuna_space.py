@@ -24,7 +24,7 @@ from podtune.api.tuning.search_space import (
     format_value,
 )
 from podtune.tuning.domains.normal import NormallyDistributed, quantile, share_below
-from podtune.tuning.domains.points import Points, fixed_value, linear_points
+from podtune.tuning.domains.points import Points, find_fixed_value, find_linear_points
 from podtune.tuning.searchers.base import Configuration
 
 
@@ -142,7 +142,7 @@ class OptunaSpace:
         self._fixed: dict[str, Scalar] = {}
         self._coordinates: dict[str, Coordinate] = {}
         for parameter in parameters:
-            value = fixed_value(parameter)
+            value = find_fixed_value(parameter)
             if value is None:
                 self._coordinates[parameter.name] = _coordinate(parameter)
             else:
@@ -183,7 +183,7 @@ def _coordinate(parameter: Parameter) -> Coordinate:
         case NormalDomain() | LogNormalDomain():
             return Quantile(domain)
         case FloatDomain() | IntDomain():
-            points = linear_points(domain)
+            points = find_linear_points(domain)
             assert points is not None  # linear integers and stepped floats are finite
             assert domain.step is not None
             return Steps(points, float(domain.min), float(domain.step))

@@ -60,7 +60,7 @@ def test_a_gang_runs_only_with_all_its_pods() -> None:
         if not isinstance(action, CreatePod):
             return None
         for rank in range(2):
-            if action.name_of(rank) not in simulation.api.pods:
+            if action.format_name(rank) not in simulation.api.pods:
                 simulation._create_rank(action, rank)
         return ActionResult(ActionStatus.FAILED, "exceeded quota")
 

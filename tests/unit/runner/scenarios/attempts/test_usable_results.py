@@ -12,7 +12,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.runner.actions import EmitEvent, Propose
-from podtune.runner.trial.results import best_value
+from podtune.runner.trial.results import find_best_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
@@ -99,7 +99,7 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
 
 @pytest.mark.parametrize("written", ["inf", "-inf", "nan"])
 def test_what_is_not_finite_is_no_best_value_whoever_wrote_it(written: str) -> None:
-    assert best_value(TrialStatus(best={"accuracy": written}), "accuracy") is None
+    assert find_best_value(TrialStatus(best={"accuracy": written}), "accuracy") is None
 
 
 def test_it_is_not_tried_again() -> None:

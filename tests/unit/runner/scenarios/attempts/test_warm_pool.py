@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from podtune.api.names import DesiredState, TrialState
-from podtune.protocol.assignment import attempt_in
+from podtune.protocol.assignment import build_attempt_id
 from podtune.protocol.messages import FinalCommit, Reply, Report, Result
 from podtune.runner.actions import DeletePod, WriteTrialStatus
 from podtune.runner.records import Pod
@@ -156,10 +156,10 @@ def test_an_agent_that_asks_again_is_told_the_same() -> None:
     simulation = warm_with_the_next()
     assert simulation.machine is not None
     pod = only_pod(simulation)
-    ended = attempt_in(pod.uid, "e-0", 1)
+    ended = build_attempt_id(pod.uid, "e-0", 1)
     again = simulation.machine.report("e-0", pod.name, Report(ended, final=FinalCommit(ended, 3, 3)), simulation.now)
     assert isinstance(again, Reply)
-    assert again.next.attempt == attempt_in(pod.uid, "e-1", 1)
+    assert again.next.attempt == build_attempt_id(pod.uid, "e-1", 1)
 
 
 def test_results_of_an_attempt_that_is_over_count_for_nothing() -> None:
@@ -167,7 +167,7 @@ def test_results_of_an_attempt_that_is_over_count_for_nothing() -> None:
     assert simulation.machine is not None
     pod = only_pod(simulation)
     before = simulation.status(0)
-    late = Report(attempt_in(pod.uid, "e-0", 1), results=(Result(7, 0.0, {"accuracy": 99.0}, 7),))
+    late = Report(build_attempt_id(pod.uid, "e-0", 1), results=(Result(7, 0.0, {"accuracy": 99.0}, 7),))
     answer = simulation.machine.report("e-0", pod.name, late, simulation.now)
     assert isinstance(answer, Reply)
     assert (answer.acked_seq, answer.decision, answer.next) == (7, "STOP", None)
@@ -181,7 +181,7 @@ def test_an_agent_that_forgets_what_it_was_given_is_told_again() -> None:
     simulation.run(until=lambda: simulation.status_exists(1) and simulation.status(1).pod is not None)
     assert served(simulation) == [["e-0"]]
     assert simulation.machine is not None
-    pod, ended = only_pod(simulation), attempt_in(only_pod(simulation).uid, "e-0", 1)
+    pod, ended = only_pod(simulation), build_attempt_id(only_pod(simulation).uid, "e-0", 1)
     anew = simulation.machine.report("e-0", pod.name, Report(ended), simulation.now)
     assert isinstance(anew, Reply)
     assert anew.decision == "STOP"

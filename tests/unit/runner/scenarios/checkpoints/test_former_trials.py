@@ -15,7 +15,7 @@ from podtune.protocol.messages import Report, Restored
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, WriteTrialStatus
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.trial.reports import take_report
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
@@ -196,7 +196,7 @@ def test_what_was_found_is_the_trials_own_from_the_first_report_on() -> None:
     simulation = deleted_unseen()
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().former is not None)
     status = simulation.status()
-    value = repr(rising_value(0, 8))
+    value = repr(compute_rising_value(0, 8))
     assert (status.former.step, status.former.uri) == (8, status.checkpoints[0].uri)
     assert (status.checkpoint, status.iteration) == (status.checkpoints[0], 8)
     assert (status.checkpoints[0].metric, status.best_value) == (value, value)
@@ -269,7 +269,7 @@ def test_one_that_has_nothing_left_to_do_ends_well_with_the_value_of_its_checkpo
     assert (status.state, status.reason, status.best_value) == (
         TrialState.TERMINATED,
         "Completed",
-        repr(rising_value(0, 8)),
+        repr(compute_rising_value(0, 8)),
     )
 
 
@@ -348,12 +348,12 @@ def test_another_configuration_goes_on_from_nothing() -> None:
     known = TrialSpec(experiment="e", index=0, parameters={"lr": "0.1"}, seed=3)
     former = FormerTrials()
     former.deleted(simulation.machine._trials["e-0"])
-    made = former.with_former("e-0", known).former
+    made = former.add_former("e-0", known).former
     assert (made.checkpoints, made.lack) == ([], "the search proposes another configuration for it")
     same = simulation.api.trials["e-0"].spec
-    again = former.with_former("e-0", same).former
+    again = former.add_former("e-0", same).former
     assert (again.checkpoints, again.lack) == (simulation.status().checkpoints, "")
-    assert former.with_former("e-1", known).former is None
+    assert former.add_former("e-1", known).former is None
 
 
 @pytest.mark.parametrize(

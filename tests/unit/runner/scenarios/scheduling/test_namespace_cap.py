@@ -35,7 +35,7 @@ class Namespace:
         while not self.cap.claim(name, self.sizes[name]):
             uids = [str(next(self._uids)) for _ in range(self.sizes[name])]
             for uid in uids:
-                self.cap.pod_exists(uid, name)
+                self.cap.add_pod(uid, name)
             self.trials[name].append(uids)
             self.cap.update(name, promised=0, waits=True)
         self.cap.update(name, promised=0, waits=True)
@@ -43,7 +43,7 @@ class Namespace:
     def end(self, name: str) -> None:
         """The oldest trial of an experiment ends; whoever is next is given what is free."""
         for uid in self.trials[name].pop(0):
-            self.cap.pod_ended(uid)
+            self.cap.remove_pod(uid)
         while (following := self.cap.next) is not None:
             self.want(following)
 
@@ -156,11 +156,11 @@ def test_who_no_longer_wants_a_place_holds_up_nobody() -> None:
 def test_a_lowered_limit_ends_nothing_and_lets_nothing_start() -> None:
     cap = NamespaceCap("team", 2)
     for uid in range(4):
-        cap.pod_exists(str(uid), "a")
+        cap.add_pod(str(uid), "a")
     assert "4 of its 2" in cap.claim("b", 1)
     for uid in range(3):
         assert cap.next is None
-        cap.pod_ended(str(uid))
+        cap.remove_pod(str(uid))
     assert cap.next == "b"
 
 

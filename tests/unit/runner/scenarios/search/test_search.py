@@ -19,7 +19,7 @@ from podtune.runner.actions import (
     WriteExperimentStatus,
 )
 from podtune.simulation.faults import Fault, ScheduledFault
-from podtune.tuning.randomness import trial_seed
+from podtune.tuning.randomness import derive_trial_seed
 from podtune.tuning.searchers.base import Observation
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, Simulation, spec
@@ -268,7 +268,7 @@ def test_each_configuration_runs_several_times_with_seeds_of_their_own() -> None
     for trial in trials:
         proposal = trial.spec.proposal
         assert proposal.number == trial.spec.index // 3
-        assert trial.spec.seed == trial_seed(7, trial.spec.index % 3)
+        assert trial.spec.seed == derive_trial_seed(7, trial.spec.index % 3)
     assert end(simulation) == (ExperimentState.COMPLETE, "all 9 trials are done")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.resources.trial import TrialSpec, TrialStatus
-from podtune.protocol.messages import Reply, Report, Result, ledger_lines, parse_ledger
+from podtune.protocol.messages import Reply, Report, Result, encode_ledger, parse_ledger
 from podtune.runner.actions import CreatePod, WriteTrialStatus
 from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
@@ -215,7 +215,7 @@ def test_a_lost_attempt_leaves_what_only_its_agent_had_heard_of() -> None:
     assert [entry.number for entry in ledger.list_unexported(status)] == [3]
     assert ledger.mark_exported(status, 1) == status, "what is in the bucket stays there"
     assert ledger.mark_exported(status, 99).ledger_exported == 3, "an agent can't know of what was never decided"
-    lines = ledger_lines(ledger.list_unexported(status))
+    lines = encode_ledger(ledger.list_unexported(status))
     assert parse_ledger(lines) == ledger.list_unexported(status)
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
-from podtune.protocol.messages import FinalCommit, Reply, Report, Result, result_json
+from podtune.protocol.messages import FinalCommit, Reply, Report, Result, encode_result
 from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, FetchLogs, Logs
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import ContainerEnd, PodPhase
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, spec
@@ -162,7 +162,7 @@ def test_results_that_were_never_acknowledged_are_read_from_the_log() -> None:
     simulation.run()
     status = simulation.status()
     assert status.iteration == 4
-    assert status.best["accuracy"] == repr(max(rising_value(0, step) for step in range(1, 5)))
+    assert status.best["accuracy"] == repr(max(compute_rising_value(0, step) for step in range(1, 5)))
     assert find_condition(status.conditions, ConditionType.RESULTS_COMPLETE) is None
 
 
@@ -177,7 +177,7 @@ def test_results_that_are_lost_are_confessed() -> None:
     condition = find_condition(status.conditions, ConditionType.RESULTS_COMPLETE)
     assert (condition.status, condition.reason) == ("False", "ResultsLost")
     assert status.state is TrialState.TERMINATED
-    assert status.last_result["accuracy"] == repr(rising_value(0, 4)), "the last one stands in the final commit"
+    assert status.last_result["accuracy"] == repr(compute_rising_value(0, 4)), "the last one stands in the final commit"
 
 
 def ended(simulation: Simulation, final: FinalCommit) -> None:
@@ -209,7 +209,7 @@ def test_lines_of_the_log_that_are_cut_off_are_passed_over() -> None:
     lines = (
         'podtune-result {"seq": 1, "ti',
         "something else",
-        "podtune-result " + result_json(result(1, accuracy=0.6)),
+        "podtune-result " + encode_result(result(1, accuracy=0.6)),
     )
     simulation.refuse = lambda action: (
         ActionResult(ActionStatus.DONE, logs=Logs(agent_lines=lines)) if isinstance(action, FetchLogs) else None

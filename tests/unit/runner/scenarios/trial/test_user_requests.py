@@ -7,7 +7,7 @@ from dataclasses import replace
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import CreatePod, CreateTrial, DeletePod, WriteTrialStatus
-from podtune.simulation.curves.functions import rising_value
+from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
@@ -332,7 +332,7 @@ def test_an_invalid_spec_starts_nothing_new_but_running_trials_go_on() -> None:
     simulation.api.edit_experiment(spec=None, problem="maxConcurrentTrials: 0 is too small; write at least 1")
     simulation.run(100.0)
     assert simulation.status(0).state is TrialState.TERMINATED
-    assert simulation.status(0).last_result["accuracy"] == repr(rising_value(0, 10))
+    assert simulation.status(0).last_result["accuracy"] == repr(compute_rising_value(0, 10))
     status = simulation.api.experiment.status
     assert (status.state, status.message) == (
         ExperimentState.STALLED,

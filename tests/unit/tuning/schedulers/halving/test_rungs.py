@@ -56,7 +56,7 @@ def test_promoted_are_the_best_down_to_numpys_quantile(
     for trial, value in enumerate(values):
         rung.add(trial, sign * value)
     promoted = []
-    while (promotion := rung.promotable(range(len(values)))) is not None:
+    while (promotion := rung.find_promotable(range(len(values)))) is not None:
         promoted.append(promotion.trial)
         rung.promote(promotion.trial)
     cutoff = float(np.quantile([sign * value for value in values], 1 - share))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.api.tuning.population import PbtSettings, mutable_domains
+from podtune.api.tuning.population import PbtSettings, list_mutable_domains
 from podtune.api.tuning.search_space import ChoiceDomain, FloatDomain, IntDomain, LogNormalDomain, NormalDomain, Scalar
 from podtune.testing.spaces import holds, parameters, search_spaces
 from podtune.tuning.schedulers.population.explore import (
@@ -33,7 +33,7 @@ START: Configuration = {"lr": 0.01, "units": 64, "optimizer": "sgd"}
 def perturbing(*manifests: dict[str, Any], constraints: Sequence[str] = (), **fields: Any) -> Perturbing:
     models = parameters(*(manifests or (LR, UNITS, OPTIMIZER)))
     given = PbtSettings.model_validate({"interval": 5, **fields})
-    return Perturbing(Space(models, constraints), mutable_domains(given, models), given)
+    return Perturbing(Space(models, constraints), list_mutable_domains(given, models), given)
 
 
 def explored(explorer: Perturbing, configuration: Configuration = START, *, times: int = 200) -> list[Configuration]:
@@ -86,7 +86,7 @@ class TestPerturbing:
     @settings(deadline=None, max_examples=100)
     def test_clipped_values_are_of_the_domain_whatever_it_is(self, space: list[Any], draw: random.Random) -> None:
         given_settings = PbtSettings(interval=1, clip=True)
-        explorer = Perturbing(Space(space, ()), mutable_domains(given_settings, space), given_settings)
+        explorer = Perturbing(Space(space, ()), list_mutable_domains(given_settings, space), given_settings)
         configuration: Configuration = {parameter.name: draw_value(parameter.domain, draw) for parameter in space}
         for _ in range(5):
             configuration = explorer.explore(0, configuration, [], draw)

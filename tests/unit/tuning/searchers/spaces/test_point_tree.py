@@ -86,7 +86,7 @@ def reached(space: Space, active: ActiveSpace) -> list[Configuration]:
     chosen = [parameter for parameter in space.parameters if parameter.expression is None]
     exists = ActiveSpace(chosen)
     return [
-        active.sampled_values(exists.configuration(dict(zip([p.name for p in sampled], values, strict=True))))
+        active.extract_sampled_values(exists.configuration(dict(zip([p.name for p in sampled], values, strict=True))))
         for values in itertools.product(*(named_values(manifest_of(parameter)) for parameter in sampled))
     ]
 
@@ -106,7 +106,7 @@ def test_a_space_that_nobody_can_count_is_said_to_be_so_quickly() -> None:
     start = time.process_time()
     with pytest.raises(TooManyCombinations, match=r"conditions \(when\) can meet in too many ways; make them simpler"):
         space.points()
-    assert space.countable_points() is None
+    assert space.find_countable_points() is None
     assert time.process_time() - start < 10
 
 
