@@ -134,10 +134,12 @@ class StorageWork:
         if todo is None:
             return self._experiment.status.storage
         job = storage.job(todo.purpose)
+        if job is not None and _is_for(job, todo) and job.state is StorageJobState.RUNNING:
+            return self._go_on(storage, job, todo, now)
+        if any(map(self._may_start, self._pods.values())):
+            return self._experiment.status.storage  # one that was given up: two must not work at the same time
         if job is None or not _is_for(job, todo):
             return storage.put_job(_build_job(todo, storage.pods + 1, 1, now))
-        if job.state is StorageJobState.RUNNING:
-            return self._go_on(storage, job, todo, now)
         retry = parse_rfc3339(job.retry_time) or 0.0
         if now < retry <= now + self._settings.storage_backoff.maximum:  # or the clock has gone back since
             self._actions.timers.set(EXPERIMENT, retry)
@@ -186,6 +188,9 @@ class StorageWork:
                 self._deleted.discard(pod.uid)
             else:
                 self._delete(pod, now)
+
+    def _may_start(self, pod: StoragePod) -> bool:
+        return not (pod.is_over or pod.deleting or pod.uid in self._deleted)
 
     def _delete(self, pod: StoragePod, now: float) -> None:
         if not pod.deleting and pod.uid not in self._deleted:

@@ -15,6 +15,7 @@ from podtune.runner.actions import (
     ActionResult,
     ActionStatus,
     CreateStoragePod,
+    DeletePod,
     EmitEvent,
     Propose,
     WriteExperimentStatus,
@@ -104,6 +105,19 @@ def test_a_pod_that_never_starts_is_given_up_after_a_while() -> None:
     assert [action.number for action in stuck.storage.made] == [1, 2]
     assert job(stuck).state is StorageJobState.DONE
     assert stuck.storage.pods == {}
+
+
+def test_no_other_pod_is_made_while_one_that_was_given_up_may_still_start() -> None:
+    stuck = simulation()
+    stuck.storage.failures = {1: None}
+    stuck.fail(DeletePod, when=lambda action: action.name in stuck.storage.pods)
+    stuck.run(2000.0)
+    assert len(stuck.actions(DeletePod)) > 1
+    assert [action.number for action in stuck.storage.made] == [1]
+    stuck.refuse = lambda action: None
+    settle(stuck)
+    assert [action.number for action in stuck.storage.made] == [1, 2]
+    assert job(stuck).state is StorageJobState.DONE
 
 
 def test_a_pod_that_is_refused_counts_as_a_try() -> None:
