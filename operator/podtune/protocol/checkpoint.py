@@ -42,13 +42,13 @@ def parse_checkpoint(item: object) -> CheckpointRef:
     )
 
 
-def restore_list_json(candidates: Iterable[CheckpointRef]) -> str:
+def encode_restore_list(candidates: Iterable[CheckpointRef]) -> str:
     """Encodes the checkpoints that an attempt may start from, the one to try first at the front."""
     return json.dumps([asdict(candidate) for candidate in candidates])
 
 
 def parse_restore_list(text: str) -> tuple[CheckpointRef, ...]:
-    """Reads what `restore_list_json` wrote; an empty text is an empty list.
+    """Reads what `encode_restore_list` wrote; an empty text is an empty list.
 
     Raises:
         ProtocolError: It is not that.

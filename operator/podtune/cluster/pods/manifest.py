@@ -41,7 +41,7 @@ from podtune.cluster.pods.store_access import (
 )
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
-from podtune.protocol.checkpoint import restore_list_json
+from podtune.protocol.checkpoint import encode_restore_list
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import Experiment
@@ -325,7 +325,7 @@ def _collect_agent_variables(
         if action.find:
             values[agent_env.FIND_CHECKPOINTS] = "true"
         if action.restore:
-            values[agent_env.RESTORE_FROM] = restore_list_json(checkpoint.ref for checkpoint in action.restore)
+            values[agent_env.RESTORE_FROM] = encode_restore_list(checkpoint.ref for checkpoint in action.restore)
             if action.restore_or_fail:
                 values[agent_env.RESTORE_OR_FAIL] = "true"
     if action.template_hash:
