@@ -18,27 +18,27 @@ class StoreUpdater:
         self._store = store
         self._health = health
 
-    def experiment(self, body: Manifest) -> None:
+    def observe_experiment(self, body: Manifest) -> None:
         """See `Observer.experiment`."""
         self._health.wrote(EXPERIMENT_KIND, body)
-        self._store.experiment(body)
+        self._store.observe_experiment(body)
 
-    def trial(self, body: Manifest) -> None:
+    def observe_trial(self, body: Manifest) -> None:
         """See `Observer.trial`."""
         self._health.wrote(TRIAL_KIND, body)
-        self._store.trial(body)
+        self._store.observe_trial(body)
 
-    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+    def observe_experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """See `Observer.experiment_status`."""
         self._health.wrote(EXPERIMENT_KIND, {"metadata": metadata})
-        self._store.experiment_status(metadata, status)
+        self._store.observe_experiment_status(metadata, status)
 
-    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+    def observe_trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
         """See `Observer.trial_status`."""
         self._health.wrote(TRIAL_KIND, {"metadata": metadata})
-        self._store.trial_status(metadata, status)
+        self._store.observe_trial_status(metadata, status)
 
-    def pod(self, body: Manifest) -> None:
+    def observe_pod(self, body: Manifest) -> None:
         """See `Observer.pod`."""
         self._health.wrote(POD_KIND, body)
-        self._store.pod(body)
+        self._store.observe_pod(body)

@@ -136,7 +136,7 @@ class Executor:
             return ActionResult(
                 ActionStatus.FAILED, f"a Trial {action.name} with another owner already exists; delete it"
             )
-        self._observer.trial(made)
+        self._observer.observe_trial(made)
         return DONE
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> ActionResult:
@@ -149,9 +149,9 @@ class Executor:
         except ResourceNotFound:
             return DONE
         except ResourceConflict as conflict:
-            self._observer.trial(await self._client.request("GET", path))
+            self._observer.observe_trial(await self._client.request("GET", path))
             return ActionResult(ActionStatus.FAILED, conflict.message)
-        self._observer.trial_status(metadata, action.status)
+        self._observer.observe_trial_status(metadata, action.status)
         return DONE
 
     async def _write_experiment(self, experiment: Experiment, action: WriteExperimentStatus) -> ActionResult:
@@ -162,9 +162,9 @@ class Executor:
         except ResourceNotFound:
             return DONE
         except ResourceConflict as conflict:
-            self._observer.experiment(await self._client.request("GET", path))
+            self._observer.observe_experiment(await self._client.request("GET", path))
             return ActionResult(ActionStatus.FAILED, conflict.message)
-        self._observer.experiment_status(metadata, action.status)
+        self._observer.observe_experiment_status(metadata, action.status)
         return DONE
 
     async def _put_status(self, path: str, kind: str, name: str, version: int, status: Manifest) -> Manifest:
@@ -192,9 +192,9 @@ class Executor:
         except ResourceNotFound:
             return DONE
         except ResourceConflict as conflict:
-            self._observer.experiment(await self._client.request("GET", path))
+            self._observer.observe_experiment(await self._client.request("GET", path))
             return ActionResult(ActionStatus.FAILED, conflict.message)
-        self._observer.experiment(written)
+        self._observer.observe_experiment(written)
         return DONE
 
     async def _delete_experiment(self, experiment: Experiment, action: DeleteExperiment) -> ActionResult:

@@ -12,17 +12,17 @@ from podtune.kube.manifests import Manifest
 class Observer(Protocol):
     """Is told of every object that an action made, changed or read again."""
 
-    def experiment(self, body: Manifest) -> None:
+    def observe_experiment(self, body: Manifest) -> None:
         """An Experiment, as the API server has it now."""
 
-    def trial(self, body: Manifest) -> None:
+    def observe_trial(self, body: Manifest) -> None:
         """A Trial, as the API server has it now."""
 
-    def pod(self, body: Manifest) -> None:
+    def observe_pod(self, body: Manifest) -> None:
         """A trial's pod, as the API server has it now."""
 
-    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+    def observe_experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """An Experiment has got a status; its metadata is as the API server has it now."""
 
-    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+    def observe_trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
         """A Trial has got a status; its metadata is as the API server has it now."""

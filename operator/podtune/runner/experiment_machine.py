@@ -208,7 +208,9 @@ class ExperimentMachine:
             else:
                 self._strays[pod.uid] = pod
         self._warm.restore(machine)
-        if pod_expected_until and machine.lacks_recorded_pod:
+        recorded = machine.saved.pod
+        is_gone = recorded is not None and recorded.uid in machine.expectations.gone
+        if pod_expected_until and machine.lacks_recorded_pod and not is_gone:
             machine.expectations.pod_expected_until = machine.expectations.pod_expected_until or pod_expected_until
         else:
             machine.miss_pods()

@@ -172,15 +172,15 @@ async def test_last_lines_are_fetched_and_a_log_that_is_not_there_is_empty(
 class Ignores:
     """An observer that looks away."""
 
-    def experiment(self, body: Manifest) -> None:
+    def observe_experiment(self, body: Manifest) -> None:
         pass
 
-    trial = pod = experiment
+    observe_trial = observe_pod = observe_experiment
 
-    def experiment_status(self, metadata: Manifest, status: object) -> None:
+    def observe_experiment_status(self, metadata: Manifest, status: object) -> None:
         pass
 
-    trial_status = experiment_status
+    observe_trial_status = observe_experiment_status
 
 
 def reporter() -> Reporter:

@@ -27,7 +27,7 @@ class Store:
         self.seen: list[tuple[str, str]] = []
         self.changed = asyncio.Event()
 
-    def pod(self, body: dict[str, Any]) -> None:
+    def observe_pod(self, body: dict[str, Any]) -> None:
         self._note("seen", body)
 
     def observe_pod_deletion(self, body: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ class Store:
         self.seen.append((what, body["metadata"]["name"]))
         self.changed.set()
 
-    experiment = trial = experiment_gone = trial_gone = pod
+    observe_experiment = observe_trial = observe_experiment_deletion = observe_trial_deletion = observe_pod
 
     async def until(self, fact: tuple[str, str]) -> None:
         async with asyncio.timeout(30):

@@ -56,15 +56,15 @@ class Seen:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     statuses: list[tuple[str, str, Any]] = field(default_factory=list)
 
-    def experiment(self, body: dict[str, Any]) -> None:
+    def observe_experiment(self, body: dict[str, Any]) -> None:
         self.bodies.append(body)
 
-    trial = pod = experiment
+    observe_trial = observe_pod = observe_experiment
 
-    def trial_status(self, metadata: dict[str, Any], status: Any) -> None:
+    def observe_trial_status(self, metadata: dict[str, Any], status: Any) -> None:
         self.statuses.append((metadata["name"], metadata["resourceVersion"], status))
 
-    experiment_status = trial_status
+    observe_experiment_status = observe_trial_status
 
     @property
     def names(self) -> list[str]:

@@ -98,9 +98,9 @@ class Operator:
         self.handler = MachineReportHandler(self.store, self.queue, self.decisions, pod_waiters, self.now)
         self.resync = Resync(cluster, self.store, (), random.Random(1))
         self._take = {
-            "experiments": (self.store.experiment, self.store.experiment_gone),
-            "trials": (self.store.trial, self.store.trial_gone),
-            "pods": (self.store.pod, self.store.observe_pod_deletion),
+            "experiments": (self.store.observe_experiment, self.store.observe_experiment_deletion),
+            "trials": (self.store.observe_trial, self.store.observe_trial_deletion),
+            "pods": (self.store.observe_pod, self.store.observe_pod_deletion),
         }
 
     def now(self) -> float:
@@ -661,9 +661,9 @@ async def test_results_of_what_is_not_known_yet_come_too_early() -> None:
     world = World()
     operator = Operator(world.cluster)
     assert operator.handler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
-    operator.store.experiment(experiment_body())
-    operator.store.trial(trial_body())
-    operator.store.pod(pod_body())
+    operator.store.observe_experiment(experiment_body())
+    operator.store.observe_trial(trial_body())
+    operator.store.observe_pod(pod_body())
     assert operator.handler.report("team", "digits-0", "digits-0-1", report("p-1")) is Unaccepted.TOO_EARLY
     assert not operator.handler.is_leading
 
@@ -750,7 +750,7 @@ async def test_nothing_is_done_for_an_experiment_that_is_deleted_while_its_machi
         world.cluster.put(EXPERIMENTS, experiment_body())
         world.cluster.put(TRIALS, trial_body())
         await asyncio.sleep(0.5)
-        operator.store.experiment_gone(world.cluster.all("experiments")[0])
+        operator.store.observe_experiment_deletion(world.cluster.all("experiments")[0])
         before = len(world.cluster.calls)
         await asyncio.sleep(10.0)
     assert len(slow_builds) == 1

@@ -100,7 +100,7 @@ class PodRequests:
                 name = config_map["metadata"]["name"]
                 problem = f"a ConfigMap {name} with another owner already exists; delete it"
                 return ActionResult(ActionStatus.FAILED, problem)
-        self._observer.pod(made)
+        self._observer.observe_pod(made)
         return DONE
 
     async def open_gates(self, experiment: Experiment, action: OpenGates) -> ActionResult:
@@ -118,7 +118,7 @@ class PodRequests:
                 )
             except (ResourceNotFound, ResourceConflict):
                 continue
-            self._observer.pod(pod)
+            self._observer.observe_pod(pod)
         return DONE
 
     async def delete(self, experiment: Experiment, action: DeletePod) -> ActionResult:
@@ -178,7 +178,7 @@ class PodRequests:
         if _made_for(made) != _made_for(body):
             problem = f"a pod {name} of a deleted trial with this name still exists"
             return None, ActionResult(ActionStatus.FAILED, problem)
-        self._observer.pod(made)
+        self._observer.observe_pod(made)
         return made, DONE
 
 

@@ -81,7 +81,7 @@ class Store:
 
     # What was seen
 
-    def experiment(self, body: Manifest) -> None:
+    def observe_experiment(self, body: Manifest) -> None:
         """An Experiment was seen."""
         uid = body["metadata"]["uid"]
         entry = self._entries.get(uid)
@@ -101,7 +101,7 @@ class Store:
         if experiment.deleting and not (known is not None and known.deleting):
             self._experiment_is_ending(entry, body)
 
-    def trial(self, body: Manifest) -> None:
+    def observe_trial(self, body: Manifest) -> None:
         """A Trial was seen."""
         metadata = body["metadata"]
         entry = self._entries.get(decoders.find_experiment_of_trial(body))
@@ -127,7 +127,7 @@ class Store:
         if trial.deleting and (known is None or is_new or not known.deleting):
             self._trial_is_ending(trial.uid, body)
 
-    def experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
+    def observe_experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """An Experiment was given a status; what else there is of it is as it was known."""
         entry = self._entries.get(metadata["uid"])
         if entry is None or not decoders.is_same_but_for_status(metadata, entry.experiment):
@@ -137,7 +137,7 @@ class Store:
         )
         self._apply(entry, lambda machine: machine.observe_experiment(experiment))
 
-    def trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
+    def observe_trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
         """A Trial was given a status; what else there is of it is as it was known."""
         experiment_uid, name = self._trials.get(metadata["uid"], ("", ""))
         entry = self._entries.get(experiment_uid)
@@ -148,7 +148,7 @@ class Store:
         )
         self._apply(entry, lambda machine: machine.observe_trial(trial))
 
-    def pod(self, body: Manifest) -> None:
+    def observe_pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""
         if owner := decoders.find_experiment_of_storage_pod(body):
             self._storage_pod(owner, body, gone=False)
@@ -201,11 +201,11 @@ class Store:
 
     # What is gone
 
-    def experiment_gone(self, body: Manifest) -> None:
+    def observe_experiment_deletion(self, body: Manifest) -> None:
         """An Experiment was deleted; the garbage collector sees to its Trials and pods."""
         self._forget_experiment(body["metadata"]["uid"])
 
-    def trial_gone(self, body: Manifest) -> None:
+    def observe_trial_deletion(self, body: Manifest) -> None:
         """A Trial was deleted."""
         self._forget_trial(body["metadata"]["uid"])
 

@@ -54,15 +54,15 @@ def make_registry(store: Store, health: WatchHealth, resync: Resync) -> kopf.Ope
 
     @kopf.on.event(GROUP, VERSION, EXPERIMENT_PLURAL, registry=registry)
     async def experiment_event(event: Any, **_: Any) -> None:
-        feed(EXPERIMENT_KIND, event, store.experiment, store.experiment_gone)
+        feed(EXPERIMENT_KIND, event, store.observe_experiment, store.observe_experiment_deletion)
 
     @kopf.on.event(GROUP, VERSION, TRIAL_PLURAL, registry=registry)
     async def trial_event(event: Any, **_: Any) -> None:
-        feed(TRIAL_KIND, event, store.trial, store.trial_gone)
+        feed(TRIAL_KIND, event, store.observe_trial, store.observe_trial_deletion)
 
     @kopf.on.event("v1", "pods", registry=registry)
     async def pod_event(event: Any, **_: Any) -> None:
-        feed(POD_KIND, event, store.pod, store.observe_pod_deletion)
+        feed(POD_KIND, event, store.observe_pod, store.observe_pod_deletion)
 
     return registry
 

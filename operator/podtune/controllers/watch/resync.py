@@ -84,9 +84,9 @@ class Resync:
     async def _list(self) -> set[str]:
         """Feeds everything to the store, owners before what they own; returns all UIDs."""
         return {
-            *await self._feed(paths.experiments, self._store.experiment, {}),
-            *await self._feed(paths.trials, self._store.trial, {}),
-            *await self._feed(paths.pods, self._store.pod, {"labelSelector": POD_SELECTOR}),
+            *await self._feed(paths.experiments, self._store.observe_experiment, {}),
+            *await self._feed(paths.trials, self._store.observe_trial, {}),
+            *await self._feed(paths.pods, self._store.observe_pod, {"labelSelector": POD_SELECTOR}),
         }
 
     async def _feed(

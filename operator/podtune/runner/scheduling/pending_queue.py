@@ -23,6 +23,7 @@ class PendingQueue(Sequence[int]):
         self._order: list[tuple[float, int]] = []
         self._entries: dict[int, tuple[float, TrialMachine]] = {}
         self._paused: set[int] = set()
+        self._new: set[int] = set()
 
     def add(self, trial: TrialMachine, since: float) -> None:
         """Puts a trial where it belongs, also one that has been elsewhere in the queue."""
@@ -31,7 +32,9 @@ class PendingQueue(Sequence[int]):
             self.discard(trial.index)
             insort(self._order, (since, trial.index))
         self._entries[trial.index] = (since, trial)
-        (self._paused.add if trial.phase is TrialPhase.PAUSED_BY_SCHEDULER else self._paused.discard)(trial.index)
+        is_paused = trial.phase is TrialPhase.PAUSED_BY_SCHEDULER
+        (self._paused.add if is_paused else self._paused.discard)(trial.index)
+        (self._new.add if trial.attempt == 1 and not is_paused else self._new.discard)(trial.index)
 
     def discard(self, index: int) -> None:
         """Takes a trial out, if it is there."""
@@ -39,6 +42,7 @@ class PendingQueue(Sequence[int]):
         if known is not None:
             del self._order[bisect_left(self._order, (known[0], index))]
             self._paused.discard(index)
+            self._new.discard(index)
 
     def trial(self, index: int) -> TrialMachine:
         """A trial that is there."""
@@ -54,6 +58,11 @@ class PendingQueue(Sequence[int]):
     def paused(self) -> int:
         """How many of them the scheduler has paused."""
         return len(self._paused)
+
+    @property
+    def new(self) -> int:
+        """How many of them have had no attempt yet."""
+        return len(self._new)
 
     @property
     def trials(self) -> tuple[TrialMachine, ...]:

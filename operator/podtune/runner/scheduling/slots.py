@@ -119,9 +119,9 @@ class Slots(TrialIndex):
     def count_unclaimed(self, limit: int) -> int:
         """How many slots there are that no trial waits for, but for those that the scheduler does not want to run yet.
 
-        It may want none of those that wait: PBT completes its population first. Then slots are for new trials.
+        It may want neither those that it has paused nor those that are retried: PBT completes its population first.
         """
-        waiting = 0 if self._none_chosen else len(self.queue) - self.queue.paused
+        waiting = self.queue.new if self._none_chosen else len(self.queue) - self.queue.paused
         return self.free(limit) - waiting - len(self._resumed)
 
     def is_deadlocked(self, unfinished: int) -> bool:

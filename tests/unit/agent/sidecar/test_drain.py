@@ -21,7 +21,7 @@ from podtune.protocol.messages import CheckpointCommit, FinalCommit, parse_final
 COMMIT = CheckpointCommit(CheckpointRef("s3://b/1", "sha256:1", 1), 1)
 
 
-Ended = tuple[FinalCommit, float, "SlowUploader"]
+Drained = tuple[FinalCommit, float, "SlowUploader"]
 
 
 class Waiting:
@@ -84,10 +84,10 @@ class SlowUploader:
 
 
 @pytest.fixture
-def end(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], Ended]:
+def end(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], Drained]:
     """Ends an attempt whose last checkpoint takes so many seconds; what it has said then, and when."""
 
-    def end(drain_seconds: int, takes: float) -> Ended:
+    def end(drain_seconds: int, takes: float) -> Drained:
         waiting = Waiting()
         monkeypatch.setattr(drain, "time", waiting)
         attempt = Attempt("pod-1", "loss", has_store=True)
@@ -113,7 +113,7 @@ def end(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[[i
 
 @pytest.mark.parametrize(("drain_seconds", "takes"), [(20, 15), (600, 25), (600, 590), (86_399, 7_200)])
 def test_the_last_checkpoint_is_waited_for_as_long_as_the_experiment_allows(
-    end: Callable[[int, float], Ended], drain_seconds: int, takes: int
+    end: Callable[[int, float], Drained], drain_seconds: int, takes: int
 ) -> None:
     commit, seconds, uploader = end(drain_seconds, takes)
     assert (commit.checkpoints, commit.store_problem, commit.unstored) == ((COMMIT,), None, None)
@@ -125,7 +125,7 @@ def test_the_last_checkpoint_is_waited_for_as_long_as_the_experiment_allows(
 
 @pytest.mark.parametrize(("drain_seconds", "takes"), [(1, 15), (600, 620)])
 def test_one_that_takes_longer_is_given_up_and_said_to_be(
-    end: Callable[[int, float], Ended], drain_seconds: int, takes: int
+    end: Callable[[int, float], Drained], drain_seconds: int, takes: int
 ) -> None:
     commit, seconds, uploader = end(drain_seconds, takes)
     assert uploader.is_cancelled

@@ -31,15 +31,15 @@ class Seen:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
 
-    def pod(self, body: dict[str, Any]) -> None:
+    def observe_pod(self, body: dict[str, Any]) -> None:
         self.bodies.append(body)
 
-    experiment = trial = pod
+    observe_experiment = observe_trial = observe_pod
 
-    def experiment_status(self, metadata: Manifest, status: object) -> None:
+    def observe_experiment_status(self, metadata: Manifest, status: object) -> None:
         """No storage pod changes a status."""
 
-    trial_status = experiment_status
+    observe_trial_status = observe_experiment_status
 
 
 async def execute(cluster: FakeCluster, seen: Seen | None = None) -> ActionResult:

@@ -38,17 +38,17 @@ def test_a_claim_that_is_not_wanted_any_more_wakes_the_next() -> None:
 def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
     changed: list[str] = []
     store = Store(RunnerSettings(), changed.append, pod_limits=PodLimits(default=1))
-    store.experiment(experiment_body("busy", "b"))
-    store.experiment(experiment_body("waiting", "w"))
-    store.trial(trial_body(owner="b", experiment="busy"))
+    store.observe_experiment(experiment_body("busy", "b"))
+    store.observe_experiment(experiment_body("waiting", "w"))
+    store.observe_trial(trial_body(owner="b", experiment="busy"))
     pod = pod_body(trial="busy-0")
-    store.pod(pod)
+    store.observe_pod(pod)
     store.mark_synced()
     entry = store.entry("w")
     assert entry is not None
     assert entry.machine is not None
     for index in range(2):
-        store.trial(trial_body(index, uid=f"w-{index}", owner="w", experiment="waiting", state="PENDING"))
+        store.observe_trial(trial_body(index, uid=f"w-{index}", owner="w", experiment="waiting", state="PENDING"))
     assert not any("CreatePod" in type(action).__name__ for action in entry.machine.decide(0.0).actions)
     assert entry.machine.waits_for_pods
     store.record_decision(entry)
@@ -56,7 +56,7 @@ def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
     later = {**pod, "metadata": {**pod["metadata"], "resourceVersion": "99"}}
     match way:
         case "it ends":
-            store.pod({**later, "status": ENDED})
+            store.observe_pod({**later, "status": ENDED})
         case "it is deleted":
             store.observe_pod_deletion(later)
         case _:

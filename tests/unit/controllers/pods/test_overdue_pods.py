@@ -54,7 +54,7 @@ class Scene:
             "containerStatuses": [{"name": "main", "state": program}],
         }
         body = pod_body(version=self._version, status=status, **(metadata | pod))
-        self.store.pod(body)
+        self.store.observe_pod(body)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -199,8 +199,8 @@ class Owned(Scene):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store.experiment(experiment_body())
-        self.store.trial(trial_body())
+        self.store.observe_experiment(experiment_body())
+        self.store.observe_trial(trial_body())
         self.see()
         self.store.agent_heard("p-1", None)
 
@@ -218,11 +218,11 @@ def going(body: Manifest, *finalizers: str) -> Manifest:
 @pytest.mark.parametrize(
     "go",
     [
-        lambda store: store.experiment_gone(experiment_body()),
-        lambda store: store.trial_gone(trial_body()),
+        lambda store: store.observe_experiment_deletion(experiment_body()),
+        lambda store: store.observe_trial_deletion(trial_body()),
         lambda store: store.on_missing("e-1"),
-        lambda store: store.experiment(going(experiment_body(), "foregroundDeletion")),
-        lambda store: store.trial(going(trial_body(), "foregroundDeletion")),
+        lambda store: store.observe_experiment(going(experiment_body(), "foregroundDeletion")),
+        lambda store: store.observe_trial(going(trial_body(), "foregroundDeletion")),
     ],
     ids=["experiment", "trial", "missed", "experiment in the foreground", "trial in the foreground"],
 )
@@ -237,7 +237,7 @@ async def test_a_pod_whose_owner_goes_is_deleted_at_once_with_its_programs_time_
         await settle()
         assert scene.deletions == [FIRST]
         scene.see(deleted=now(), deletionGracePeriodSeconds=30)
-        scene.store.trial_gone(trial_body())
+        scene.store.observe_trial_deletion(trial_body())
         await asyncio.sleep(1000)
         assert scene.deletions == [FIRST]
 
@@ -245,13 +245,13 @@ async def test_a_pod_whose_owner_goes_is_deleted_at_once_with_its_programs_time_
 @in_virtual_time
 async def test_a_warm_pod_goes_with_its_experiment() -> None:
     scene = Scene()
-    scene.store.experiment(experiment_body())
+    scene.store.observe_experiment(experiment_body())
     owner = {"kind": "Experiment", "name": "digits", "uid": "e-1", "controller": True}
     labels = {LABEL_EXPERIMENT: "digits", LABEL_TRIAL: "digits-0", LABEL_ATTEMPT: "1", LABEL_MADE_FOR: "t-1"}
     scene.see(ownerReferences=[owner], labels=labels)
     scene.store.agent_heard("p-1", None)
     with scene.running():
-        scene.store.experiment_gone(experiment_body())
+        scene.store.observe_experiment_deletion(experiment_body())
         await settle()
         assert scene.deletions == [FIRST]
 
@@ -260,13 +260,13 @@ async def test_a_warm_pod_goes_with_its_experiment() -> None:
 async def test_a_pod_whose_agent_has_something_to_store_or_was_not_heard_is_left_to_the_garbage_collector() -> None:
     for heard in (True, False):
         scene = Scene()
-        scene.store.experiment(experiment_body())
-        scene.store.trial(trial_body())
+        scene.store.observe_experiment(experiment_body())
+        scene.store.observe_trial(trial_body())
         scene.see()
         if heard:
             scene.store.agent_heard("p-1", Unstored(since=7, seq=7, step=7, waits=True))
         with scene.running():
-            scene.store.experiment_gone(experiment_body())
+            scene.store.observe_experiment_deletion(experiment_body())
             await asyncio.sleep(10)
             assert scene.deletions == []
 
@@ -276,7 +276,7 @@ async def test_a_pod_whose_program_has_ended_drains_also_when_its_owner_goes() -
     scene = Owned()
     scene.see(program=ENDED)
     with scene.running():
-        scene.store.experiment_gone(experiment_body())
+        scene.store.observe_experiment_deletion(experiment_body())
         await asyncio.sleep(10)
         assert scene.deletions == []
 
@@ -286,7 +286,7 @@ async def test_a_pod_that_somebody_deletes_together_with_its_owner_is_not_delete
     scene = Owned()
     with scene.running():
         scene.see(deleted=now())
-        scene.store.experiment_gone(experiment_body())
+        scene.store.observe_experiment_deletion(experiment_body())
         await asyncio.sleep(30)
         assert scene.deletions == []
         await asyncio.sleep(2)
@@ -298,14 +298,14 @@ async def test_pods_that_are_to_outlive_their_owner_do() -> None:
     """As with `kubectl delete --cascade=orphan`."""
     scene = Owned()
     with scene.running():
-        scene.store.trial(going(trial_body(), "orphan"))
-        scene.store.trial_gone(going(trial_body()))
+        scene.store.observe_trial(going(trial_body(), "orphan"))
+        scene.store.observe_trial_deletion(going(trial_body()))
         await asyncio.sleep(10)
         assert scene.deletions == []
     scene = Owned()
     with scene.running():
-        scene.store.experiment(going(experiment_body(), "orphan"))
-        scene.store.experiment_gone(going(experiment_body()))
+        scene.store.observe_experiment(going(experiment_body(), "orphan"))
+        scene.store.observe_experiment_deletion(going(experiment_body()))
         await asyncio.sleep(10)
         assert scene.deletions == []
 
@@ -314,7 +314,7 @@ async def test_pods_that_are_to_outlive_their_owner_do() -> None:
 async def test_an_experiment_whose_deletion_waits_for_us_is_left_to_its_machine() -> None:
     scene = Owned()
     with scene.running():
-        scene.store.experiment(going(experiment_body(), FINALIZER))
+        scene.store.observe_experiment(going(experiment_body(), FINALIZER))
         await asyncio.sleep(10)
         assert scene.deletions == []
 
@@ -326,6 +326,6 @@ async def test_a_pod_without_a_number_for_a_grace_period_stops_nobody() -> None:
     with scene.running():
         for text in ("9" * 5000, "9" * 20, "-1", "x"):
             scene.see(annotations={ANNOTATION_GRACE: text})
-        scene.store.experiment_gone(experiment_body())
+        scene.store.observe_experiment_deletion(experiment_body())
         await settle()
         assert scene.deletions == [{"preconditions": {"uid": "p-1"}, "gracePeriodSeconds": 1}]

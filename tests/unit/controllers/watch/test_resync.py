@@ -153,7 +153,7 @@ async def test_what_is_made_while_the_lists_are_read_stays() -> None:
         if "pods" in str(call):
             scene.cluster.before = lambda _: None
             made = scene.cluster.put(TRIALS, trial_body(7, uid="t-7"))
-            scene.store.trial(made)
+            scene.store.observe_trial(made)
 
     scene.cluster.before = make_meanwhile
     with scene.running():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from podtune.api.conditions import find_condition
@@ -188,6 +188,13 @@ def test_a_machine_made_anew_agrees(
 
 @bounded
 @given(weathers, faults, seeds, moves, st.sampled_from([{}, ASHA]))
+@example(  # a Trial is deleted while the end of another one's pod, which has vanished, is on its way to the status
+    Weather(latency=0.1, watch_delay=4.0, fails=0.3, loses_reply=0.3, repeats=0.1, loses_report=0.1, restarts=(0.9,)),
+    {0: (ScheduledFault(Fault.VANISHED, 2),)},
+    392,
+    [(20.625, "delete", 3)],
+    ASHA,
+)
 def test_every_trial_ends_whatever_users_do(
     weather: Weather, faults: Faults, seed: int, moves: list[tuple[float, str, int]], scheduler: dict[str, Any]
 ) -> None:

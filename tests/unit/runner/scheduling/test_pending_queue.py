@@ -19,6 +19,7 @@ class Waiting:
 
     index: int
     phase: TrialPhase
+    attempt: int = 1
 
 
 def waiting(index: int, paused: bool = False) -> TrialMachine:

@@ -138,12 +138,12 @@ def test_slots_are_for_new_trials_where_the_scheduler_wants_none_of_those_that_w
     scene = SlotsScene()
     scene.scheduler.in_order = False
     scene.add(0, **PAUSED)
-    scene.add(1)
-    scene.fill(1)
-    assert scene.slots.count_unclaimed(1) == 1, "neither the paused one nor the one that is retried wants it now"
-    scene.scheduler.start = StartDecision(1)
-    scene.fill(1)
-    assert scene.slots.count_unclaimed(1) == 0
+    scene.add(1, attempt=1, last_attempt={"attempt": 1, "class": "user", "reason": "Error"})
+    scene.fill(2)
+    assert scene.slots.count_unclaimed(2) == 2, "neither the paused one nor the one that is retried is to run now"
+    scene.add(2)
+    scene.fill(2)
+    assert scene.slots.count_unclaimed(2) == 1, "of new ones that are held back there are no more than slots"
 
 
 def test_no_more_trials_start_than_may_be_pending() -> None:
