@@ -31,7 +31,7 @@ def test_a_late_experiment_gets_its_share_of_a_capped_namespace(capped: Kubernet
     many: Object = {"search": {"algorithm": "random", "maxTrials": 6}, "maxConcurrentTrials": 6}
     capped.apply(experiment("large", program, **many))
     told = eventually(lambda: cap_of(capped, "large"), lambda one: one.get("status") == "True")
-    assert f"{CAP} of the {CAP} pods" in told["message"]
+    assert f"uses {CAP} of its {CAP} allowed pods" in told["message"]
     capped.apply(experiment("small", program, search={"algorithm": "random", "maxTrials": 1}))
     eventually(lambda: cap_of(capped, "small").get("status") == "True", what="it waits for a place")
     first, *_ = eventually(lambda: training(capped, "large"), lambda trials: len(trials) == CAP)

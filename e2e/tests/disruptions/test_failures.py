@@ -45,7 +45,7 @@ def test_failures_beyond_the_limit_end_one_trial_and_no_other(cluster: Cluster, 
     assert status["failures"] == 2
     assert status["lastAttempt"]["exitCode"] == 7
     assert "crashing at epoch 2" in status["lastAttempt"]["logTail"]
-    assert "exit code 7 (last line of its log: " in status["message"]
+    assert "exited with code 7 (last line of its log: " in status["message"]
     assert "crashing at epoch 2" in status["message"]
     phase = eventually(lambda: namespace.get("pods", "broken-0-2")["status"]["phase"], lambda p: p != "Running")
     assert phase == "Failed", "it outlives the experiment's end"
