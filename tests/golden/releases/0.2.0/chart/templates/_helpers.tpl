@@ -1,0 +1,133 @@
+{{/* Name of everything in the release: podtune, where the release is called that. */}}
+{{- define "podtune.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of what belongs to no namespace: another release may be called the same elsewhere. */}}
+{{- define "podtune.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "podtune.fullname" .) -}}
+{{- end -}}
+
+{{- define "podtune.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "podtune.labels" -}}
+{{ include "podtune.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: podtune
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "podtune.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "podtune.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An image by its values: (list . .Values.image). */}}
+{{- define "podtune.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- $repository := empty $image.variant | ternary $image.repository (printf "%s-%v" $image.repository $image.variant) -}}
+{{- printf "%s:%s" $repository (default $root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
+
+{{/* What the operator may do where it serves Experiments. */}}
+{{- define "podtune.rules" -}}
+# To serve them; patch is for the finalizer of deletionPolicy: Delete, delete for ttlSecondsAfterFinished.
+- apiGroups: [podtune.dev]
+  resources: [experiments]
+  verbs: [get, list, watch, patch, delete]
+# To make trials. Their end, and that of all they own, is the garbage collector's.
+- apiGroups: [podtune.dev]
+  resources: [trials]
+  verbs: [create, get, list, watch]
+# To write down what was seen and decided.
+- apiGroups: [podtune.dev]
+  resources: [experiments/status, trials/status]
+  verbs: [update]
+# To have an owner wait for what it owns, where OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [podtune.dev]
+  resources: [experiments/finalizers, trials/finalizers]
+  verbs: [update]
+# To run trials, and storage pods; patch opens the gates of trials with several pods.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, get, list, watch, patch, delete, deletecollection]
+# To have the pods of a trial find each other, where it has several.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [create, get]
+# For the last lines of a program that has failed, and for results on standard output.
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+# For what an experiment has learnt from an earlier one (search.warmStart), and what storage pods have to know of trials.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get]
+# For volumes that trials keep over their attempts (checkpoints.scratch).
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [create, get, delete]
+# To tell people of what has happened; patch counts an Event that comes again.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{/* What it may do in the whole cluster, wherever it serves Experiments. */}}
+{{- define "podtune.clusterRules" -}}
+# To learn who reports a result: the API server reviews the agent's token.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+{{- end -}}
+
+{{/* What it may do in its own namespace. */}}
+{{- define "podtune.leadershipRules" -}}
+# To be the one that leads; a Lease that is not there yet can't be named.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+# To go on leading; this one Lease alone.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "podtune.fullname" . }}-operator]
+  verbs: [get, update]
+# For the label by which the results Service finds the leader.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, patch]
+# To tell what a deleted Experiment has left in its bucket, where its own namespace is going, too.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
+
+{{/* A number of pods, or unlimited. Helm reads large numbers as floating ones. */}}
+{{- define "podtune.podLimit" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ int . }}{{ end }}
+{{- end }}
+
+{{/* As the operator reads them: team-a=8,team-b=unlimited. */}}
+{{- define "podtune.podLimits" -}}
+{{- $limits := list }}
+{{- range $namespace, $limit := . }}
+{{- $limits = append $limits (printf "%s=%s" $namespace (include "podtune.podLimit" $limit)) }}
+{{- end }}
+{{- join "," $limits }}
+{{- end }}
