@@ -184,6 +184,7 @@ class SimulatedPod:
         elif self._is_shared and (self._training.iteration >= self._program.steps or self._may_leave):
             self._leave(done=True)
         elif self._training.iteration >= self._program.steps:
+            self._sim.completed.add(self.name)
             self._finish(PodPhase.SUCCEEDED, (ContainerEnd("trial", 0),), done=self._program.says_done)
         else:
             self._iterate()

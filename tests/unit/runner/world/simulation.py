@@ -184,6 +184,8 @@ class Simulation:
         self.log: list[Action] = []
         self.proposed: dict[int, Proposal] = {}
         """What the searcher has answered last, by number."""
+        self.completed: set[str] = set()
+        """Pods whose programs have come to their own ends."""
         self.unreachable = False
         """Whether no report of an agent reaches the operator."""
         self.machine: ExperimentMachine | None = None
