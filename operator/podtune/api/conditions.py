@@ -18,11 +18,11 @@ class Condition(StatusModel):
     """One observation about a resource."""
 
     type: str = Field(max_length=64, description="What the condition is about, in CamelCase.")
-    status: ConditionStatus = Field(description="Whether it holds: True, False or Unknown.")
+    status: ConditionStatus = Field(description="Status of the condition: True, False or Unknown.")
     reason: str = Field(max_length=128, description="Why, in one CamelCase word, for programs.")
     message: str = Field(default="", max_length=MAX_MESSAGE, description="Why, in a sentence, for people.")
     last_transition_time: str = Field(max_length=32, description="When the status last changed (RFC 3339).")
-    observed_generation: int = Field(default=0, description="The generation of the spec that this was said of.")
+    observed_generation: int = Field(default=0, description="Generation of the spec that the condition is based on.")
 
 
 def clip(text: str, limit: int = MAX_MESSAGE) -> str:

@@ -1,7 +1,7 @@
 """Every name that other programs can see: the API group, labels, annotations, condition types and reasons.
 
-A condition reason is part of the API: people write alerts on it. So all of them stand here, and nowhere else
-as a string.
+A condition reason is part of the API: people write alerts on it. So all reasons are defined here, and nowhere else as a
+string.
 """
 
 from enum import StrEnum
@@ -36,7 +36,7 @@ ANNOTATION_MADE_FOR = f"{GROUP}/made-for-uid"
 ANNOTATION_TEMPLATE_HASH = f"{GROUP}/template-hash"
 """What the manifests of pods must have in common for one to serve the other's trials, as a digest."""
 ANNOTATION_GRACE = f"{GROUP}/grace-period-seconds"
-"""On a trial's pod: the template's termination grace period, where that of the pod is longer (checkpoints.drain)."""
+"""On a trial's pod: the template's termination grace period, if the pod's own is longer (checkpoints.drain)."""
 ANNOTATION_PARAMETERS = f"{GROUP}/parameters"
 ANNOTATION_CONTAINER = "kubectl.kubernetes.io/default-container"
 """Which container trains: kubectl shows its log, and `readers` tells it from containers that admission has added."""
@@ -66,7 +66,7 @@ class TrialState(StrEnum):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the trial has come to an end, a good or a bad one."""
+        """Whether the trial has ended, with or without an error."""
         return self in (TrialState.TERMINATED, TrialState.ERROR)
 
 
@@ -163,13 +163,13 @@ class DecisionAction(StrEnum):
     STOP = "STOP"
     PAUSE = "PAUSE"
     FAIL = "FAIL"
-    """It has failed in a way that no container tells of, such as a deadline that is over, and ends the trial."""
+    """It has failed in a way that no container reports, such as a missed deadline, and ends the trial."""
     RETRY = "RETRY"
-    """It has failed like that, and spends a failure."""
+    """It has failed in such a way, and the failure is counted."""
     END = "END"
-    """Another pod of the gang has ended, and the others go: what it has reported counts."""
+    """Another pod of the gang has ended, and the others are deleted: reported results count."""
     REQUEUE = "REQUEUE"
-    """Its pods have found no place and are made anew: what it has reported counts."""
+    """Its pods could not be scheduled and are replaced: reported results count."""
 
 
 class TrialReason(StrEnum):

@@ -1,4 +1,4 @@
-"""Names of other objects in the two resources. Paths on the API server are made of them, so they are nothing else."""
+"""Names of other objects in the two resources. They are strict, because paths on the API server are built from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pydantic import Field
 from podtune.api.base import Form
 from podtune.api.names import OBJECT_NAME
 
-_REMEDY = "can't name an object; use small letters, digits, - and ., with a letter or digit on both sides of each ."
+_REMEDY = (
+    "is not a valid object name; use lowercase letters, digits, - and ., with a letter or digit on both sides of each ."
+)
 ObjectName = Annotated[str, Field(max_length=253), Form(OBJECT_NAME, _REMEDY)]
 """Name of an object of any kind."""
 OwnName = Annotated[str, Field(min_length=1, max_length=63), Form(OBJECT_NAME, _REMEDY)]

@@ -1,4 +1,4 @@
-"""Regular expressions of users that the operator itself matches: in RE2's syntax, which takes linear time.
+"""Users' regular expressions that the operator itself matches, in RE2's syntax, which takes linear time.
 
 Python's own expressions can take exponential time for a short text, and one user's would hold up everybody's
 experiments.
@@ -38,7 +38,7 @@ def compile_pattern(pattern: str) -> Pattern:
         found: Pattern = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode() if error.args and isinstance(error.args[0], bytes) else str(error)
-        raise ValueError(f"{pattern!r} is not a regular expression of RE2: {reason}; correct it") from error
+        raise ValueError(f"{pattern!r} is not a valid RE2 regular expression: {reason}; correct it") from error
     return found
 
 

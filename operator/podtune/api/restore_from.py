@@ -20,17 +20,16 @@ class IfUnavailable(StrEnum):
 class RestoreFrom(ApiModel):
     """A checkpoint of a trial of this namespace, looked up when the trial is first to start."""
 
-    experiment: OptionalOwnName = Field(
-        default="", description="Name of the Experiment that it belongs to; this one by default."
-    )
+    experiment: OptionalOwnName = Field(default="", description="Name of the trial's Experiment. Defaults to this one.")
     trial: OwnName = Field(description="Name of the Trial.")
     step: int | None = Field(
-        default=None, ge=0, description="The iteration after which it was taken; by default the latest that is kept."
+        default=None, ge=0, description="Iteration of the checkpoint. Defaults to the latest kept one."
     )
     if_unavailable: IfUnavailable = Field(
         default=IfUnavailable.FAIL,
         description=(
-            "What becomes of the trial where there is no such checkpoint and there will be none, or it can't be "
-            "restored: it ends in ERROR, or starts afresh. A checkpoint that may still come is waited for."
+            "What happens to the trial if the checkpoint does not exist and never will, or can't be restored: it ends "
+            "in ERROR (Fail) or starts from scratch (StartAfresh). The trial waits for a checkpoint that may still be "
+            "stored."
         ),
     )

@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that there is not."""
+"""Suggests what a user may have meant by an unknown name."""
 
 from __future__ import annotations
 

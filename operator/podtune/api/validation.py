@@ -1,7 +1,7 @@
-"""Reads an Experiment as a user wrote it; a mistake is told in one sentence.
+"""Reads an Experiment as a user wrote it, and reports a mistake in one sentence.
 
-The API server has refused most mistakes by then. What it can't know (see `rules`), and all of it where the
-definitions in a cluster are older than the operator, is found here and becomes the Stalled condition.
+The API server has refused most mistakes by then. The rest is found here and becomes the Stalled condition: what the API
+server can't check (see `rules`), or everything if the cluster's definitions are older than the operator.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _PROBLEMS: Mapping[str, str] = {
     "int_parsing": "{value} is not a whole number; write one without quotes",
     "int_type": "{value} is not a whole number; write one without quotes",
     "less_than_equal": "{value} is too large; it may be at most {le}",
-    "list_type": "{value} is not a list; write its entries with a dash each",
+    "list_type": "{value} is not a list; write each entry with a dash",
     "literal_error": "{value} is not one of the choices; use {expected}",
     "model_attributes_type": "{value} is not a map; write fields below it",
     "model_type": "{value} is not a map; write fields below it",
-    "string_pattern_mismatch": "{value} is not of the form {pattern}; change it",
+    "string_pattern_mismatch": "{value} does not match {pattern}; change it",
     "string_too_long": "{value} is too long; shorten it to {max_length}",
     "string_too_short": "{value} is too short; give at least {min_length}",
-    "string_type": "{value} is not a text; put it in quotes",
+    "string_type": "{value} is not a string; put it in quotes",
     "too_long": "{value} is too long; shorten it to {max_length}",
     "too_short": "{value} is too short; give at least {min_length}",
 }
@@ -122,7 +122,7 @@ def find_problems(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_
 
 
 def _wrong_types(resource: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
-    """What the API server refuses by its type alone; a spec that is no map is told by the model."""
+    """What the API server refuses by its type alone; the model reports a spec that is not a map."""
     spec = resource.get("spec")
     return find_wrong_types(spec, _schema()) if isinstance(spec, Mapping) else iter(())
 
@@ -140,13 +140,13 @@ def _name_problem(resource: Mapping[str, Any]) -> str:
     if name is None:
         return ""  # the API server makes one of generateName
     if not isinstance(name, str):
-        return f"metadata.name: {_shown(name)} is not a text; put it in quotes"
+        return f"metadata.name: {_shown(name)} is not a string; put it in quotes"
     if len(name) > MAX_NAME:
         return f"metadata.name: {name!r} has {len(name)} characters; shorten it to {MAX_NAME}"
     if "." in name:
-        return f"metadata.name: {name!r} holds a dot, and pods are named after it; write - instead"
+        return f"metadata.name: {name!r} contains a dot, and pods are named after it; write - instead"
     if not _DNS_LABEL.fullmatch(name):
-        return f"metadata.name: {name!r} is no name in Kubernetes; write it with a to z, digits and - alone"
+        return f"metadata.name: {name!r} is not a valid Kubernetes name; use only a to z, digits and -"
     return ""
 
 
@@ -156,7 +156,7 @@ def _source_problem(resource: Mapping[str, Any], spec: ExperimentSpec) -> str:
     if source is None or source.experiment != resource.get("metadata", {}).get("name"):
         return ""
     path = "spec.search.warmStart.experiment"
-    return f"{path}: {source.experiment!r} is this very experiment, which has no trials yet; name an earlier one"
+    return f"{path}: {source.experiment!r} is this experiment itself, which has no trials yet; name an earlier one"
 
 
 def _sentence(mistake: Any) -> str:
@@ -177,7 +177,7 @@ def _located(error: Any) -> tuple[Sequence[str | int], str]:
         known = ", ".join(_schema_at(path[:-1]).get("properties", {})) or "none"
         return (
             path,
-            f"{_shown(error['input'])} stands in a field that does not exist; {_instead(path)} (fields here: {known})",
+            f"{_shown(error['input'])} is set in a field that does not exist; {_instead(path)} (fields here: {known})",
         )
     if error["type"] == "missing":
         return path, f"is missing; add it ({_schema_at(path).get('description', 'it is required')})"

@@ -54,7 +54,7 @@ def test_a_bad_manifest_is_refused_in_one_line(path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("objective", "metric"), 5, "spec.objective.metric: 5 is not a text; put it in quotes"),
+        (("objective", "metric"), 5, "spec.objective.metric: 5 is not a string; put it in quotes"),
         (("search", "maxTrials"), "many", "spec.search.maxTrials: 'many' is not a whole number"),
         (("search", "maxTrials"), 0, "spec.search.maxTrials: 0 is too small; it must be at least 1"),
         (("search", "maxTrials"), 10**6, "spec.search.maxTrials: 1000000 is too large; it may be at most 100000"),
@@ -65,7 +65,7 @@ def test_a_bad_manifest_is_refused_in_one_line(path: Path) -> None:
         (("parameters", 0, "float", "max"), float("inf"), "spec.parameters[0].float.max: inf is not a finite number"),
         (("parameters", 0, "float", "min"), 1, "spec.parameters[0].float.min: min 1 is above max 0.1; swap them"),
         (("failures", "failFast"), "maybe", "spec.failures.failFast: 'maybe' is neither true nor false"),
-        (("scheduler", "sha"), {}, "spec.scheduler.sha: an empty map stands in a field that does not"),
+        (("scheduler", "sha"), {}, "spec.scheduler.sha: an empty map is set in a field that does not"),
         (("scheduler", "sha"), {}, "fields here: fifo, asha"),
         (("failures", "startDeadline"), "", "spec.failures.startDeadline: '' is not a duration"),
         (("stop", "metrics", "loss"), "low", "spec.stop.metrics.loss: 'low' is not a number"),
@@ -147,7 +147,7 @@ def test_a_plan_passes_what_the_cluster_does() -> None:
         (("maxConcurrentTrials",), "4", "'4' is not a whole number; write one without quotes"),
         (("maxConcurrentTrials",), True, "true is not a whole number; write one without quotes"),
         (("suspend",), "yes", "'yes' is neither true nor false; write one of the two"),
-        (("objective", "metric"), 5, "5 is not a text; put it in quotes"),
+        (("objective", "metric"), 5, "5 is not a string; put it in quotes"),
         (("scheduler", "asha", "maxTime"), "27", "'27' is not a whole number; write one without quotes"),
     ],
 )

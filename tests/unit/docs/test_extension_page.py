@@ -134,7 +134,7 @@ def test_an_experiment_uses_them_by_name() -> None:
     [
         (
             {"search": {"algorithm": "plugin", "plugin": {"name": "mutate-worst"}, "maxTrials": 1}},
-            "spec.search.plugin: 'mutate-worst' is not installed in the operator's image (there is mutate-best); "
+            "spec.search.plugin: 'mutate-worst' is not installed in the operator's image (installed: mutate-best); "
             "install a package that has it as an entry point of podtune.searchers, or correct the name",
         ),
         (
@@ -149,7 +149,7 @@ def test_an_experiment_uses_them_by_name() -> None:
         ),
         (
             {"scheduler": {"plugin": {"name": "impatience"}}},
-            "spec.scheduler.plugin: 'impatience' is not installed in the operator's image (there is patience)",
+            "spec.scheduler.plugin: 'impatience' is not installed in the operator's image (installed: patience)",
         ),
         (
             {"scheduler": {"plugin": {"name": "patience", "settings": {"results": 0}}}},

@@ -1,4 +1,4 @@
-"""A rule in CEL, which the API server checks, and the forms that rules of several models have."""
+"""A rule in CEL, which the API server checks, and builders for the rules that several models share."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def require_some_time(field: str) -> Rule:
     """A duration that may be left out, and is not zero."""
     return Rule(
         rule=f"!has(self.{field}) || self.{field}.matches('[1-9]')",
-        message=f"{field} is over before it begins; give at least 1s",
+        message=f"{field} is too short; use at least 1s",
         field=f".{field}",
     )
 

@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions of the two resources, generated from the models.
 
 `python -m podtune.api.crd.generate --write` writes them to `crds/` and into the chart that installs them. `--check`
-fails, with a diff, when what is committed is not what the models say.
+fails with a diff if the committed files don't match the models.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Resource:
         return f"{self.plural}.{GROUP}"
 
 
-_AGE = Column("Age", ".metadata.creationTimestamp", "When it was made.", "date")
+_AGE = Column("Age", ".metadata.creationTimestamp", "When it was created.", "date")
 # Katib has kinds of the same name and takes the short names one would guess.
 RESOURCES = (
     Resource(
@@ -89,15 +89,15 @@ RESOURCES = (
         status=ExperimentStatus,
         columns=(
             Column("State", ".status.state", "State of the experiment."),
-            Column("Trials", ".status.trials.total", "Trials made so far.", "integer"),
-            Column("Running", ".status.trials.running", "Trials that run.", "integer"),
+            Column("Trials", ".status.trials.total", "Trials created so far.", "integer"),
+            Column("Running", ".status.trials.running", "Trials that are running.", "integer"),
             Column("Paused", ".status.trials.paused", "Trials that are paused.", "integer"),
-            Column("Done", ".status.trials.terminated", "Trials that came to a good end.", "integer"),
-            Column("Failed", ".status.trials.error", "Trials that came to a bad end.", "integer"),
+            Column("Done", ".status.trials.terminated", "Trials that ended without an error.", "integer"),
+            Column("Failed", ".status.trials.error", "Trials that ended in ERROR.", "integer"),
             Column("Best", ".status.best.value", "Best value of the objective."),
             _AGE,
             Column("Best-Trial", ".status.best.trial", "Trial with the best value.", wide=True),
-            Column("Message", ".status.message", "The state in a sentence.", wide=True),
+            Column("Message", ".status.message", "The state, in a sentence.", wide=True),
         ),
         rules=EXPERIMENT_RULES,
     ),
@@ -105,18 +105,21 @@ RESOURCES = (
         kind=TRIAL_KIND,
         plural=TRIAL_PLURAL,
         short_name="ptrial",
-        description="A Trial is one configuration of an Experiment. The operator makes it; users may pause or stop it.",
+        description=(
+            "A Trial runs one configuration of an Experiment. The operator creates it; users may pause, stop or change "
+            "it."
+        ),
         spec=TrialSpec,
         status=TrialStatus,
         columns=(
             Column("State", ".status.state", "State of the trial."),
             Column("Reason", ".status.reason", "Why it is in that state."),
             Column("Attempt", ".status.attempt", "Number of the current or last attempt.", "integer"),
-            Column("Failures", ".status.failures", "Failures of its own.", "integer"),
+            Column("Failures", ".status.failures", "How often the trial failed by itself.", "integer"),
             Column("Best", ".status.bestValue", "Best value of the objective."),
             _AGE,
             Column("Node", ".status.pod.node", "Node of the current or last attempt.", wide=True),
-            Column("Message", ".status.message", "The state in a sentence.", wide=True),
+            Column("Message", ".status.message", "The state, in a sentence.", wide=True),
         ),
     ),
 )
@@ -182,7 +185,7 @@ def _root_schema(resource: Resource) -> dict[str, Any]:
 
 
 def build_files() -> Mapping[Path, str]:
-    """What is to stand in each generated file, by its path below the repository."""
+    """The content of each generated file, by its path below the repository."""
     texts = {f"{resource.name}.yaml": _HEADER + _dump(build_definition(resource)) for resource in RESOURCES}
     return {directory / name: text for directory in DIRECTORIES for name, text in texts.items()}
 

@@ -1,7 +1,7 @@
-"""Rules of the two resources that a schema can't say, in CEL, so that the API server itself refuses a mistake.
+"""CEL rules for what a schema can't express, so that the API server itself refuses mistakes in the two resources.
 
-Each rule about one object has a twin in Python, the validator of the same model: the twin also reads what never
-went through an API server. Rules about a change (`oldSelf`) have none; only the API server sees both sides.
+Each rule about one object has a counterpart in Python, the validator of the same model, which also reads manifests that
+never went through an API server. Rules about a change (`oldSelf`) have none: only the API server sees both versions.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _TRUNCATION = Rule(
 def _step_without_log(condition: str) -> Rule:
     return Rule(
         rule=f"self.scale != 'log' || {condition}",
-        message="step can't be combined with scale log; drop one of the two",
-        expression="'step %s can\\'t be combined with scale log; drop one of the two'.format([self.step])",
+        message="step can't be combined with scale log; remove one of the two",
+        expression="'step %s can\\'t be combined with scale log; remove one of the two'.format([self.step])",
         field=".step",
     )
 
@@ -93,8 +93,8 @@ def _log_above(least: str, words: str) -> Rule:
 def _settings_of(algorithm: str) -> Rule:
     return Rule(
         rule=f"!has(self.{algorithm}) || self.algorithm == '{algorithm}'",
-        message=f"{algorithm} goes with algorithm {algorithm}; remove one of the two",
-        expression=f"'{algorithm} goes with algorithm {algorithm}, not ' + self.algorithm + '; remove one of the two'",
+        message=f"{algorithm} requires algorithm {algorithm}; remove one of the two",
+        expression=f"'{algorithm} requires algorithm {algorithm}, not ' + self.algorithm + '; remove one of the two'",
         field=f".{algorithm}",
     )
 
@@ -134,7 +134,7 @@ def _pair(refused: Refusal) -> Rule:
     return Rule(
         rule=f"!({_is_one_of(refused.searchers)}) || {goes}",
         message=f"{refused.why}",
-        expression=f"self.search.algorithm + ' can\\'t go with this scheduler: {refused.why}'",
+        expression=f"self.search.algorithm + ' can\\'t be combined with this scheduler: {refused.why}'",
         field=".search.algorithm",
     )
 
@@ -144,16 +144,19 @@ _COMBINATIONS = (
     *(_pair(refused) for refused in REFUSALS if refused.searchers and refused.schedulers),
     Rule(
         rule=f"!{_HAS_OTHERS} || {_is_one_of(MULTI_OBJECTIVE)}",
-        message=f"objective.others goes with {', '.join(sorted(MULTI_OBJECTIVE))}; use one of them, or remove others",
+        message=(
+            f"objective.others requires one of the algorithms {', '.join(sorted(MULTI_OBJECTIVE))}; use one of them, "
+            "or remove others"
+        ),
         expression=(
-            "self.search.algorithm + ' has one objective, and objective.others names more; use one of "
+            "self.search.algorithm + ' supports one objective, but objective.others adds more; use one of "
             f"{', '.join(sorted(MULTI_OBJECTIVE))}, or remove others'"
         ),
         field=".search.algorithm",
     ),
     Rule(
         rule=f"!{_HAS_OTHERS} || !({_has_one_of(SCHEDULERS.keys() - {'fifo'})})",
-        message="schedulers compare trials by one metric, and objective.others names more; use fifo, or remove others",
+        message="schedulers compare trials by one metric, but objective.others adds more; use fifo, or remove others",
         field=".scheduler",
     ),
 )
@@ -215,7 +218,10 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         Rule(
             rule=f"!has(self.resources) || size(self.resources) == 0 || {_RESUMES}",
-            message=f"resources goes with {', '.join(RESUMING)}, which resume trials at rungs; use one, or remove it",
+            message=(
+                f"resources requires one of the schedulers {', '.join(RESUMING)}, which resume trials at rungs; use "
+                "one, or remove it"
+            ),
             field=".resources",
         ),
         Rule(
@@ -232,7 +238,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         Rule(
             rule="!has(self.others) || self.others.all(o, self.others.exists_one(p, p.metric == o.metric))",
-            message="a metric of others stands there twice; remove one of the two",
+            message="a metric of others is listed twice; remove one of the two",
             field=".others",
         ),
     ),
@@ -247,14 +253,14 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         *map(_settings_of, WITH_SETTINGS),
         Rule(
             rule="self.algorithm != 'plugin' || has(self.plugin)",
-            message="plugin is missing, and algorithm plugin needs its name; add plugin: {name: …}",
+            message="plugin is missing, but algorithm plugin needs its name; add plugin: {name: …}",
             field=".plugin",
         ),
         Rule(
             rule="type(self.maxTrials) != int || self.maxTrials % self.repeats == 0",
             message="maxTrials must be a multiple of repeats; change one of the two",
             expression=(
-                "'%s trials can\\'t be shared out to configurations of %s each (repeats); make maxTrials a multiple of "
+                "'%s trials can\\'t be divided into configurations of %s repeats each; make maxTrials a multiple of "
                 "repeats'.format([self.maxTrials, self.repeats])"
             ),
             field=".maxTrials",
@@ -271,7 +277,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FailureRule: (
         Rule(
             rule="has(self.logRegex) || has(self.exitCodes) || has(self.reason)",
-            message="a rule says nothing of what it is for; give logRegex, exitCodes or reason",
+            message="a rule has no condition; set logRegex, exitCodes or reason",
         ),
     ),
     FailureBudget: (
@@ -281,7 +287,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         Rule(
             rule="!has(self.after) || has(self.share)",
-            message="after goes with share, not with count; remove it",
+            message="after applies to share, not to count; remove it",
             field=".after",
         ),
     ),
@@ -295,22 +301,22 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     Checkpoints: (
         Rule(
             rule="!has(self.scratch) || has(self.store)",
-            message="is set, and there are no checkpoints without a store; set checkpoints.store",
+            message="is set, but there are no checkpoints without a store; set checkpoints.store",
             field=".scratch",
         ),
         Rule(
             rule="!has(self.artifacts) || has(self.store)",
-            message="is set, and there is no store for them; set checkpoints.store, too",
+            message="is set, but there is no store for them; set checkpoints.store, too",
             field=".artifacts",
         ),
         Rule(
             rule="!has(self.export) || has(self.store)",
-            message="export copies from checkpoints.store, which is missing; give a store",
+            message="export copies from checkpoints.store, which is missing; set a store",
             field=".export",
         ),
         Rule(
             rule="!has(oldSelf.store) || has(self.store)",
-            message="store can't be taken away once the experiment exists: its checkpoints are there; put it back",
+            message="store can't be removed once the experiment exists, because its checkpoints are there; put it back",
         ),
     ),
     ExperimentSpec: (
@@ -328,7 +334,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.replicas) || "
                 "self.trialTemplate.replicas == 1"
             ),
-            message="is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
+            message="is set, but the pods of a gang can't share a volume; remove scratch or replicas",
             field=".checkpoints.scratch",
         ),
         Rule(
@@ -336,7 +342,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.reuse) || "
                 "!self.trialTemplate.reuse"
             ),
-            message="is set, and a pod that is reused can't change the volume of its trial; leave out scratch or reuse",
+            message="is set, but a reused pod can't switch to another trial's volume; remove scratch or reuse",
             field=".checkpoints.scratch",
         ),
         Rule(
@@ -345,15 +351,15 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "!self.trialTemplate.reuse"
             ),
             message=(
-                "is set, and what a pod that is reused prints is not of one trial; leave it out and report results by "
-                "podtune.trial, or leave out trialTemplate.reuse"
+                "is set, but a reused pod prints the output of several trials; remove stdout and report results with "
+                "podtune.trial, or remove trialTemplate.reuse"
             ),
             field=".results.stdout",
         ),
         Rule(
             rule="!has(self.trialTemplate.reuse) || !self.trialTemplate.reuse || !has(self.trialTemplate.replicas) || "
             "self.trialTemplate.replicas == 1",
-            message="is true, and a gang's pods are not given another trial; leave out reuse or replicas",
+            message="is true, but a gang's pods can't be reused; remove reuse or replicas",
             field=".trialTemplate.reuse",
         ),
         Rule(
@@ -361,7 +367,9 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "!has(self.search.repeats) || self.search.repeats == 1 || "
                 f"!({_has_one_of(SCHEDULERS.keys() - REPEATABLE)})"
             ),
-            message=f"search.repeats goes with the schedulers {', '.join(sorted(REPEATABLE))}; use one of them, or 1",
+            message=(
+                f"search.repeats requires one of the schedulers {', '.join(sorted(REPEATABLE))}; use one of them, or 1"
+            ),
             field=".search.repeats",
         ),
         Rule(
@@ -370,20 +378,18 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "(has(self.stop.experiment) && size(self.stop.experiment) > 0)))"
             ),
             message=(
-                "maxTrials is unlimited, and nothing in stop ends the experiment; give stop.totalTime or another "
-                "budget, or a number"
+                "maxTrials is unlimited, but nothing in stop ends the experiment; set stop.totalTime or another "
+                "budget, or set a number"
             ),
             field=".search.maxTrials",
         ),
         require_fixed_optional("scheduler"),
         require_fixed("trialTemplate"),
         Rule(
-            rule=(
-                f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))"
-            ),
+            rule=f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))",
             message=(
                 f"{', '.join((*RESUMING, *CLONING))}, and median with softStop or minTime, resume trials from "
-                "checkpoints; give checkpoints.store a bucket, or use another scheduler such as asha"
+                "checkpoints; set checkpoints.store, or use another scheduler such as asha"
             ),
             field=".checkpoints",
         ),
@@ -403,7 +409,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
 EXPERIMENT_RULES: tuple[Rule, ...] = (
     Rule(
         rule="!has(self.spec.search.warmStart) || self.spec.search.warmStart.experiment != self.metadata.name",
-        message="search.warmStart names this very experiment, which has no trials yet; name an earlier one",
+        message="search.warmStart names this experiment itself, which has no trials yet; name an earlier one",
     ),
     Rule(
         rule=f"size(self.metadata.name) <= {MAX_NAME}",
@@ -415,10 +421,10 @@ EXPERIMENT_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         rule="!self.metadata.name.contains('.')",
-        message="the name of an Experiment may not hold a dot: names of pods are made from it; write - instead",
+        message="the name of an Experiment may not contain a dot, because pods are named after it; write - instead",
         expression=(
-            "'metadata.name ' + self.metadata.name"
-            " + ' may not hold a dot, names of pods are made from it; write - instead'"
+            "'metadata.name ' + self.metadata.name + ' may not contain a dot, because pods are named after it; write - "
+            "instead'"
         ),
     ),
 )

@@ -1,7 +1,7 @@
-"""Structural schemas, as the API server wants them, made from the pydantic models.
+"""Structural schemas, as the API server requires them, generated from the pydantic models.
 
-Pydantic speaks full JSON Schema; a CustomResourceDefinition takes a part of it (structural schemas): no references,
-no null, no alternatives, and defaults that the server itself fills in. What differs is translated here.
+Pydantic generates full JSON Schema. A CustomResourceDefinition accepts only structural schemas: no references, no null,
+no alternatives, and defaults that the server itself fills in. The differences are translated here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether the values of a manifest have the types that the definition asks for, as the API server looks at them.
+"""Checks the types of a manifest's values against the definition, as the API server does.
 
 The models read a number in quotes as the number; the API server does not.
 """
@@ -16,8 +16,8 @@ _WRONG: Mapping[str, str] = {
     "boolean": "is neither true nor false; write one of the two",
     "integer": "is not a whole number; write one without quotes",
     "number": "is not a number; write one without quotes",
-    "string": "is not a text; put it in quotes",
-    "array": "is not a list; write its entries with a dash each",
+    "string": "is not a string; put it in quotes",
+    "array": "is not a list; write each entry with a dash",
     "object": "is not a map; write fields below it",
 }
 _TYPES: Mapping[str, tuple[type, ...]] = {

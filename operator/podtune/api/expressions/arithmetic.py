@@ -1,4 +1,4 @@
-"""The arithmetic of expressions: what operators and functions come to, within bounds, or why they come to nothing."""
+"""The arithmetic of expressions: evaluates operators and functions within bounds, or says why it can't."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def combine(op: ast.operator, left: ExpressionValue, right: ExpressionValue) -> 
     symbol, function = OPERATORS[type(op)]
     if symbol == "+" and isinstance(left, str) and isinstance(right, str):
         if len(left) + len(right) > MAX_RESULT:
-            raise ExpressionError(f"it comes to a text of more than {MAX_RESULT} characters")
+            raise ExpressionError(f"the result is a string of more than {MAX_RESULT} characters")
         return left + right
     numbers = [_number(left, symbol), _number(right, symbol)]
     return _computed(function, numbers, f"{left!r} {symbol} {right!r}")
@@ -126,7 +126,7 @@ def compare(op: ast.cmpop, left: ExpressionValue, right: ExpressionValue) -> boo
         return (left == right) == isinstance(op, ast.Eq)
     symbol, function = _ORDER[type(op)]
     if isinstance(left, str) != isinstance(right, str):
-        raise ExpressionError(f"{left!r:.80} {symbol} {right!r:.80} compares a text with a number")
+        raise ExpressionError(f"{left!r:.80} {symbol} {right!r:.80} compares a string with a number")
     return function(left, right)
 
 
@@ -137,7 +137,7 @@ def is_true(value: ExpressionValue) -> bool:
         ExpressionError: It is a text.
     """
     if isinstance(value, str):
-        raise ExpressionError(f"{value!r:.80} is a text, neither true nor false")
+        raise ExpressionError(f"{value!r:.80} is a string, neither true nor false")
     return bool(value)
 
 
@@ -150,13 +150,13 @@ def check_bounds(value: ExpressionValue) -> ExpressionValue:
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise ExpressionError("a whole number beyond 2^63 - 1 is too large")
     if isinstance(value, str) and len(value) > MAX_RESULT:
-        raise ExpressionError(f"a text of {len(value)} characters is too long")
+        raise ExpressionError(f"a string of {len(value)} characters is too long")
     return value
 
 
 def _number(value: ExpressionValue, where: str) -> bool | int | float:
     if isinstance(value, str):
-        raise ExpressionError(f"{where} needs a number; {value!r:.80} is a text")
+        raise ExpressionError(f"{where} needs a number; {value!r:.80} is a string")
     return value
 
 

@@ -1,9 +1,9 @@
 """A small language of expressions over named values: a parameter that follows from others, a constraint, a stop rule.
 
-It is a part of Python's syntax, so there is nothing new to learn: `batch * workers <= 1024`, `64 if size == 'big' else
-32`, `optimizer in ['sgd', 'lion']`. What isn't listed here can't be said, and whatever is said takes little time and
-memory: texts are short, whole numbers stay below 2^63, nothing repeats and nothing is called but a few functions of
-numbers. Python reads the text; nothing is ever compiled or executed.
+It is a subset of Python's syntax, so there is nothing new to learn: `batch * workers <= 1024`, `64 if size == 'big'
+else 32`, `optimizer in ['sgd', 'lion']`. Anything not listed here is refused, and every expression takes little time
+and memory: texts are short, integers stay below 2^63, there are no loops, and only a few numeric functions can be
+called. Python parses the text; nothing is ever compiled or executed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NAMED = "value"
 """`value("val/loss")` is the value of a name that isn't written like one."""
 _KINDS: Mapping[type[ast.expr], str] = {
     ast.Attribute: "an attribute",
-    ast.Constant: "no number, text, true or false",
+    ast.Constant: "not a number, string, true or false",
     ast.GeneratorExp: "a loop",
     ast.ListComp: "a loop",
     ast.Starred: "an unpacking",
@@ -61,15 +61,15 @@ class UnknownName(ExpressionError):
     """An expression needs a name that it is given no value for."""
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        super().__init__(f"there is no {name!r} here; there is {', '.join(known) or 'nothing'}")
+        super().__init__(f"there is no {name!r} here; known names: {', '.join(known) or 'none'}")
         self.name = name
 
 
 class Expression:
-    """An expression that was found to be one.
+    """A valid expression.
 
     Attributes:
-        names: The names that it uses, in the order in which they stand there.
+        names: The names that it uses, in order of appearance.
     """
 
     def __init__(self, text: str) -> None:
@@ -84,10 +84,10 @@ class Expression:
         self.names = tuple(dict.fromkeys(_names(self._body)))
 
     def evaluate(self, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
-        """The value of the expression. Only what the value depends on is looked at: of an `if`, one side.
+        """The value of the expression. Only the parts that the value depends on are evaluated: of an `if`, one side.
 
         Args:
-            values: The value of each name; other names may stand there too.
+            values: The value of each name; other names may be included.
 
         Raises:
             UnknownName: A name has no value.
@@ -201,7 +201,7 @@ def _arguments(name: str, arguments: Sequence[ast.expr]) -> Sequence[ast.expr]:
         raise ExpressionError(f'{_NAMED} takes one name in quotes, such as {_NAMED}("val/loss")')
     function = FUNCTIONS.get(name)
     if function is None:
-        raise ExpressionError(f"there is no function {name!r}; there is {', '.join([*FUNCTIONS, _NAMED])}")
+        raise ExpressionError(f"there is no function {name!r}; use one of {', '.join([*FUNCTIONS, _NAMED])}")
     if not function.least <= len(arguments) <= function.most:
         wanted = f"{function.least} to {function.most} arguments" if function.most > 1 else "1 argument"
         raise ExpressionError(f"{name} takes {wanted}, not {len(arguments)}")

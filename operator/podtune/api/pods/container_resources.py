@@ -1,4 +1,4 @@
-"""What a container may ask for: the API server's rules, told before a pod is refused by them."""
+"""What a container may request: the API server's rules, checked before they refuse a pod."""
 
 from __future__ import annotations
 
@@ -33,13 +33,11 @@ def check_resources(resources: Any, path: str) -> None:
         if not is_device(name):
             continue
         if name not in limits:
-            raise FieldError(
-                field_path, f"{show_value(amount)} stands in requests alone; write it under limits instead"
-            )
+            raise FieldError(field_path, f"{show_value(amount)} is set only in requests; write it under limits instead")
         if parse_quantity(amount) != parse_quantity(limits[name]):
             raise FieldError(
                 field_path,
-                f"{show_value(amount)} is not its limit, {show_value(limits[name])}; leave it out of requests",
+                f"{show_value(amount)} differs from its limit, {show_value(limits[name])}; leave it out of requests",
             )
 
 
@@ -47,7 +45,7 @@ def check_amounts(amounts: Mapping[str, Any], path: str) -> None:
     """Checks limits or requests by resource name.
 
     Raises:
-        FieldError: One has no form that there is, or a device is divided.
+        FieldError: One is not a quantity, or a device is divided.
     """
     for name, amount in amounts.items():
         if amount is None:
@@ -55,14 +53,14 @@ def check_amounts(amounts: Mapping[str, Any], path: str) -> None:
         field_path = f"{path}.{name}" if path else str(name)
         if "/" not in str(name) and not _NATIVE.fullmatch(str(name)):
             remedy = "write cpu, memory, ephemeral-storage or a device such as nvidia.com/gpu"
-            raise FieldError(field_path, f"{show_value(amount)} is of a resource that containers do not have; {remedy}")
+            raise FieldError(field_path, f"{show_value(amount)} is set for an unknown resource; {remedy}")
         parsed = parse_quantity(amount)
         if parsed is None:
             raise FieldError(field_path, f"{show_value(amount)} is not a quantity; write it like 4, 500m or 16Gi")
         if parsed < 0:
             raise FieldError(field_path, f"{show_value(amount)} is too small; write 0 or more")
         if is_device(name) and parsed.denominator != 1:
-            raise FieldError(field_path, f"{show_value(amount)} is a part of a device; write a whole number")
+            raise FieldError(field_path, f"{show_value(amount)} is a fraction of a device; write a whole number")
 
 
 def is_device(name: str) -> bool:

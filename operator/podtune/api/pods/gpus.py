@@ -1,4 +1,4 @@
-"""How many GPUs a pod asks for, as budgets and simulations count them."""
+"""How many GPUs a pod requests, as budgets and simulations count them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MIG_SLICES = 7
 def count_requested_gpus(pod_spec: Mapping[str, Any]) -> float:
     """How many GPUs a pod holds while it is on a node: those of its containers and sidecars together.
 
-    A MIG device such as nvidia.com/mig-2g.10gb counts as 2/7 of a GPU. Resources that merely go with one (GPU memory
-    of a vGPU, say), devices of dynamic resource allocation and what is no number count nothing.
+    A MIG device such as nvidia.com/mig-2g.10gb counts as 2/7 of a GPU. Resources that only accompany a GPU (such as the
+    memory of a vGPU), devices of dynamic resource allocation, and values that are not numbers don't count.
     """
     return sum(count_gpus_among(limits) for limits in _limits(pod_spec))
 

@@ -51,7 +51,7 @@ def allow_fields(allowed: Mapping[str, Check]) -> Check:
                 raise FieldError(below, f"{show_value(entry)} is not allowed in a trial's pod; remove the field")
             if name not in allowed:
                 remedy = did_you_mean(str(name), allowed) or "remove it"
-                raise FieldError(below, f"{show_value(entry)} stands in a field that does not exist; {remedy}")
+                raise FieldError(below, f"{show_value(entry)} is set in a field that does not exist; {remedy}")
             if entry is not None:
                 allowed[name](entry, below)
 
@@ -63,7 +63,7 @@ def check_each(item: Check) -> Check:
 
     def check(value: Any, path: str) -> None:
         if not isinstance(value, list):
-            raise FieldError(path, f"{show_value(value)} is not a list; write its entries with a dash each")
+            raise FieldError(path, f"{show_value(value)} is not a list; write each entry with a dash")
         for position, entry in enumerate(value):
             item(entry, f"{path}[{position}]")
 

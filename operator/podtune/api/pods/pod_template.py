@@ -1,8 +1,8 @@
-"""What a trial template may say: an allow-list of pod fields, and of nothing that reaches out of the pod.
+"""What a trial template may contain: an allow-list of pod fields, none of which reaches outside the pod.
 
-The operator creates pods in its users' namespaces with its own rights, so a field that is not known to be
-harmless is refused, with the field's path and the remedy. The tables below are the list; they stay within the
-Pod Security standard "baseline", and all that a pod needs for "restricted" can be said.
+The operator creates pods in its users' namespaces with its own rights, so a field that is not known to be harmless is
+refused, with the field's path and the remedy. The tables below are the list. They stay within the Pod Security standard
+"baseline", and a pod can meet "restricted".
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def check_reusable(spec: Mapping[str, Any]) -> None:
                 if VARIABLE_OF_TRIAL.search(json.dumps(container.get(field) or [])):
                     raise FieldError(
                         f"spec.{kind}[{position}].{field}",
-                        "refers to a $(PODTUNE_…) variable, which differs from trial to trial, and reuse is true; read "
-                        "it in the program, by podtune.trial, or leave out reuse",
+                        "refers to a $(PODTUNE_…) variable, which differs from trial to trial, but reuse is true; read "
+                        "it in the program with podtune.trial, or remove reuse",
                     )
 
 
@@ -123,7 +123,7 @@ def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
             raise FieldError(kind, f"{key!r} is not a key; write it like team or example.com/team")
         domain = key.partition("/")[0]
         if domain == GROUP or domain.endswith(f".{GROUP}") or key == LABEL_MANAGED_BY:
-            raise FieldError(kind, f"{key!r} is the operator's own; choose another key")
+            raise FieldError(kind, f"{key!r} is reserved for the operator; choose another key")
 
 
 def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
@@ -132,7 +132,7 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
         if is_listed(name, policy.denied_secrets) and not path.startswith("imagePullSecrets"):
             raise FieldError(
                 path,
-                f"{name!r} is kept from trials by the operator's administrator (setting deniedSecrets); remove it",
+                f"{name!r} is denied to trials by the operator's administrator (setting deniedSecrets); remove it",
             )
 
 
@@ -141,14 +141,18 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
 
 def _name(value: Any, path: str) -> None:
     if not isinstance(value, str) or not value:
-        raise FieldError(path, f"{show_value(value)} is not a name; write a text")
+        raise FieldError(path, f"{show_value(value)} is not a name; write a string")
     if value.startswith(RESERVED_PREFIX):
-        raise FieldError(path, f"{value!r} begins with {RESERVED_PREFIX}, as the operator's own do; rename it")
+        raise FieldError(
+            path, f"{value!r} begins with {RESERVED_PREFIX}, which is reserved for the operator; rename it"
+        )
 
 
 def _variable(value: Any, path: str) -> None:
     if str(value).startswith(RESERVED_VARIABLES):
-        raise FieldError(path, f"{value!r} begins with {RESERVED_VARIABLES}, as the operator's own do; rename it")
+        raise FieldError(
+            path, f"{value!r} begins with {RESERVED_VARIABLES}, which is reserved for the operator; rename it"
+        )
 
 
 def _mount_path(value: Any, path: str) -> None:
@@ -168,12 +172,12 @@ def _profile(value: Any, path: str) -> None:
 def _gate(value: Any, path: str) -> None:
     domain = str(value).partition("/")[0]
     if domain == GROUP or domain.endswith(f".{GROUP}"):
-        raise FieldError(path, f"{value!r} is the operator's own; choose another name")
+        raise FieldError(path, f"{value!r} is reserved for the operator; choose another name")
 
 
 def _user_or_group(value: Any, path: str) -> None:
     if value == AGENT_UID:
-        raise FieldError(path, f"{show_value(value)} is the agent's own; choose another number")
+        raise FieldError(path, f"{show_value(value)} is reserved for the agent; choose another number")
 
 
 def _of_form(form: str) -> Check:
@@ -311,12 +315,12 @@ _POD: dict[str, Check] = {
     "securityContext": allow_fields(_POD_SECURITY),
     # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
     "dnsPolicy": allow_one_of(
-        ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator by the cluster's DNS"
+        ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator through the cluster's DNS"
     ),
     "dnsConfig": allow_fields(
         {
-            "nameservers": forbid("the agent finds the operator by the cluster's DNS"),
-            "searches": forbid("the agent finds the operator by the cluster's DNS; write names in full"),
+            "nameservers": forbid("the agent finds the operator through the cluster's DNS"),
+            "searches": forbid("the agent finds the operator through the cluster's DNS; write names in full"),
             # They are written into a file of lines, where another line would name another server.
             "options": check_each(allow_fields({"name": _of_form("[a-z0-9-]+"), "value": _of_form("[0-9]*")})),
         }
@@ -348,7 +352,7 @@ def _check_unique_names(spec: Mapping[str, Any]) -> None:
                 if not container.get(field):
                     raise FieldError(f"{path}.{field}", f"is missing; give the container its {field}")
             if container["name"] in seen:
-                raise FieldError(f"{path}.name", f"{container['name']!r} stands there twice; rename one of the two")
+                raise FieldError(f"{path}.name", f"{container['name']!r} is used twice; rename one of them")
             seen.add(container["name"])
 
 

@@ -1,9 +1,9 @@
-"""What stands in a trial template's fields: what the API server would otherwise find wrong in the first pod.
+"""Checks the values in a trial template that the API server would otherwise refuse with the first pod.
 
-The Experiment's definition leaves a pod's spec open, so the API server takes anything there. Which fields may be there
-at all is in `pod_template`; this is about their values: the types that people mix up, names that must match, amounts,
-and references to variables that no trial has. It is no whole validation of pods: what is not looked at here is refused
-with the first pod, and holds the experiment then.
+The Experiment's definition leaves a pod's spec open, so the API server accepts anything there. `pod_template` says
+which fields are allowed; this module checks their values: types that people mix up, names that must match, amounts, and
+references to unknown variables. It does not validate pods completely: other mistakes are refused with the first pod,
+which then holds the experiment.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def check_pod_values(spec: Mapping[str, Any]) -> None:
                 raise FieldError(f"{field_path}.name", problem)
             target = mount.get("mountPath")
             if target is None:
-                raise FieldError(f"{field_path}.mountPath", "is missing; say where in the container the volume goes")
+                raise FieldError(f"{field_path}.mountPath", "is missing; set the path in the container")
             if target in mounted:
-                raise FieldError(f"{field_path}.mountPath", f"{target!r} stands there twice; change one of them")
+                raise FieldError(f"{field_path}.mountPath", f"{target!r} is used twice; change one of them")
             mounted.add(target)
 
 
 def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> None:
-    """Checks the `$(PODTUNE_…)` variables that a template refers to: of one that is not there, the text itself is left.
+    """Checks the `$(PODTUNE_…)` variables that a template refers to: Kubernetes would leave an unknown one as text.
 
     Raises:
         FieldError: There is no such variable.
@@ -75,11 +75,13 @@ def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> No
             prefix = layout.ENV_PARAMETER_PREFIX
             if name.startswith(prefix) and name.removeprefix(prefix) not in parameters:
                 meant = did_you_mean(name.removeprefix(prefix), parameters) or f"there are {', '.join(parameters)}"
-                problem = f"'$({name})' is of a parameter that there is not; correct the name ({meant.rstrip('?')})"
+                problem = (
+                    f"'$({name})' refers to a parameter that does not exist; correct the name ({meant.rstrip('?')})"
+                )
                 raise FieldError(path, problem)
             if name.startswith("PODTUNE_") and not name.startswith(prefix) and name not in _VARIABLES:
                 meant = did_you_mean(name, _VARIABLES).rstrip("?") or f"there are {', '.join(sorted(_VARIABLES))}"
-                raise FieldError(path, f"'$({name})' is a variable that no trial has; correct the name ({meant})")
+                raise FieldError(path, f"'$({name})' is not a variable of a trial; correct the name ({meant})")
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -105,7 +107,7 @@ def _expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _text(value: Any, path: str) -> None:
     if not isinstance(value, str):
-        raise FieldError(path, f"{show_value(value)} is not a text; put it in quotes")
+        raise FieldError(path, f"{show_value(value)} is not a string; put it in quotes")
 
 
 def _whole(value: Any, path: str) -> None:
@@ -127,14 +129,16 @@ def _amount(value: Any, path: str) -> None:
 def _label(value: Any, path: str) -> None:
     _text(value, path)
     if len(value) > MAX_LABEL or not _LABEL.fullmatch(value):
-        problem = f"is no name of a container; write up to {MAX_LABEL} small letters, digits and -, such as my-trial"
+        problem = (
+            f"is not a valid container name; use up to {MAX_LABEL} lowercase letters, digits and -, such as my-trial"
+        )
         raise FieldError(path, f"{show_value(value)} {problem}")
 
 
 def _sub_path(value: Any, path: str) -> None:
     _text(value, path)
     if value.startswith("/") or ".." in value.split("/"):
-        raise FieldError(path, f"{show_value(value)} leads out of the volume; write a path below it, without '..'")
+        raise FieldError(path, f"{show_value(value)} points outside the volume; write a path inside it, without '..'")
 
 
 def _one_of(*choices: str) -> Check:

@@ -19,7 +19,7 @@ LARGEST_EXPONENT = 30
 
 
 def parse_quantity(written: Any) -> Fraction | None:
-    """The amount that a quantity stands for, as text or number; None where it is no quantity."""
+    """The amount of a quantity, given as text or number; None if it is not a quantity."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
         return None
     text = str(written)

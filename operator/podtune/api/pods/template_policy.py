@@ -1,8 +1,8 @@
 """What the operator's administrator decides about trial templates.
 
-What no trial ever needs is refused by the tables of `podtune.api.pods.pod_template`. What some clusters need and others
-must not give away is decided here, by lists in the operator's settings. In each list an entry is a name, or a pattern
-in which * stands for any characters.
+The tables of `podtune.api.pods.pod_template` refuse what no trial ever needs. What some clusters need and others must
+not allow is decided here, by lists in the operator's settings. An entry is a name, or a pattern in which * stands for
+any characters.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def check_annotation_domains(keys: Collection[str], policy: TemplatePolicy) -> N
             raise FieldError(
                 "annotations",
                 f"{key!r} is not allowed; remove it, or write a key without slash and dots ({_ADMINISTRATOR} allows "
-                "domains by the setting allowedAnnotationDomains)",
+                "domains with the setting allowedAnnotationDomains)",
             )
 
 
@@ -116,7 +116,7 @@ def _service_account(policy: TemplatePolicy) -> Check:
         if not is_listed(str(value), policy.service_accounts):
             raise FieldError(
                 path,
-                f"{show_value(value)} is not allowed; leave it out ({_ADMINISTRATOR} allows accounts by the setting "
+                f"{show_value(value)} is not allowed; leave it out ({_ADMINISTRATOR} allows accounts with the setting "
                 "allowedServiceAccounts)",
             )
 
@@ -130,8 +130,8 @@ def _priority_class(policy: TemplatePolicy) -> Check:
         if not (name in policy.priority_classes if of_system else is_listed(name, policy.priority_classes)):
             raise FieldError(
                 path,
-                f"{show_value(value)} is not allowed; leave it out "
-                f"({_ADMINISTRATOR} allows priority classes by the setting allowedPriorityClasses)",
+                f"{show_value(value)} is not allowed; leave it out ({_ADMINISTRATOR} allows priority classes with the "
+                "setting allowedPriorityClasses)",
             )
 
     return check
@@ -143,7 +143,7 @@ def _toleration(policy: TemplatePolicy) -> Check:
     def check(value: Any, path: str) -> None:
         known(value, path)
         if not any(_allows(entry, value) for entry in policy.tolerations):
-            allowed = f"{_ADMINISTRATOR} allows taints by the setting allowedTolerations"
+            allowed = f"{_ADMINISTRATOR} allows taints with the setting allowedTolerations"
             if not value.get("key"):
                 raise FieldError(
                     path, f"{show_value(value)} tolerates every taint; remove it, or name the key of one ({allowed})"
@@ -168,14 +168,14 @@ def _host_name(policy: TemplatePolicy) -> Check:
         if name == policy.results_host.lower().rstrip(".") or _CLUSTER_LABEL in name.split("."):
             raise FieldError(
                 path,
-                f"{show_value(value)} is a name of the cluster's own, "
-                "and an alias would hold for the agent too; remove it",
+                f"{show_value(value)} is a name inside the cluster, and the alias would apply to the agent, too; "
+                "remove it",
             )
         if not is_listed(name, policy.host_aliases):
             raise FieldError(
                 path,
-                f"{show_value(value)} is not allowed, since an alias would hold for the agent too; remove it, "
-                f"or write the address itself ({_ADMINISTRATOR} allows names by the setting allowedHostAliases)",
+                f"{show_value(value)} is not allowed, because the alias would apply to the agent, too; remove it, or "
+                f"write the address itself ({_ADMINISTRATOR} allows names with the setting allowedHostAliases)",
             )
 
     return check

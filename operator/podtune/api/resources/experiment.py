@@ -42,7 +42,7 @@ LabelValue = Annotated[
     Field(max_length=63),
     Form(
         "([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?",
-        "can't be the value of a label; use letters, digits, -, _ and ., with a letter or digit at both ends",
+        "is not a valid label value; use letters, digits, -, _ and ., with a letter or digit at both ends",
     ),
 ]
 AnnotationValue = Annotated[str, Field(max_length=4096)]
@@ -62,16 +62,16 @@ class StdoutResults(ApiModel):
         min_length=1,
         max_length=512,
         description=(
-            "A regular expression (Python's syntax) with named groups; a line in which it is found becomes a "
-            "result of the groups' values, such as: epoch=(?P<epoch>\\d+) loss=(?P<loss>\\S+). With the groups name "
-            "and value, lines name their metrics, and several make a result: (?P<name>\\w+)=(?P<value>\\S+)"
+            "A regular expression (Python syntax) with named groups. Each matching line is a result with the groups' "
+            "values, for example: epoch=(?P<epoch>\\d+) loss=(?P<loss>\\S+). With the groups name and value, each line "
+            "reports one metric, and several lines make a result: (?P<name>\\w+)=(?P<value>\\S+)"
         ),
     )
     last: MetricName | None = Field(
         default=None,
         description=(
-            "Where lines name their metrics: the one that is printed last of each result, which is complete with it. "
-            "Without it, a result is complete when one of its metrics comes once more, or the program ends."
+            "For a pattern with the groups name and value: the metric printed last in each result, which completes it. "
+            "Without it, a result is complete when one of its metrics is printed again or the program ends."
         ),
     )
 
@@ -84,14 +84,14 @@ class StdoutResults(ApiModel):
             raise ValueError(f"{pattern!r} is not a regular expression: {error}; correct it") from error
         if not compiled.groupindex:
             raise ValueError(
-                f"{pattern!r} has no named group; write the metric's name into it, as in loss=(?P<loss>\\S+)"
+                f"{pattern!r} has no named group; name a group after each metric, as in loss=(?P<loss>\\S+)"
             )
         return pattern
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.last is not None and not {"name", "value"} <= re.compile(self.pattern).groupindex.keys():
-            problem = "is for a pattern with the groups name and value, where several lines make a result"
+            problem = "applies only to a pattern with the groups name and value, which makes a result of several lines"
             raise FieldError("last", f"{problem}; remove it, or change the pattern")
         return self
 
@@ -99,17 +99,19 @@ class StdoutResults(ApiModel):
 class Results(ApiModel):
     """How results are read, besides the results file and `podtune.trial.report()`, which always work."""
 
-    stdout: StdoutResults | None = Field(default=None, description="Read results off standard output.")
+    stdout: StdoutResults | None = Field(default=None, description="Read results from standard output.")
 
 
 class TemplateMetadata(ApiModel):
     """Labels and annotations of a trial's pods."""
 
-    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32, description="Labels of the pods.")
+    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32, description="Labels to add to the pods.")
     annotations: dict[str, AnnotationValue] = Field(
         default_factory=dict,
         max_length=32,
-        description="Annotations of the pods, of plain words or of domains that the operator's administrator allows.",
+        description=(
+            "Annotations to add to the pods. Keys have no domain, or one that the operator's administrator allows."
+        ),
     )
 
     @model_validator(mode="after")
@@ -125,13 +127,13 @@ def _policy(info: ValidationInfo) -> TemplatePolicy:
 
 
 class TrialTemplate(ApiModel):
-    """The pod that a trial runs in."""
+    """Template of the pods that trials run in."""
 
     metadata: TemplateMetadata = Field(default_factory=TemplateMetadata, description="Metadata of the pods.")
     spec: dict[str, Any] = Field(
         description=(
-            "A pod's spec. The container named trial, or else the first one, is the training program. "
-            "Parameters can be used as $(PODTUNE_PARAM_<name>) in command, args and env."
+            "Spec of the pods. The container named trial, or else the first one, runs the training program. Use "
+            "parameters as $(PODTUNE_PARAM_<name>) in command, args and env."
         )
     )
     replicas: int = Field(
@@ -139,22 +141,23 @@ class TrialTemplate(ApiModel):
         ge=1,
         le=MAX_REPLICAS,
         description=(
-            "How many such pods a trial has: more than one make a gang, which starts, is placed and ends as a whole. "
-            "Each finds its place in it in RANK and WORLD_SIZE, and rank 0 at MASTER_ADDR:MASTER_PORT."
+            "Number of pods per trial. More than one make a gang, which is scheduled, starts and ends as a whole. Each "
+            "pod reads its position from RANK and WORLD_SIZE, and reaches rank 0 at MASTER_ADDR:MASTER_PORT."
         ),
     )
     placement_timeout: Duration = Field(
         default="5m",
         description=(
-            "A gang of whose pods only some have found a node after this, or up to half of it less, gives these places "
-            "back and goes to the back of the queue. That counts as no failure."
+            "How long a gang waits for all of its pods to be scheduled, varied by up to half of it less. If only some "
+            "are by then, the gang gives up their nodes and goes to the back of the queue. This is not counted as a "
+            "failure."
         ),
     )
     reuse: bool = Field(
         default=False,
         description=(
-            "True: a pod whose trial has ended or is paused runs the next one, without the start of a container; the "
-            "program loops over podtune.trial.stream(). Such a pod ends when no trial has come for ten seconds."
+            "If true, a pod whose trial ended or was paused runs the next one without starting a container; the "
+            "program loops over podtune.trial.stream(). Such a pod ends after ten seconds without a trial."
         ),
     )
 
@@ -168,7 +171,7 @@ class TrialTemplate(ApiModel):
     @model_validator(mode="after")
     def _check_reuse(self) -> Self:
         if self.reuse and self.replicas > 1:
-            message = "is true, and a gang's pods are not given another trial; leave out reuse or replicas"
+            message = "is true, but a gang's pods can't be reused; remove reuse or replicas"
             raise FieldError("reuse", message)
         if self.reuse:
             check_reusable(self.spec)
@@ -176,64 +179,65 @@ class TrialTemplate(ApiModel):
 
 
 class ExperimentSpec(ApiModel):
-    """What a user asks for."""
+    """The specification of the experiment."""
 
-    objective: Objective = Field(description="What to optimise.")
+    objective: Objective = Field(description="The objective to optimise.")
     parameters: list[Parameter] = Field(
         min_length=1,
         max_length=64,
-        description="The search space, one entry a parameter.",
+        description="The search space, with one entry per parameter.",
         json_schema_extra=key_by("name"),
     )
     constraints: list[ExpressionText] = Field(
         default_factory=list,
         max_length=32,
         description=(
-            "What every configuration has to hold, such as batch_size * workers <= 1024; one that does not is never "
-            "proposed. A constraint on a parameter that a configuration does not have says nothing about it."
+            "Conditions that every configuration must meet, such as batch_size * workers <= 1024. Configurations that "
+            "break one are never proposed. A constraint does not apply to a configuration that lacks one of its "
+            "parameters."
         ),
     )
     search: SearchSpec = Field(description="How configurations are proposed.")
     scheduler: SchedulerSpec = Field(
-        default_factory=lambda: SchedulerSpec(fifo=FifoSettings()), description="Which trials go on."
+        default_factory=lambda: SchedulerSpec(fifo=FifoSettings()), description="Which trials continue."
     )
-    stop: Stop = Field(default_factory=Stop, description="When a trial or the experiment has had enough.")
+    stop: Stop = Field(default_factory=Stop, description="When to stop a trial or the experiment.")
     suspend: bool = Field(
         default=False,
         description=(
-            "True: no trial gets a pod; those that run are paused with a checkpoint, and go on when this is false "
-            "again. Without checkpoints.store they start afresh then. Time budgets stand still meanwhile."
+            "If true, no trial has a pod: running trials are paused with a checkpoint and resume when this is false "
+            "again. Without checkpoints.store they start from scratch. Time budgets don't count the time in between."
         ),
     )
-    resume: Resume | None = Field(default=None, description="How it goes on after its end.")
+    resume: Resume | None = Field(default=None, description="How the experiment resumes after it has ended.")
     max_concurrent_trials: int = Field(
-        default=3, ge=1, le=10_000, description="How many trials have a pod at the same time."
+        default=3, ge=1, le=10_000, description="How many trials may have a pod at the same time."
     )
     max_pending_trials: int | None = Field(
         default=None,
         ge=1,
         le=10_000,
         description=(
-            "How many trials may have a pod that does not run its program yet; without it, only maxConcurrentTrials "
-            "limits them. In a full cluster it keeps pods of one experiment from crowding the scheduler's queue."
+            "How many trials may have a pod that has not started its program yet. Without it, only maxConcurrentTrials "
+            "limits them. In a full cluster, it keeps one experiment's pods from crowding the scheduler's queue."
         ),
     )
-    failures: Failures = Field(default_factory=Failures, description="What is done about failed attempts.")
-    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints go.")
+    failures: Failures = Field(default_factory=Failures, description="How failed attempts are handled.")
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints are stored.")
     results: Results = Field(default_factory=Results, description="How results are read.")
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(
-            "Which finished pods stay for a look at them until podRetentionTime after the experiment's end: none, the "
-            "last failed one of each trial, or all. The others are deleted ten minutes after their end, or when there "
-            "are too many."
+            "Which finished pods to keep for inspection until podRetentionTime after the experiment ends: none, the "
+            "last failed pod of each trial, or all. Other pods are deleted ten minutes after they end, or sooner if "
+            "there are too many."
         ),
     )
     pod_retention_time: Duration = Field(
         default="1h",
         description=(
-            "How long after the experiment's end the pods of podRetention stay; 0s for no longer than it runs. Of "
-            "more than 250 trials, those of the latest to end."
+            "How long to keep the pods of podRetention after the experiment ends; with 0s they are deleted then. Pods "
+            "are kept for at most 250 trials, the latest to end."
         ),
     )
     ttl_seconds_after_finished: int | None = Field(
@@ -241,18 +245,18 @@ class ExperimentSpec(ApiModel):
         ge=0,
         le=2**31 - 1,
         description=(
-            "How long after its end the experiment is deleted, with its trials; never when it is left out. What is to "
-            "be exported or pruned in the bucket is done before."
+            "How long after its end the experiment is deleted, along with its trials. By default it never is. Pending "
+            "exports and clean-up in the bucket finish first."
         ),
     )
-    trial_template: TrialTemplate = Field(description="The pod that a trial runs in.")
+    trial_template: TrialTemplate = Field(description="Template of the pods that trials run in.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [parameter.name for parameter in self.parameters]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise FieldError("parameters", f"{doubled[0]!r} stands there twice; give each parameter a name of its own")
+            raise FieldError("parameters", f"{doubled[0]!r} is listed twice; give each parameter its own name")
         try:
             check_references(self.trial_template.spec, names)
         except FieldError as error:
@@ -268,32 +272,32 @@ class ExperimentSpec(ApiModel):
         if self.checkpoints.scratch is not None and self.trial_template.replicas > 1:
             raise FieldError(
                 "checkpoints.scratch",
-                "is set, and the pods of a gang can't share a volume; leave out scratch or replicas",
+                "is set, but the pods of a gang can't share a volume; remove scratch or replicas",
             )
         if self.checkpoints.scratch is not None and self.trial_template.reuse:
             raise FieldError(
                 "checkpoints.scratch",
-                "is set, and a pod that is reused can't change the volume of its trial; leave out scratch or reuse",
+                "is set, but a reused pod can't switch to another trial's volume; remove scratch or reuse",
             )
         if self.results.stdout is not None and self.trial_template.reuse:
             raise FieldError(
                 "results.stdout",
-                "is set, and what a pod that is reused prints is not of one trial; leave it out and report results by "
-                "podtune.trial, or leave out trialTemplate.reuse",
+                "is set, but a reused pod prints the output of several trials; remove stdout and report results with "
+                "podtune.trial, or remove trialTemplate.reuse",
             )
         if self.checkpoints.export is not None and store is None:
-            raise FieldError("checkpoints.store", "is missing, and checkpoints.export copies from it; give a store")
+            raise FieldError("checkpoints.store", "is missing, but checkpoints.export copies from it; set a store")
         needs_store = self.scheduler.needs_store
         if needs_store and store is None:
             raise FieldError(
                 "checkpoints.store",
-                f"is missing, and scheduler {needs_store} resumes trials from checkpoints; give a store, or use asha",
+                f"is missing, but scheduler {needs_store} resumes trials from checkpoints; set a store, or use asha",
             )
         origins = [place for place, entry in enumerate(self.search.initial) if entry.restore_from is not None]
         if origins and store is None:
             raise FieldError(
                 "checkpoints.store",
-                f"is missing, and search.initial[{origins[0]}].restoreFrom is read from it; give one",
+                f"is missing, but search.initial[{origins[0]}].restoreFrom reads from it; set a store",
             )
         if self.scheduler.population is not None:
             check_population(*self.scheduler.population, self.search, self.parameters)
@@ -302,7 +306,7 @@ class ExperimentSpec(ApiModel):
         if budget and not of_rungs and not count_requested_gpus(self.trial_template.spec):
             raise FieldError(
                 budget,
-                "counts GPUs, and the trial's pod asks for none; give its container a limit such as nvidia.com/gpu, or "
+                "counts GPUs, but the trial's pod requests none; give its container a limit such as nvidia.com/gpu, or "
                 "use cost with perPodHour, or time",
             )
         return self
@@ -311,13 +315,13 @@ class ExperimentSpec(ApiModel):
 class TrialCounts(StatusModel):
     """How many trials are in which state."""
 
-    total: int = Field(default=0, description="All trials made so far.")
-    pending: int = Field(default=0, description="Trials that wait for a pod, a node or a retry.")
-    running: int = Field(default=0, description="Trials that run.")
+    total: int = Field(default=0, description="Trials created so far.")
+    pending: int = Field(default=0, description="Trials waiting for a pod, a node or a retry.")
+    running: int = Field(default=0, description="Trials that are running.")
     paused: int = Field(default=0, description="Trials that are paused.")
-    terminated: int = Field(default=0, description="Trials that came to a good end.")
-    error: int = Field(default=0, description="Trials that came to a bad end.")
-    stopped_early: int = Field(default=0, description="Of the terminated ones, those that the scheduler stopped.")
+    terminated: int = Field(default=0, description="Trials that ended without an error.")
+    error: int = Field(default=0, description="Trials that ended in ERROR.")
+    stopped_early: int = Field(default=0, description="Terminated trials that the scheduler stopped.")
 
 
 class BestTrial(StatusModel):
@@ -328,18 +332,18 @@ class BestTrial(StatusModel):
         max_length=64, description="Value of the objective's metric; with search.repeats, the mean of the repeats'."
     )
     spread: str = Field(default="", max_length=64, description="Standard deviation of the repeats' values.")
-    repeats: int = Field(default=0, ge=0, description="How many repeats these are of; 0 where there are none.")
+    repeats: int = Field(default=0, ge=0, description="How many repeats the mean is taken over; 0 without repeats.")
     parameters: dict[str, Annotated[str, Field(max_length=MAX_CHOICE_TEXT)]] = Field(
         default_factory=dict, max_length=64, description="Its configuration."
     )
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
     exported: str = Field(
-        default="", max_length=1024, description="URI that it was copied to, with a model card (checkpoints.export)."
+        default="", max_length=1024, description="URI of its exported copy, with a model card (checkpoints.export)."
     )
 
 
 MAX_AVOIDED_NODES = 16
-"""So many nodes are avoided at most."""
+"""How many nodes are avoided at most."""
 
 
 class AvoidedNode(StatusModel):
@@ -347,18 +351,18 @@ class AvoidedNode(StatusModel):
 
     name: str = Field(max_length=253, description="Name of the node.")
     trials: int = Field(ge=0, description="How many trials have failed there.")
-    until: str = Field(max_length=32, description="When it is forgotten (RFC 3339).")
+    until: str = Field(max_length=32, description="When the node may be used again (RFC 3339).")
 
 
 MAX_FRONT = 32
-"""So many trials of a Pareto front are shown at most."""
+"""How many trials of a Pareto front are shown at most."""
 
 
 class ParetoTrial(StatusModel):
-    """A trial of the Pareto front: no other one beats it in all objectives."""
+    """A trial of the Pareto front: no other trial beats it in all objectives."""
 
     trial: RecordedName = Field(
-        max_length=63, description="Name of the trial; the first of its configuration's repeats."
+        max_length=63, description="Name of the trial; with search.repeats, of the configuration's first repeat."
     )
     values: dict[str, Annotated[str, Field(max_length=64)]] = Field(
         default_factory=dict, max_length=8, description="Values of the objective's metrics."
@@ -366,92 +370,96 @@ class ParetoTrial(StatusModel):
 
 
 class ProposalRequest(StatusModel):
-    """What the searcher was last asked for; it is written before the searcher is asked."""
+    """The last request to the searcher, written before the searcher is asked."""
 
     first: int = Field(ge=0, description="Number of the first proposal.")
     last: int = Field(ge=0, description="Number of the last one.")
     observed_seq: int = Field(
-        ge=0, description="The searcher knew all observations with a lower sequence number than this."
+        ge=0, description="The searcher had observed everything with a lower sequence number than this."
     )
 
 
 class PodRefusal(StatusModel):
-    """The API server refuses the pods of an experiment, which is held until it takes one.
+    """The API server refuses the pods of an experiment, which is held until one is accepted.
 
-    Its words are in the condition Stalled.
+    Its message is in the condition Stalled.
     """
 
     trial: str = Field(max_length=63, description="Name of the trial whose pod was refused last.")
-    generation: int = Field(ge=0, description="The generation of the spec that it was asked about.")
+    generation: int = Field(ge=0, description="Generation of the spec when the API server was asked.")
     time: str = Field(max_length=32, description="When the API server was asked last (RFC 3339).")
 
 
 class ExperimentUsage(StatusModel):
-    """What all trials have used, when the status was last written."""
+    """Usage of all trials when the status was last written."""
 
-    pod_hours: float = Field(ge=0, description="How long pods were on nodes, added up.")
-    gpu_hours: float = Field(ge=0, description="The same for each GPU that they held.")
+    pod_hours: float = Field(ge=0, description="Total time that pods were on nodes.")
+    gpu_hours: float = Field(ge=0, description="The same time, counted for each GPU that they held.")
 
 
 class ExperimentStatus(StatusModel):
-    """What the operator has seen and done. Its size does not depend on the number of trials."""
+    """What the operator has observed and done. Its size does not depend on the number of trials."""
 
-    observed_generation: int = Field(default=-1, description="The generation of the spec that was last looked at.")
-    state: ExperimentState | None = Field(default=None, description="State, for people.")
-    message: str = Field(default="", max_length=MAX_MESSAGE, description="The state in a sentence.")
+    observed_generation: int = Field(default=-1, description="Generation of the spec that this status reflects.")
+    state: ExperimentState | None = Field(
+        default=None, description="State in one word, for people; programs read the conditions."
+    )
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="The state, in a sentence.")
     trials: TrialCounts = Field(default_factory=TrialCounts, description="Trials by state.")
     best: BestTrial | None = Field(default=None, description="The best result so far.")
     pareto_front: list[ParetoTrial] = Field(
         default_factory=list,
         max_length=MAX_FRONT,
         description=(
-            "With several objectives: the finished trials that no other one beats in all of them, best by the first "
-            f"objective first. Of more than {MAX_FRONT}, those that are furthest apart."
+            "With several objectives, the Pareto front: finished trials that no other trial beats in every objective, "
+            f"sorted by the first. Of more than {MAX_FRONT}, those that are furthest apart."
         ),
     )
     avoided_nodes: list[AvoidedNode] = Field(
         default_factory=list,
         max_length=MAX_AVOIDED_NODES,
-        description="Nodes that have failed too many trials (failures.avoidNodeAfter), the worst first.",
+        description="Nodes that failed too many trials (failures.avoidNodeAfter), the worst first.",
         json_schema_extra=key_by("name"),
     )
-    usage: ExperimentUsage | None = Field(default=None, description="What all trials have used, as budgets count it.")
+    usage: ExperimentUsage | None = Field(default=None, description="Usage of all trials, as budgets count it.")
     missing_metrics: int = Field(
-        default=0, ge=0, description="Results that were passed over since they lacked a metric (objective.missing)."
+        default=0,
+        ge=0,
+        description="Number of results that were skipped because they lacked a metric (objective.missing).",
     )
     lost_checkpoints: int = Field(
         default=0,
         ge=0,
-        description="Attempts that have ended before the newest checkpoint that they had reported was stored.",
+        description="Number of attempts that ended before their last reported checkpoint was stored.",
     )
     proposal_request: ProposalRequest | None = Field(
         default=None,
-        description="The proposals that were last asked for: a restarted operator asks the same again.",
+        description="The last requested proposals. A restarted operator requests the same ones again.",
     )
     pod_refusal: PodRefusal | None = Field(
         default=None,
         description=(
-            "Which pod the API server refused last, where it refuses pods: meanwhile no pod is made and no trial "
-            "proposed, and the API server is asked again every five minutes and after a change of the spec."
+            "The pod that the API server refused last, while it refuses pods. Until it accepts one, no pod is created "
+            "and no trial is proposed; the operator tries again every five minutes and after each change of the spec."
         ),
     )
     storage: StorageStatus | None = Field(
-        default=None, description="Work in the bucket without a running trial, done by storage pods."
+        default=None, description="Jobs that storage pods do in the bucket, such as exports."
     )
-    start_time: str | None = Field(default=None, max_length=32, description="When the first trial was made.")
+    start_time: str | None = Field(default=None, max_length=32, description="When the first trial was created.")
     suspended_since: str | None = Field(
-        default=None, max_length=32, description="Since when it is suspended; empty where it is not."
+        default=None, max_length=32, description="When it was suspended; empty if it is not."
     )
     suspended_seconds: int = Field(
         default=0,
         ge=0,
-        description="How long it has been suspended before that, since its start: time budgets don't count it.",
+        description="How long it was suspended in earlier suspensions. Time budgets don't count this time.",
     )
     completion_time: str | None = Field(default=None, max_length=32, description="When the experiment ended.")
     ended_by: str = Field(
-        default="", max_length=80, description="Which limits it has ended by: with others it may go on."
+        default="", max_length=80, description="The limits that ended it. Changing them lets it resume."
     )
-    resumption: Resumption | None = Field(default=None, description="How it went on after an end, if it did.")
+    resumption: Resumption | None = Field(default=None, description="How it resumed after an end, if it did.")
     conditions: list[Condition] = Field(
-        default_factory=list, max_length=16, description="For programs.", json_schema_extra=key_by("type")
+        default_factory=list, max_length=16, description="Conditions, for programs.", json_schema_extra=key_by("type")
     )

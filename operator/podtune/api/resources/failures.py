@@ -1,4 +1,4 @@
-"""What is done about attempts that fail: how often, how soon and where they are tried again, and what is waited for."""
+"""How failed attempts are handled: how often, how soon and where they are retried, and what is waited for."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class FailureRule(ApiModel):
     log_regex: LinearPattern | None = Field(
         default=None,
         description=(
-            "A regular expression (RE2's syntax) that is found in the last lines of the program's log, such as: "
-            "CUDA error: .*ECC"
+            "A regular expression (RE2 syntax) to find in the last lines of the program's log, such as: CUDA error: "
+            ".*ECC"
         ),
     )
     exit_codes: list[ExitCode] | None = Field(
@@ -44,19 +44,20 @@ class FailureRule(ApiModel):
         | None
     ) = Field(
         default=None,
-        description="Reason of the end, as in status.lastAttempt.reason, such as OOMKilled or NodeLost.",
+        description="Reason for the end, as in status.lastAttempt.reason, such as OOMKilled or NodeLost.",
     )
     action: FailureAction = Field(
         description=(
-            "Retry: spend one of maxFailures. Fail: end the trial in ERROR. Ignore: try again and spend nothing, up to "
-            "maxIgnored times. ExcludeNode: try again on another node, as after an infrastructure failure."
+            "Retry: try again, and count it towards maxFailures. Fail: end the trial in ERROR. Ignore: try again "
+            "without counting it, up to maxIgnored times. ExcludeNode: try again on another node, as after an "
+            "infrastructure failure."
         )
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.log_regex is None and self.exit_codes is None and self.reason is None:
-            raise ValueError("a rule says nothing of what it is for; give logRegex, exitCodes or reason")
+            raise ValueError("a rule has no condition; set logRegex, exitCodes or reason")
         return self
 
 
@@ -74,22 +75,28 @@ class Failures(ApiModel):
         default=3,
         ge=0,
         le=1000,
-        description="How many failures of its own a trial is forgiven; one more and it ends in ERROR.",
+        description="How many times a trial may fail by itself and be retried; with one more failure it ends in ERROR.",
     )
     max_disruptions: int = Field(
         default=32,
         ge=0,
         le=1000,
-        description="How many preemptions, evictions, lost nodes and the like a trial survives.",
+        description="How many disruptions, such as preemptions, evictions and lost nodes, a trial survives.",
     )
     max_infrastructure_failures: int = Field(
         default=32,
         ge=0,
         le=1000,
-        description="How many pods of a trial may fail before its program runs: not admitted, not restored, …",
+        description=(
+            "How many of a trial's pods may fail before the program runs, for example because they are not admitted or "
+            "can't be restored."
+        ),
     )
     max_ignored: int = Field(
-        default=32, ge=0, le=1000, description="How many attempts of a trial rules with the action Ignore pass over."
+        default=32,
+        ge=0,
+        le=1000,
+        description="How many failed attempts of a trial the rules with action Ignore may ignore.",
     )
     non_retriable_exit_codes: list[ExitCode] = Field(
         default_factory=list, max_length=32, description="Exit codes that end a trial in ERROR at once."
@@ -98,8 +105,8 @@ class Failures(ApiModel):
         default_factory=list,
         max_length=16,
         description=(
-            "What is done about certain ends of attempts; the first rule that matches decides. A rule matches if all "
-            "that it names does. Attempts that were disrupted are matched by reason alone."
+            "How to handle certain failures; the first matching rule decides. A rule matches if every field that it "
+            "sets does. Disrupted attempts are matched by reason alone."
         ),
     )
     avoid_node_after: int | None = Field(
@@ -107,45 +114,45 @@ class Failures(ApiModel):
         ge=1,
         le=1000,
         description=(
-            "A node on which so many different trials have failed is avoided by all of the experiment's new pods. "
-            "At most half of the nodes that its pods have been on are."
+            "The experiment's new pods avoid a node on which this many different trials have failed. They avoid at "
+            "most half of the nodes that the experiment's pods have run on."
         ),
     )
     avoid_node_for: Duration = Field(
         default="1h",
-        description="How long a node is avoided; also by a trial that a rule with ExcludeNode keeps off it.",
+        description="How long to avoid a node, including one that a rule with ExcludeNode excludes for a trial.",
     )
     start_deadline: Duration = Field(
         default="5m",
         description=(
-            "How long a bad image, a missing Secret or ConfigMap, an unusable checkpoint store or an API server that "
-            "refuses the trial's first pod is waited for before the trial ends in ERROR."
+            "How long a trial waits for a bad image, a missing Secret or ConfigMap or an unusable checkpoint store to "
+            "be fixed, or for the API server to accept its first pod, before it ends in ERROR."
         ),
     )
     pending_deadline: Duration | None = Field(
         default=None,
         description=(
-            "How long a pod may take from when it is made until its program runs, also for want of a node, before the "
-            "trial ends in ERROR. Without it, a trial waits for a node for as long as it takes, and says so."
+            "How long a pod may take to start its program after it is created, including the wait for a node, before "
+            "the trial ends in ERROR. Without it, a trial waits for a node indefinitely, and its status says so."
         ),
     )
     run_deadline: Duration | None = Field(
         default=None,
         description=(
-            "How long a trial's program may run, all attempts added up, before the trial ends in ERROR; to end it well "
-            "after some time, use stop.trial."
+            "How long a trial's program may run, in total over all attempts, before the trial ends in ERROR. To stop a "
+            "trial after some time without an error, use stop.trial."
         ),
     )
     silence_deadline: Duration | None = Field(
         default=None,
         description=(
-            "How long a running program may go without a result; then it is taken to hang, its pod is deleted, and one "
-            "of maxFailures is spent."
+            "How long a running program may go without reporting a result. After that it is considered hung: its pod "
+            "is deleted, and the failure counts towards maxFailures."
         ),
     )
     fail_fast: bool = Field(default=False, description="Whether the first trial in ERROR fails the experiment.")
     backoff: BackoffSpec = Field(
-        default_factory=BackoffSpec, description="Wait before a retry, for each kind of failure."
+        default_factory=BackoffSpec, description="Backoff before a retry, for each kind of failure."
     )
 
     @model_validator(mode="after")
@@ -154,5 +161,5 @@ class Failures(ApiModel):
             written = getattr(self, name)
             if written is not None and not parse_duration(written):
                 field = type(self).model_fields[name].alias or name
-                raise FieldError(field, f"{written!r} is over before it begins; give at least 1s")
+                raise FieldError(field, f"{written!r} is too short; use at least 1s")
         return self

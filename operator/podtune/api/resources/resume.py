@@ -1,4 +1,4 @@
-"""How an experiment goes on after it has ended."""
+"""How an experiment resumes after it has ended."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from podtune.api.base import ApiModel, StatusModel
 
 
 class ResumePolicy(StrEnum):
-    """What becomes of a trial that has ended when its experiment goes on."""
+    """What happens to an ended trial when its experiment resumes."""
 
     RESUME = "Resume"
-    """It goes on from its last checkpoint."""
+    """It continues from its last checkpoint."""
     RESTART = "Restart"
-    """It begins anew, and what it has come to is forgotten."""
+    """It starts over, and its results are forgotten."""
     SKIP = "Skip"
     """It stays as it is."""
 
@@ -28,29 +28,35 @@ class RestartPolicy(StrEnum):
 
 
 class Resume(ApiModel):
-    """What becomes of trials when an experiment goes on after its end."""
+    """What happens to trials when an experiment resumes after its end."""
 
     id: str = Field(
         default="",
         max_length=63,
         description=(
-            "Any text. Changed to another one on an experiment that has ended, it has that go on, once. Raising "
-            "search.maxTrials or a limit of stop does so, too."
+            "Any text. Changing it resumes an experiment that has ended, once. Raising search.maxTrials or a limit in "
+            "stop resumes it, too."
         ),
     )
     unfinished: ResumePolicy = Field(
-        default=ResumePolicy.RESUME, description="Trials that were stopped since the experiment ended."
+        default=ResumePolicy.RESUME,
+        description="What happens to trials that were stopped because the experiment ended.",
     )
     errored: ResumePolicy = Field(
-        default=ResumePolicy.SKIP, description="Trials in ERROR; those that go on are forgiven all failures."
+        default=ResumePolicy.SKIP,
+        description="What happens to trials in ERROR. The failure counts of those that continue are reset.",
     )
-    finished: RestartPolicy = Field(default=RestartPolicy.SKIP, description="Trials that came to a good end.")
+    finished: RestartPolicy = Field(
+        default=RestartPolicy.SKIP, description="What happens to trials that ended without an error."
+    )
 
 
 class Resumption(StatusModel):
-    """How an experiment went on after its last end: it is written before any trial goes on."""
+    """How an experiment resumed after its last end. It is written before any trial continues."""
 
-    run_generation: int = Field(ge=1, description="How often it has gone on after an end.")
-    unfinished: str = Field(max_length=16, description="What became of trials that were stopped with the experiment.")
-    errored: str = Field(max_length=16, description="What became of trials in ERROR.")
-    finished: str = Field(max_length=16, description="What became of trials that had come to a good end.")
+    run_generation: int = Field(ge=1, description="How many times the experiment has resumed after an end.")
+    unfinished: str = Field(
+        max_length=16, description="What happened to trials that were stopped because the experiment ended."
+    )
+    errored: str = Field(max_length=16, description="What happened to trials in ERROR.")
+    finished: str = Field(max_length=16, description="What happened to trials that had ended without an error.")

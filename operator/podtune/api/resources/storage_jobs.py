@@ -30,26 +30,29 @@ class StorageJobState(StrEnum):
 class StorageJob(StatusModel):
     """One job: it is written down before its pod is made, and again when the pod has ended."""
 
-    purpose: StoragePurpose = Field(description="What it is for.")
+    purpose: StoragePurpose = Field(description="Purpose of the job.")
     trigger: str = Field(
         default="",
         max_length=64,
-        description="What it was due for, such as the time of the experiment's end: after another one it is due again.",
+        description=(
+            "What the job was due for, such as the time at which the experiment ended. When this changes, the job is "
+            "due again."
+        ),
     )
-    state: StorageJobState = Field(description="How far it is: Running, Waiting, Done or Failed.")
-    pod: int = Field(ge=1, description="Number of its pod, <experiment>-storage-<number>.")
-    tries: int = Field(ge=1, description="How often it was tried, the present try included.")
-    start_time: str = Field(max_length=32, description="When the present try began (RFC 3339).")
-    retry_time: str | None = Field(default=None, max_length=32, description="When the next try begins.")
-    completion_time: str | None = Field(default=None, max_length=32, description="When it was done or given up.")
-    uri: str = Field(default="", max_length=1024, description="Of an Export: where the best checkpoint is now.")
-    message: str = Field(default="", max_length=MAX_MESSAGE, description="What came of it, or why the last try failed.")
+    state: StorageJobState = Field(description="State of the job: Running, Waiting, Done or Failed.")
+    pod: int = Field(ge=1, description="Number of the job's pod, <experiment>-storage-<number>.")
+    tries: int = Field(ge=1, description="How many times it was tried, including the current attempt.")
+    start_time: str = Field(max_length=32, description="When the current attempt began (RFC 3339).")
+    retry_time: str | None = Field(default=None, max_length=32, description="When the next attempt begins.")
+    completion_time: str | None = Field(default=None, max_length=32, description="When it was done or failed for good.")
+    uri: str = Field(default="", max_length=1024, description="For an Export: URI of the copy of the best checkpoint.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="The outcome, or why the last attempt failed.")
 
 
 class StorageStatus(StatusModel):
     """Work in the bucket, done by one short-lived pod at a time."""
 
-    pods: int = Field(default=0, ge=0, description="How many pods it has taken so far.")
+    pods: int = Field(default=0, ge=0, description="How many pods the jobs have used so far.")
     jobs: list[StorageJob] = Field(
         default_factory=list,
         max_length=8,

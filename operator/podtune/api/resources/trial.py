@@ -1,4 +1,4 @@
-"""The Trial resource: one configuration, its attempts, and what has come out of it."""
+"""The Trial resource: one configuration, its attempts and its results."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Remembered = Annotated[str, Field(max_length=2048)]
 
 
 MAX_FAILED_NODES = 8
-"""So many nodes that have failed a trial are remembered."""
+"""How many nodes that failed a trial are remembered."""
 MAX_FAILED_RESTORE_SOURCES = 8
-"""So many checkpoints that spec.restoreFrom came to, and that could not be restored, are remembered."""
+"""How many checkpoints that spec.restoreFrom resolved to but that could not be restored are remembered."""
 MAX_DECISION_MESSAGE = 512
 MAX_LEDGER_MESSAGE = 256
 MAX_NUMBERS = 16
-"""So many numbers stand behind a decision in the ledger."""
+"""How many numbers a decision in the ledger may have."""
 MAX_NUMBER_NAME = 63
 MAX_NUMBER = 64
 MAX_LOG_TAIL = 1024
 MAX_RUNG_OBSERVATIONS = 32
-"""So many values at rungs the searcher observes."""
+"""How many values at rungs the searcher observes per trial."""
 MAX_PINNED = 6
-"""So many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
+"""How many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
 MAX_CHECKPOINTS = 34 + MAX_PINNED
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
@@ -59,36 +59,36 @@ class ProposalRecord(ApiModel):
     number: int = Field(
         ge=0,
         description=(
-            "The proposal's number; with the experiment's seed it seeds the draws. With search.repeats, several trials "
-            "come of one proposal."
+            "Number of the proposal. Together with the experiment's seed, it seeds the random draws. With "
+            "search.repeats, several trials share one proposal."
         ),
     )
     observed_seq: int = Field(
         default=0,
         ge=0,
-        description="The searcher knew all observations with a lower sequence number than this.",
+        description="The searcher had observed everything with a lower sequence number than this.",
     )
     running: str = Field(
         default="",
         max_length=MAX_RANGES,
-        description="Numbers of the proposals that it knew to be under way then, such as 3,7-12.",
+        description="Numbers of the proposals that were under way at that time, such as 3,7-12.",
     )
     attributes: dict[Annotated[str, Field(max_length=63)], Annotated[str, Field(max_length=1024)]] = Field(
-        default_factory=dict, max_length=16, description="What the searcher has to know again of this proposal."
+        default_factory=dict, max_length=16, description="What the searcher needs to remember about this proposal."
     )
 
 
 class Checkpoint(StatusModel):
     """A committed checkpoint: its manifest is in the bucket."""
 
-    step: int = Field(ge=0, description="Training iteration after which it was taken.")
-    uri: str = Field(max_length=1024, description="Where it is, such as s3://bucket/prefix/…/step.")
-    digest: str = Field(max_length=80, description="sha256:… of its manifest.")
-    metric: str = Field(default="", max_length=64, description="Value of the objective's metric with it.")
+    step: int = Field(ge=0, description="Training iteration after which the checkpoint was taken.")
+    uri: str = Field(max_length=1024, description="URI of the checkpoint, such as s3://bucket/prefix/…/step.")
+    digest: str = Field(max_length=80, description="Digest of its manifest (sha256:…).")
+    metric: str = Field(default="", max_length=64, description="Value of the objective's metric when it was taken.")
     configuration: str = Field(
         default="",
         max_length=16,
-        description="Which parameters it was taken with: their fingerprint, empty for those of the spec.",
+        description="Fingerprint of the parameters that it was taken with; empty for those of the spec.",
     )
 
     @property
@@ -100,8 +100,8 @@ class Checkpoint(StatusModel):
 class RestoreSource(StatusModel):
     """The checkpoint that was found to start from."""
 
-    uri: str = Field(default="", max_length=1024, description="The checkpoint; empty where the trial starts afresh.")
-    step: int = Field(default=0, ge=0, description="Training iteration after which it was taken.")
+    uri: str = Field(default="", max_length=1024, description="The checkpoint; empty if the trial starts from scratch.")
+    step: int = Field(default=0, ge=0, description="Training iteration after which the checkpoint was taken.")
 
 
 class FormerTrial(StatusModel):
@@ -111,33 +111,33 @@ class FormerTrial(StatusModel):
     checkpoints: list[Checkpoint] = Field(
         default_factory=list,
         max_length=MAX_CHECKPOINTS,
-        description="Those of its checkpoints that fit the configuration, oldest first: the trial goes on from them.",
+        description="Its checkpoints that match the configuration, oldest first. The trial continues from them.",
     )
     restore_source: RestoreSource | None = Field(
-        default=None, description="The checkpoint that its restoreFrom had found."
+        default=None, description="The checkpoint that its restoreFrom resolved to."
     )
     last_result: dict[str, ShortText] = Field(
         default_factory=dict,
         max_length=MAX_METRICS,
-        description="Its last result, where there is a checkpoint to go on from.",
+        description="Its last result, if there is a checkpoint to continue from.",
     )
     best: dict[str, ShortText] = Field(
         default_factory=dict,
         max_length=MAX_METRICS,
-        description="Its result with the best value of the objective, likewise.",
+        description="Its result with the best value of the objective, if there is a checkpoint to continue from.",
     )
-    lack: str = Field(default="", max_length=128, description="Why the trial starts afresh, where it does.")
+    lack: str = Field(default="", max_length=128, description="Why the trial starts from scratch, if it does.")
     find_checkpoints: bool = Field(
         default=False,
         description=(
-            "No operator has seen it last: the first attempt looks for its checkpoints in the bucket, and goes on from "
-            "the one that has come furthest with the same configuration."
+            "Set if no operator saw the Trial's last state. The first attempt then looks for its checkpoints in the "
+            "bucket and continues from the most advanced one with the same configuration."
         ),
     )
 
 
 class TrialSpec(ApiModel):
-    """One configuration. Everything but desiredState and overrides is fixed once it is made."""
+    """One configuration. Only desiredState and overrides can be changed after its creation."""
 
     experiment: OwnName = Field(description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
@@ -148,48 +148,49 @@ class TrialSpec(ApiModel):
         default=None,
         ge=0,
         le=2**31 - 1,
-        description="What the program may seed its own draws with (PODTUNE_SEED); each repeat has another one.",
+        description="Seed for the program's own random draws (PODTUNE_SEED). Each repeat has a different one.",
     )
     desired_state: DesiredState = Field(
         default=DesiredState.RUNNING,
-        description="Running; Paused: give the pod back and keep the place; Stopped: end the trial for good.",
+        description=(
+            "Running: run the trial. Paused: release its pod until the trial is resumed. Stopped: end the trial for "
+            "good."
+        ),
     )
     overrides: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict,
         max_length=64,
         description=(
-            "Values that take the place of those in parameters, from the next start of a pod on: pause the trial, "
-            "change them, resume it, and it goes on from its checkpoint with them. All have to lie in the search "
+            "Values that replace those in parameters from the next pod start on. To change them, pause the trial, edit "
+            "them and resume it: it continues from its checkpoint with the new values. They must lie in the search "
             "space."
         ),
     )
     restore_from: RestoreFrom | None = Field(
         default=None,
-        description="Another trial's checkpoint that it starts from; it goes on with that one's iterations.",
+        description="Another trial's checkpoint to start from. The trial continues counting that trial's iterations.",
     )
     proposal: ProposalRecord | None = Field(
-        default=None, description="What the configuration was proposed from.", json_schema_extra=ATOMIC
+        default=None, description="What the proposal of the configuration was based on.", json_schema_extra=ATOMIC
     )
     former: FormerTrial | None = Field(
         default=None,
-        description="A Trial of this name that was deleted, in whose place this one was made.",
+        description="The deleted Trial of the same name that this one replaces.",
         json_schema_extra=ATOMIC,
     )
 
 
 class PodRef(StatusModel):
-    """The pod of the current or last attempt; of a gang, that of rank 0."""
+    """The pod of the current or last attempt; for a gang, the pod of rank 0."""
 
     name: RecordedName = Field(max_length=253, description="Name of the pod.")
     uid: str = Field(
         default="",
         max_length=64,
-        description="The attempt's id: UID of the pod; of one that is reused, and /<trial's index>.<attempt>.",
+        description="ID of the attempt: the pod's UID, followed by /<trial's index>.<attempt> if the pod is reused.",
     )
-    node: str = Field(default="", max_length=253, description="Node that the pod is on.")
-    since: str = Field(
-        default="", max_length=32, description="When a pod that had served another trial was given to it (RFC 3339)."
-    )
+    node: str = Field(default="", max_length=253, description="Node that the pod runs on.")
+    since: str = Field(default="", max_length=32, description="When a reused pod was assigned to the trial (RFC 3339).")
 
 
 class Decision(StatusModel):
@@ -197,73 +198,83 @@ class Decision(StatusModel):
 
     action: Annotated[DecisionAction, WithJsonSchema({"type": "string", "maxLength": 32})] = Field(
         description=(
-            "STOP, PAUSE, FAIL, RETRY or REQUEUE, when pods that found no place are given up to be made anew; of a "
-            "gang also END, when one of its pods has ended and the others go."
+            "STOP, PAUSE, FAIL, RETRY or REQUEUE (pods that could not be scheduled are replaced); for a gang also END "
+            "(one pod has ended, and the others are deleted)."
         ),
     )
     reason: str = Field(max_length=128, description="Why, in one word.")
-    message: str = Field(default="", max_length=MAX_DECISION_MESSAGE, description="Why, with its numbers.")
-    attempt: int = Field(ge=0, description="The attempt that it was taken on.")
-    step: int = Field(default=0, ge=0, description="The iteration of the result that it was taken on.")
+    message: str = Field(default="", max_length=MAX_DECISION_MESSAGE, description="Why, with the numbers behind it.")
+    attempt: int = Field(ge=0, description="Attempt that the decision applies to.")
+    step: int = Field(default=0, ge=0, description="Iteration of the result that led to it.")
     seq: int = Field(
-        default=0, ge=0, description="How many results of the attempt had come: their checkpoints are waited for."
+        default=0,
+        ge=0,
+        description="How many results of the attempt had arrived. The decision waits for their checkpoints.",
     )
-    time: str = Field(default="", max_length=32, description="When it was taken (RFC 3339): waits are counted from it.")
+    time: str = Field(default="", max_length=32, description="When it was taken (RFC 3339). Timeouts start then.")
     ranks: list[Annotated[int, Field(ge=0)]] = Field(
         default_factory=list,
         max_length=64,
-        description="Of an END: the ranks whose pods had ended, or were being taken away; we delete the others.",
+        description="For END: the ranks whose pods had ended or were terminating. The operator deletes the others.",
     )
 
 
 class Clone(StatusModel):
-    """What the trial goes on from instead of its own checkpoints, until it has one that was taken after."""
+    """What the trial continues from instead of its own checkpoints, until it has a later one."""
 
-    donor: RecordedName = Field(max_length=63, description="The trial that it was taken from.")
-    checkpoint: Checkpoint = Field(description="The donor's checkpoint; it stays in the bucket for as long.")
-    attempt: int = Field(default=0, ge=0, description="The first attempt that has restored it; 0 before that.")
+    donor: RecordedName = Field(max_length=63, description="Trial that the checkpoint belongs to.")
+    checkpoint: Checkpoint = Field(
+        description="The donor's checkpoint. It is kept in the bucket as long as it is needed here."
+    )
+    attempt: int = Field(default=0, ge=0, description="First attempt that restored it; 0 before that.")
     previous_parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict,
         max_length=64,
-        description="The parameters that hold again if it can't be restored; empty for those of the spec.",
+        description="Parameters to return to if it can't be restored; empty for those of the spec.",
     )
 
 
 class AwaitedExploit(StatusModel):
-    """An exploit that waits for a checkpoint of its donor."""
+    """An exploit that waits for its donor's checkpoint."""
 
-    donor: str = Field(max_length=63, description="The trial that is to be cloned.")
+    donor: str = Field(max_length=63, description="Trial to clone.")
     step: int = Field(
-        ge=0, description="Iteration of the result that it was ranked with: the checkpoint is of that, or from before."
+        ge=0,
+        description=(
+            "Iteration of the result that the donor was ranked by. The checkpoint is from this iteration or an earlier "
+            "one."
+        ),
     )
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
-        default_factory=dict, max_length=64, description="What the trial is to go on with."
+        default_factory=dict, max_length=64, description="Parameters that the trial continues with."
     )
-    since: str = Field(max_length=32, description="When it was decided (RFC 3339); checkpoints.sync.timeout counts.")
-    message: str = Field(default="", max_length=MAX_LEDGER_MESSAGE, description="Why, with its numbers.")
+    since: str = Field(
+        max_length=32, description="When it was decided (RFC 3339). checkpoints.sync.timeout counts from then."
+    )
+    message: str = Field(default="", max_length=MAX_LEDGER_MESSAGE, description="Why, with the numbers behind it.")
 
 
 class RungObservation(StatusModel):
     """A value that the searcher observes before the trial has ended."""
 
-    seq: int = Field(ge=0, description="Its sequence number in the order in which the searcher observes values.")
-    step: int = Field(ge=0, description="The milestone that the value counts at.")
+    seq: int = Field(ge=0, description="Sequence number in the searcher's order of observations.")
+    step: int = Field(ge=0, description="Milestone of the value.")
     value: str = Field(max_length=64, description="Value of the objective's metric.")
 
 
 class LedgerEntry(StatusModel):
-    """A decision on the trial, with what it was made from."""
+    """A decision on the trial, with the numbers behind it."""
 
-    number: int = Field(ge=1, description="Position among the trial's decisions, from 1.")
+    number: int = Field(ge=1, description="Number of the decision within the trial, from 1.")
     time: str = Field(max_length=32, description="When it was taken (RFC 3339).")
-    attempt: int = Field(default=0, ge=0, description="The attempt that it was taken on.")
-    step: int = Field(default=0, ge=0, description="The iteration that it was taken on.")
+    attempt: int = Field(default=0, ge=0, description="Attempt that the decision applies to.")
+    step: int = Field(default=0, ge=0, description="Iteration that it was taken on.")
     action: str = Field(max_length=16, description="CONTINUE, PAUSE, STOP, PROMOTE, EXPLOIT, RETRY, …")
     message: str = Field(
-        default="", max_length=MAX_LEDGER_MESSAGE, description="The decision and its reason in a sentence."
+        default="", max_length=MAX_LEDGER_MESSAGE, description="The decision and its reason, in a sentence."
     )
     inputs: dict[NumberName, Number] = Field(
-        default_factory=dict, max_length=MAX_NUMBERS, description="The numbers that it was made from."
+        default_factory=dict, max_length=MAX_NUMBERS, description="The numbers behind it."
     )
 
 
@@ -271,23 +282,23 @@ class AttemptEnd(StatusModel):
     """How the last attempt ended."""
 
     attempt: int = Field(ge=1, description="The attempt's number.")
-    uid: str = Field(default="", max_length=64, description="The attempt's id; it is counted once.")
+    uid: str = Field(default="", max_length=64, description="ID of the attempt, so that it is counted only once.")
     failure_class: str = Field(
         max_length=32, alias="class", description="complete, ours, user, final, disruption, infrastructure or ignored."
     )
-    reason: str = Field(max_length=128, description="Reason in one word, such as Error, OOMKilled, Evicted.")
+    reason: str = Field(max_length=128, description="Reason in one word, such as Error, OOMKilled or Evicted.")
     message: str = Field(default="", max_length=MAX_MESSAGE, description="What happened, in a sentence.")
-    exit_code: int | None = Field(default=None, description="Exit code of the program, where there is one.")
+    exit_code: int | None = Field(default=None, description="Exit code of the program, if it has one.")
     log_tail: str = Field(default="", max_length=MAX_LOG_TAIL, description="The last lines of the program's log.")
 
 
 class LostCheckpoint(StatusModel):
     """The newest checkpoint of an attempt, where it had been reported and was not stored when the attempt ended."""
 
-    attempt: int = Field(ge=1, description="The last attempt that has lost one.")
-    step: int = Field(ge=0, description="Training iteration after which it was taken.")
-    attempts: int = Field(default=1, ge=1, description="How many attempts have lost theirs.")
-    message: str = Field(default="", max_length=256, description="What is lost and why, in a sentence.")
+    attempt: int = Field(ge=1, description="Last attempt that lost a checkpoint.")
+    step: int = Field(ge=0, description="Training iteration after which the checkpoint was taken.")
+    attempts: int = Field(default=1, ge=1, description="How many attempts lost one.")
+    message: str = Field(default="", max_length=256, description="What was lost and why, in a sentence.")
 
 
 class Consumption(StatusModel):
@@ -295,117 +306,136 @@ class Consumption(StatusModel):
 
     training_seconds: int = Field(ge=0, description="How long the program ran.")
     pod_seconds: int = Field(ge=0, description="How long a pod was on a node.")
-    gpu_seconds: int = Field(ge=0, description="The same for each GPU that the pod held, added up.")
+    gpu_seconds: int = Field(ge=0, description="The same time, counted for each GPU that the pod held.")
 
 
 class Usage(Consumption):
-    """What a trial has used over all its attempts, up to the time at which this was written."""
+    """What a trial had used over all its attempts when this was written."""
 
-    attempt: Consumption | None = Field(default=None, description="The current attempt's part of it.")
+    attempt: Consumption | None = Field(default=None, description="The current attempt's share.")
 
 
 class NodeFailure(StatusModel):
-    """A node that has failed the trial, where failures.avoidNodeAfter or a rule with ExcludeNode asks for it."""
+    """A node that the trial failed on; recorded for failures.avoidNodeAfter and for rules with ExcludeNode."""
 
     node: str = Field(max_length=253, description="Name of the node.")
-    time: str = Field(max_length=32, description="When it has failed the trial last (RFC 3339).")
-    excluded: bool = Field(default=False, description="Whether a rule says not to try again there.")
+    time: str = Field(max_length=32, description="When the trial last failed on it (RFC 3339).")
+    excluded: bool = Field(default=False, description="Whether a rule excludes the node for the trial.")
 
 
 class TrialStatus(StatusModel):
-    """What the operator has seen and decided: all that a scheduler must not forget."""
+    """What the operator has observed and decided, including everything that a scheduler must not forget."""
 
-    observed_generation: int = Field(default=-1, description="The generation of the spec that was last looked at.")
-    state: TrialState | None = Field(default=None, description="State, for people.")
-    reason: str = Field(default="", max_length=128, description="Why it is in that state, in one word.")
-    message: str = Field(default="", max_length=MAX_MESSAGE, description="The state in a sentence.")
+    observed_generation: int = Field(default=-1, description="Generation of the spec that this status reflects.")
+    state: TrialState | None = Field(
+        default=None, description="State in one word, for people; programs read the conditions."
+    )
+    reason: str = Field(default="", max_length=128, description="Why the trial is in this state, in one word.")
+    message: str = Field(default="", max_length=MAX_MESSAGE, description="The state, in a sentence.")
     attempt: int = Field(default=0, ge=0, description="Number of the current or last attempt, from 1.")
-    failures: int = Field(default=0, ge=0, description="Failures of its own, out of maxFailures.")
-    disruptions: int = Field(
-        default=0, ge=0, description="Attempts that were taken away from it, out of maxDisruptions."
-    )
+    failures: int = Field(default=0, ge=0, description="How often the trial failed by itself, out of maxFailures.")
+    disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")
     infrastructure_failures: int = Field(
-        default=0, ge=0, description="Attempts whose program never ran, out of maxInfrastructureFailures."
+        default=0,
+        ge=0,
+        description="How many attempts failed before the program ran, out of maxInfrastructureFailures.",
     )
-    ignored: int = Field(default=0, ge=0, description="Attempts that failures.rules ignore, out of maxIgnored.")
+    ignored: int = Field(
+        default=0, ge=0, description="How many failed attempts failures.rules ignored, out of maxIgnored."
+    )
     failed_nodes: list[NodeFailure] = Field(
-        default_factory=list, max_length=MAX_FAILED_NODES, description="Nodes that have failed it, the latest last."
+        default_factory=list,
+        max_length=MAX_FAILED_NODES,
+        description="Nodes that the trial failed on, the latest last.",
     )
     pod: PodRef | None = Field(default=None, description="Pod of the current or last attempt.")
     last_result: dict[str, ShortText] = Field(
         default_factory=dict,
         max_length=MAX_METRICS,
-        description="The last result; time_this_iter_s is left out, unless it is an objective.",
+        description="The last result, without time_this_iter_s unless that is an objective.",
     )
     best: dict[str, ShortText] = Field(
         default_factory=dict, max_length=MAX_METRICS, description="The result with the best value of the objective."
     )
     best_value: str = Field(
-        default="", max_length=64, description="That value by itself: kubectl can't show one whose name varies."
+        default="",
+        max_length=64,
+        description="The objective's value in best, under a fixed name that kubectl can show in a column.",
     )
     last_result_time: str | None = Field(
-        default=None, max_length=32, description="When the last result came, where failures.silenceDeadline is given."
+        default=None, max_length=32, description="When the last result arrived. Set only with failures.silenceDeadline."
     )
     iteration: int = Field(
-        default=0, ge=0, description="Highest training iteration seen, over all attempts; a clone has its donor's."
+        default=0, ge=0, description="Highest training iteration over all attempts. A clone continues from its donor's."
     )
     progress: str = Field(
         default="",
         max_length=64,
         description=(
-            "Highest value of the scheduler's time attribute; results not above it are hidden from it. Empty again "
-            "when another trial's checkpoint was restored."
+            "Highest value of the scheduler's time attribute. The scheduler does not see results at or below it. It is "
+            "reset when another trial's checkpoint is restored."
         ),
     )
     durable_seq: int = Field(
-        default=0, ge=0, description="Sequence number of the last result of this attempt that this status covers."
+        default=0, ge=0, description="Sequence number of the current attempt's last result that this status covers."
     )
     checkpoint: Checkpoint | None = Field(default=None, description="The latest committed checkpoint.")
     checkpoints: list[Checkpoint] = Field(
         default_factory=list,
         max_length=MAX_CHECKPOINTS,
-        description="All kept checkpoints, oldest first; a few more than checkpoints.keep says while others may clone.",
+        description=(
+            "All kept checkpoints, oldest first. There may be a few more than checkpoints.keep while other trials may "
+            "clone this one."
+        ),
     )
     lost_checkpoint: LostCheckpoint | None = Field(
-        default=None, description="A checkpoint that was reported and could not be stored, if there is one."
+        default=None, description="A checkpoint that was reported but not stored, if any."
     )
     scheduler: dict[str, Annotated[dict[str, ShortText], Field(max_length=1024)]] = Field(
-        default_factory=dict, max_length=16, description="What the scheduler remembers of the trial, such as rungs."
+        default_factory=dict,
+        max_length=16,
+        description="What the scheduler remembers about the trial, such as its rungs.",
     )
     stopper: dict[Annotated[str, Field(max_length=16)], Annotated[dict[str, Remembered], Field(max_length=64)]] = Field(
-        default_factory=dict, max_length=4, description="What the rules of spec.stop.trial remember of the results."
+        default_factory=dict, max_length=4, description="What the rules of spec.stop.trial remember about the results."
     )
     missing_metrics: int = Field(
-        default=0, ge=0, description="Results that were passed over since they lacked a metric (objective.missing)."
+        default=0,
+        ge=0,
+        description="Number of results that were skipped because they lacked a metric (objective.missing).",
     )
-    usage: Usage | None = Field(default=None, description="What it has used, as budgets count it.")
+    usage: Usage | None = Field(default=None, description="Time that the trial has used, as budgets count it.")
     decision: Decision | None = Field(default=None, description="A decision that ends or pauses the attempt.")
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=dict,
         max_length=64,
-        description="What it runs with, where that is not spec.parameters any more.",
+        description="The parameters that the trial runs with, if they differ from spec.parameters.",
     )
     overrides: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
-        default_factory=dict, max_length=64, description="Those of spec.overrides that were taken in."
+        default_factory=dict, max_length=64, description="The values of spec.overrides that are in effect."
     )
     best_parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
-        default_factory=dict, max_length=64, description="What `best` was reached with, where not with spec.parameters."
+        default_factory=dict,
+        max_length=64,
+        description="The parameters that `best` was reached with, if they differ from spec.parameters.",
     )
-    clone: Clone | None = Field(default=None, description="Another trial's checkpoint that it goes on from.")
+    clone: Clone | None = Field(default=None, description="Another trial's checkpoint that this trial continues from.")
     exploit: AwaitedExploit | None = Field(
-        default=None, description="Another trial's checkpoint that it waits for, to go on from that."
+        default=None, description="Another trial's checkpoint that this trial waits for, to continue from it."
     )
     restore_source: RestoreSource | None = Field(
         default=None,
-        description="The checkpoint that spec.restoreFrom found; looked up again only where it can't be restored.",
+        description=(
+            "The checkpoint that spec.restoreFrom resolved to. It is looked up again only if it can't be restored."
+        ),
     )
     former: RestoreSource | None = Field(
-        default=None, description="What the first attempt has found, where spec.former has it look for checkpoints."
+        default=None, description="What the first attempt found, if spec.former has it look for checkpoints."
     )
     failed_restore_sources: list[Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=list,
         max_length=MAX_FAILED_RESTORE_SOURCES,
-        description="Checkpoints that spec.restoreFrom found and that could not be restored, the latest last.",
+        description="Checkpoints that spec.restoreFrom resolved to but that could not be restored, the latest last.",
     )
     rung_observations: list[RungObservation] = Field(
         default_factory=list,
@@ -415,23 +445,23 @@ class TrialStatus(StatusModel):
     ledger: list[LedgerEntry] = Field(
         default_factory=list,
         max_length=16,
-        description="The latest decisions on the trial, oldest first; earlier ones are in the bucket, as ledger.jsonl.",
+        description="The latest decisions on the trial, oldest first. Earlier ones are in the bucket, in ledger.jsonl.",
     )
     ledger_exported: int = Field(
-        default=0, ge=0, description="Number of the last decision that an attempt that has ended put into the bucket."
+        default=0, ge=0, description="Number of the last decision that an ended attempt stored in the bucket."
     )
     last_attempt: AttemptEnd | None = Field(default=None, description="How the last attempt ended.")
     retry_time: str | None = Field(default=None, max_length=32, description="No new attempt before this (RFC 3339).")
     run_generation: int = Field(
-        default=0, ge=0, description="How often the experiment had gone on after an end when this trial ended."
+        default=0, ge=0, description="How many times the experiment had resumed after an end when this trial ended."
     )
     observation_seq: int | None = Field(
         default=None,
         ge=0,
-        description="Sequence number of its result in the order in which the searcher observes them.",
+        description="Sequence number of the trial's result in the searcher's order of observations.",
     )
-    start_time: str | None = Field(default=None, max_length=32, description="When the trial first ran.")
+    start_time: str | None = Field(default=None, max_length=32, description="When the trial first started.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")
     conditions: list[Condition] = Field(
-        default_factory=list, max_length=16, description="For programs.", json_schema_extra=key_by("type")
+        default_factory=list, max_length=16, description="Conditions, for programs.", json_schema_extra=key_by("type")
     )

@@ -1,7 +1,7 @@
-"""Which searchers go with which schedulers and objectives, and why the others don't.
+"""Which searchers can be combined with which schedulers and objectives, and why others can't.
 
-A combination that would run and quietly search at random, or learn from values that belong to something else, is
-refused. The rules are data: validators, the API server's own rules and the tests of every pair are made from them.
+A combination is refused if it would silently search at random or learn from the wrong values. The rules are data:
+validators, the API server's rules and the tests of every pair are generated from them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_REFERENCE_POINTS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Searchers that don't go with schedulers."""
+    """Searchers that can't be combined with schedulers."""
 
     searchers: Set[str]
     schedulers: Set[str]
@@ -50,8 +50,8 @@ REFUSALS = (
     Refusal(
         SEARCHERS & {"tpe", "cmaes", "gp", "nsga2", "nsga3"},
         SCHEDULERS.keys() & {"pbt", "pb2"},
-        "pbt and pb2 change configurations on the way, so the search would learn from values that others have reached; "
-        "use algorithm random",
+        "pbt and pb2 change configurations while trials run, so the search would learn from results of other "
+        "configurations; use algorithm random",
     ),
     Refusal(
         SEARCHERS & {"cmaes", "nsga2", "nsga3"},
@@ -64,12 +64,12 @@ REFUSALS = (
 
 
 def find_refusal(searcher: str, scheduler: str) -> Refusal | None:
-    """Why a search algorithm doesn't go with a scheduler; None where it does."""
+    """Why a search algorithm can't be combined with a scheduler; None if it can."""
     return next((each for each in REFUSALS if searcher in each.searchers and scheduler in each.schedulers), None)
 
 
 def list_valid_pairs() -> Iterator[tuple[str, str]]:
-    """All pairs of a search algorithm and a scheduler that go together."""
+    """All valid pairs of a search algorithm and a scheduler."""
     for searcher in sorted(SEARCHERS):
         for scheduler in SCHEDULERS:
             if find_refusal(searcher, scheduler) is None:
@@ -85,7 +85,9 @@ def check_combination(objective: Objective, search: SearchSpec, scheduler: Sched
     name = scheduler.name
     refused = find_refusal(search.algorithm, name)
     if refused is not None:
-        raise FieldError("search.algorithm", f"{search.algorithm} can't go with scheduler {name}: {refused.why}")
+        raise FieldError(
+            "search.algorithm", f"{search.algorithm} can't be combined with scheduler {name}: {refused.why}"
+        )
     if objective.others:
         _check_objectives(search, name)
     if search.algorithm == "nsga3":
@@ -96,14 +98,14 @@ def _check_objectives(search: SearchSpec, scheduler: str) -> None:
     if search.algorithm not in MULTI_OBJECTIVE:
         raise FieldError(
             "search.algorithm",
-            f"{search.algorithm} has one objective, and objective.others names more; use one of "
+            f"{search.algorithm} supports one objective, but objective.others adds more; use one of "
             f"{', '.join(sorted(MULTI_OBJECTIVE))}, or remove others",
         )
     if scheduler != "fifo":
         raise FieldError(
             "scheduler",
-            f"{scheduler} compares trials by one metric, and would stop what is good by another of objective.others; "
-            "use fifo, or remove others",
+            f"{scheduler} compares trials by one metric, and would stop trials that are good by objective.others; use "
+            "fifo, or remove others",
         )
 
 

@@ -1,4 +1,4 @@
-"""What makes a configuration of values: conditions, fixed and computed values, constraints."""
+"""Turns values into a configuration: conditions, fixed and computed values, constraints."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ConfigurationRules:
         """The configuration that sampled values make: the parameters that exist, in the manifest's order.
 
         Args:
-            values: A value for each sampled parameter; those of parameters that don't exist then are passed over.
+            values: A value for each sampled parameter; values of parameters that don't exist are ignored.
 
         Raises:
             InvalidConfiguration: A constraint does not hold, or an expression has no value; it says what.
@@ -89,7 +89,7 @@ class ConfigurationRules:
             if name in self._parameters:
                 raise FieldError(name, "is computed; leave it out")
             chosen = ", ".join(p.name for p in self._parameters.values() if p.is_sampled)
-            raise FieldError(name, f"is no parameter; leave it out or correct it (there is {chosen})")
+            raise FieldError(name, f"is not a parameter; remove or correct it (parameters: {chosen})")
         return self.configuration(values)
 
     def recognise(self, written: Mapping[str, str]) -> Mapping[str, Scalar] | None:
@@ -112,7 +112,7 @@ class ConfigurationRules:
         if parameter.fixed is not None and name not in given:
             return parameter.fixed.value
         if name not in given:
-            raise FieldError(name, "is missing; give each parameter that a searcher would choose a value")
+            raise FieldError(name, "is missing; give a value for each parameter that a searcher would choose")
         value = find_own_value(parameter, given[name])
         if value is None:
             shown = format_value(given[name])
@@ -132,7 +132,7 @@ def _compute(name: str, expression: Expression, active: dict[str, Scalar]) -> No
     except ExpressionError as error:
         raise InvalidConfiguration(by, f"has no value ({error})") from error
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidConfiguration(by, f"comes to {value}, which is not a finite number")
+        raise InvalidConfiguration(by, f"evaluates to {value}, which is not a finite number")
     active[name] = parse_plain_value(format_value(value))
 
 

@@ -1,7 +1,7 @@
-"""How the parameters of a search space hang together: by conditions, expressions and constraints.
+"""Relations between the parameters of a search space: conditions, expressions and constraints.
 
-Conditions (`when`) say which parameters exist, and are looked at first; expressions compute further values from those
-that do; constraints then refuse whole configurations. What can't be is refused here.
+Conditions (`when`) say which parameters exist, and are evaluated first. Expressions compute further values from these
+parameters. Constraints then refuse whole configurations. Impossible relations are refused here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Conditions = Mapping[str, Collection[str]]
 
 
 class Dependencies:
-    """What follows from what.
+    """The relations between parameters.
 
     Attributes:
         conditions: The conditions of each parameter, in the manifest's order; empty where it always exists.
@@ -31,8 +31,8 @@ class Dependencies:
         """Takes in the parameters of a search space.
 
         Raises:
-            FieldError: A condition or an expression is about a parameter or value that there isn't, or they go in a
-                circle; the path starts at the Experiment's spec.
+            FieldError: A condition or an expression refers to an unknown parameter or value, or they are circular; the
+                path starts at the Experiment's spec.
         """
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._places = {parameter.name: place for place, parameter in enumerate(parameters)}
@@ -55,14 +55,14 @@ class Dependencies:
         """Reads constraints.
 
         Raises:
-            FieldError: One is about a parameter that there isn't, or about none.
+            FieldError: One refers to an unknown parameter, or to none.
         """
         expressions = [Expression(text) for text in texts]
         for place, expression in enumerate(expressions):
             self._check_names(expression, f"constraints[{place}]")
             if not expression.names:
                 raise FieldError(
-                    f"constraints[{place}]", f"{expression.text!r} names no parameter; name one, or drop it"
+                    f"constraints[{place}]", f"{expression.text!r} names no parameter; name one, or remove it"
                 )
         return expressions
 
@@ -70,16 +70,16 @@ class Dependencies:
         path = f"{self._path(parameter.name)}.when.{parent}"
         upper = self._parameters.get(parent)
         if upper is None or parent == parameter.name:
-            known = ", ".join(name for name in self._parameters if name != parameter.name) or "no other"
-            raise FieldError(path, f"{parent!r} is not another parameter; correct it (there is {known})")
+            known = ", ".join(name for name in self._parameters if name != parameter.name) or "none"
+            raise FieldError(path, f"{parent!r} is not another parameter; correct it (others: {known})")
         if upper.expression is not None:
             raise FieldError(path, f"{parent!r} is computed; put the condition on what it is computed from")
         if not has_distinct_values(upper):
-            raise FieldError(path, f"{parent!r} is an interval, of which no value can be named; give it a step")
+            raise FieldError(path, f"{parent!r} is an interval, so a condition can't name its values; give it a step")
         values = [(place, value, find_own_value(upper, value)) for place, value in enumerate(parameter.when[parent])]
         for place, value, own in values:
             if own is None:
-                problem = f"{format_value(value)!r} is not a value of {parent}; take it out or correct it"
+                problem = f"{format_value(value)!r} is not a value of {parent}; remove or correct it"
                 raise FieldError(f"{path}[{place}]", f"{problem}{_choices(upper)}")
         return [format_value(own) for _, _, own in values if own is not None]
 
@@ -87,7 +87,9 @@ class Dependencies:
         for name in expression.names:
             if name not in self._parameters:
                 known = ", ".join(self._parameters)
-                raise FieldError(path, f"{expression.text!r} uses {name!r}, which is no parameter (there is {known})")
+                raise FieldError(
+                    path, f"{expression.text!r} uses {name!r}, which is not a parameter (parameters: {known})"
+                )
 
     def _closures(self) -> Mapping[str, Conditions]:
         """The conditions of each parameter together with those of its parents, and of theirs."""
@@ -111,7 +113,7 @@ class Dependencies:
         def visit(name: str, trail: tuple[str, ...]) -> None:
             if name in trail:
                 circle = " → ".join((*trail[trail.index(name) :], name))
-                raise FieldError(f"{self._path(name)}.{field}", f"goes in a circle ({circle}); take one of them out")
+                raise FieldError(f"{self._path(name)}.{field}", f"is circular ({circle}); remove one of them")
             if name not in done:
                 for needed in needs[name]:
                     visit(needed, (*trail, name))
@@ -133,4 +135,4 @@ def exists(conditions: Conditions, values: Mapping[str, Scalar]) -> bool:
 def _choices(parameter: Parameter) -> str:
     if parameter.choice is None:
         return ""
-    return f" (there is {', '.join(map(format_value, parameter.choice.values)):.256})"
+    return f" (values: {', '.join(map(format_value, parameter.choice.values)):.256})"

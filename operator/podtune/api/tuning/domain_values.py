@@ -47,7 +47,7 @@ def has_distinct_values(parameter: Parameter) -> bool:
 
 
 def check_finite(parameters: Sequence[Parameter]) -> None:
-    """Refuses parameters of which nobody can list the values.
+    """Refuses parameters whose values can't be enumerated.
 
     Raises:
         FieldError: With the field, from the Experiment's spec on, and the remedy.

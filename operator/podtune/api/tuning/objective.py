@@ -10,15 +10,17 @@ from pydantic import Field, model_validator
 from podtune.api.base import ApiModel, FieldError, Form
 
 MetricName = Annotated[
-    str, Field(max_length=128), Form(r"[^\s=]+", "can't name a metric; leave out spaces and =, and leave it not empty")
+    str,
+    Field(max_length=128),
+    Form(r"[^\s=]+", "is not a valid metric name; use at least one character, and no spaces or ="),
 ]
 
 
 class Criterion(ApiModel):
-    """A metric, and which of its values are better."""
+    """A metric, and whether to maximise or minimise it."""
 
     metric: MetricName = Field(description="Name of the metric in the results that trials report.")
-    mode: Literal["max", "min"] = Field(description="Whether more of the metric is better (max) or less (min).")
+    mode: Literal["max", "min"] = Field(description="Whether to maximise (max) or minimise (min) the metric.")
 
     def is_better(self, value: float, than: float | None) -> bool:
         """Whether `value` beats `than`: any finite number beats nothing; what is not finite beats nothing at all."""
@@ -29,10 +31,10 @@ class Criterion(ApiModel):
         return value > than if self.mode == "max" else value < than
 
     def comparable(self, value: float) -> float:
-        """The value as those are told of it that compare trials: NaN where no finite number could ever beat it.
+        """The value as used to compare trials: NaN if no finite number could ever beat it.
 
-        A program that divides by 0 or overflows reports an infinity. The bad one is what it looks like, the worst
-        value; the good one would make the trial the best of all, and is no merit.
+        A program that divides by 0 or overflows reports an infinity. A bad infinity counts as the worst value. A good
+        one would undeservedly make the trial the best of all.
         """
         unbeatable = math.inf if self.mode == "max" else -math.inf
         return math.nan if value == unbeatable else value
@@ -45,16 +47,16 @@ class Objective(Criterion):
         default_factory=list,
         max_length=7,
         description=(
-            "Further metrics to optimise at the same time: there is no single best trial then, but a Pareto front, "
-            "which the status shows. The first metric still names the best trial."
+            "More metrics to optimise at the same time. The status then shows a Pareto front instead of a single best "
+            "trial; status.best is still the best trial by the first metric."
         ),
     )
     missing: Literal["strict", "lenient"] = Field(
         default="strict",
         description=(
-            "What becomes of a result that lacks a metric which the scheduler needs, and of a trial that ends without "
-            "ever having reported a finite number for the objective: strict ends the trial in ERROR, naming what was "
-            "seen; lenient passes the result over and counts it, and takes such an end for a good one."
+            "How to handle a result that lacks a metric the scheduler needs, and a trial that ends without reporting a "
+            "finite number for the objective. strict: the trial ends in ERROR, and its message lists the metrics that "
+            "were seen. lenient: the result is skipped and counted, and the trial ends without an error."
         ),
     )
 
@@ -68,6 +70,6 @@ class Objective(Criterion):
         names = [criterion.metric for criterion in self.criteria]
         for position, name in enumerate(names[1:]):
             if name in names[: position + 1]:
-                problem = f"{name!r} is optimised already; name another metric, or remove it"
+                problem = f"{name!r} is already optimised; name another metric, or remove it"
                 raise FieldError(f"others[{position}].metric", problem)
         return self

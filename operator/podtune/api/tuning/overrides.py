@@ -25,7 +25,7 @@ def apply_overrides(
     present: Mapping[str, str],
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """The configuration that a trial that runs with `present` goes on with; what is computed is computed anew.
+    """The configuration that a trial with the configuration `present` continues with; computed values are recomputed.
 
     Raises:
         FieldError: They make no configuration of the search space; the path starts at a Trial's spec.
@@ -41,9 +41,11 @@ def apply_overrides(
     try:
         configuration = ConfigurationRules(parameters, constraints).configuration(values)
     except KeyError as missing:
-        raise FieldError("overrides", f"leave {missing} without a value, which exists now; give it one") from missing
+        raise FieldError(
+            "overrides", f"leave {missing} without a value, which the trial now needs; add one"
+        ) from missing
     except InvalidConfiguration as refused:
-        raise FieldError("overrides", f"make no configuration: {refused}; change a value") from refused
+        raise FieldError("overrides", f"don't make a valid configuration: {refused}; change a value") from refused
     for name in overrides:
         if name not in configuration:
             conditions = ", ".join(by_name[name].when)
@@ -55,7 +57,7 @@ def _read(by_name: Mapping[str, Parameter], name: str, written: str) -> Scalar:
     parameter = by_name.get(name)
     if parameter is None:
         known = ", ".join(known.name for known in by_name.values() if known.is_sampled)
-        raise FieldError(f"overrides.{name}", f"is no parameter; correct or remove it (there is {known})")
+        raise FieldError(f"overrides.{name}", f"is not a parameter; correct or remove it (parameters: {known})")
     if not parameter.is_sampled:
         kind = "fixed" if parameter.fixed is not None else "computed"
         raise FieldError(f"overrides.{name}", f"is {kind} for all trials; remove it")

@@ -1,4 +1,4 @@
-"""Search algorithms and schedulers of others, installed beside the operator."""
+"""Third-party search algorithms and schedulers, installed in the operator's image."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ class Plugin(ApiModel):
     """A search algorithm or scheduler that a package in the operator's image provides."""
 
     name: Annotated[
-        str, Form("[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", "can't name a plugin; use letters, digits, -, _ and .")
-    ] = Field(max_length=63, description="Name of its entry point.")
+        str,
+        Form("[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", "is not a valid plugin name; use letters, digits, -, _ and ."),
+    ] = Field(max_length=63, description="Name of the plugin's entry point.")
     settings: dict[str, Any] = Field(
-        default_factory=dict, description="Its settings, whatever it takes; it says itself what is wrong with them."
+        default_factory=dict, description="Settings for the plugin, which validates them itself."
     )
 
     @field_validator("settings")

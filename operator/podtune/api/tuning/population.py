@@ -1,4 +1,4 @@
-"""Schedulers that train a population and change configurations on the way: population based training and PB2."""
+"""Schedulers that train a population and change configurations while trials run: population based training and PB2."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ from podtune.api.tuning.search_space import (
 )
 
 LARGEST = 1000
-"""The largest population: it is ranked anew at each perturbation."""
+"""The largest population: it is ranked again at each perturbation."""
 LARGEST_IN_STEP = 256
-"""The largest synchronous one: what is decided of all of it at once stands in one trial's status."""
+"""The largest synchronous one: the decision on all of its trials is stored in one trial's status."""
 
 
 class Mutation(ApiModel):
-    """A parameter that is changed on the way, and where to within."""
+    """A parameter to change while trials run, and its bounds."""
 
     name: ParameterName = Field(description="Name of one of the experiment's parameters.")
     float_: FloatDomain | None = Field(
-        default=None, alias="float", description="Other bounds for a float (or normal, or log-normal) parameter."
+        default=None, alias="float", description="Other bounds for a float, normal or log-normal parameter."
     )
     int_: IntDomain | None = Field(default=None, alias="int", description="Other bounds for an int parameter.")
     choice: ChoiceDomain | None = Field(
         default=None,
-        description="A list instead: some values of a choice parameter, or numbers; neighbours are what is moved to.",
+        description=(
+            "A list of values: some of a choice parameter's, or numbers. A mutation moves to a neighbour in the list."
+        ),
     )
 
     @model_validator(mode="after")
@@ -66,39 +68,42 @@ class PopulationSettings(ApiModel):
     time_attribute: MetricName = Field(
         default="training_iteration",
         description=(
-            "The result that counts a trial's progress, such as epoch or time_total_s; it must not fall, but for a "
-            "trial that goes on from another's checkpoint and has that one's from there on."
+            "The result that measures a trial's progress, such as epoch or time_total_s. It must never decrease, "
+            "except that a trial which continues from another's checkpoint continues from that trial's value."
         ),
     )
     interval: int = Field(
-        ge=1, description="A trial is looked at again when its time attribute has grown by this; each takes a pause."
+        ge=1,
+        description="How far a trial's time attribute must advance before it is ranked again. Each time costs a pause.",
     )
-    burn_in: int = Field(default=0, ge=0, description="No trial is looked at before this.")
+    burn_in: int = Field(default=0, ge=0, description="No trial is ranked before its time attribute reaches this.")
     quantile: float = Field(
         default=0.25,
         gt=0,
         le=0.5,
-        description="This share of the population, the worst, goes on from checkpoints of as many of the best.",
+        description=(
+            "The worst trials, this share of the population, continue from the checkpoints of the best, the same share."
+        ),
     )
     resample_probability: float = Field(
         default=0.25,
         ge=0,
         le=1,
-        description="How likely a parameter is drawn anew from its domain, instead of being changed a little.",
+        description="Probability that a parameter is resampled from its domain instead of being perturbed.",
     )
     synchronous: bool = Field(
         default=False,
         description=(
-            "Whether all trials wait for each other at each interval, so that all are ranked at the same progress; "
-            "else each is ranked by the latest scores of the others as it comes by."
+            "Whether all trials wait for each other at each interval, so that they are ranked at the same progress. If "
+            "false, each trial is ranked against the latest scores of the others when it reaches the interval."
         ),
     )
     mutations: list[Mutation] = Field(
         default_factory=list,
         max_length=64,
         description=(
-            "Which parameters are changed, in this order, and within which bounds where not their own; all that are "
-            "sampled, when it is left out."
+            "Parameters to change, in this order, with their bounds if these differ from the search space's. Defaults "
+            "to all sampled parameters."
         ),
         json_schema_extra=key_by("name"),
     )
@@ -110,13 +115,17 @@ class PbtSettings(PopulationSettings):
     perturbation_factors: PerturbationFactors = Field(
         default_factory=PerturbationFactors,
         description=(
-            "What a number is multiplied by to change it a little. An int is rounded: one of 1 or 2 never changes so; "
-            "name a choice for it in mutations. A choice moves to a neighbour in its list."
+            "Factors that a number is multiplied by when it is perturbed. An int is rounded, so with the default "
+            "factors 1 and 2 never change; list values for such a parameter as a choice in mutations. A choice moves "
+            "to a neighbour in its list."
         ),
     )
     clip: bool = Field(
         default=False,
-        description="Whether a number that has left its domain is moved back to its nearest value; else it stays.",
+        description=(
+            "Whether a number that has left its domain is moved back to the nearest value in it. If false, it stays "
+            "outside."
+        ),
     )
 
 
@@ -135,7 +144,7 @@ def check_population(
     parameters: Sequence[Parameter],
     path: str = "scheduler",
 ) -> None:
-    """Refuses what can't work: a population of no fixed size, mutations of what is no parameter.
+    """Refuses what can't work: a population without a fixed size, mutations of unknown parameters.
 
     Raises:
         FieldError: The path starts at the Experiment's spec.
@@ -144,24 +153,24 @@ def check_population(
     largest = LARGEST_IN_STEP if settings.synchronous else LARGEST
     if not isinstance(trials, int) or not 2 <= trials <= largest:
         kind = f"synchronous {name}" if settings.synchronous else name
-        raise FieldError("search.maxTrials", f"{trials} is no population for {kind}; give 2 to {largest} trials")
+        raise FieldError("search.maxTrials", f"{trials} is not a population size for {kind}; use 2 to {largest} trials")
     known = {parameter.name: parameter for parameter in parameters}
     for index, mutation in enumerate(settings.mutations):
         _check_mutation(f"{path}.{name}.mutations[{index}]", mutation, known)
     names = [mutation.name for mutation in settings.mutations]
     if doubled := {mutated for mutated in names if names.count(mutated) > 1}:
-        raise FieldError(f"{path}.{name}.mutations", f"{min(doubled)!r} stands there twice; remove one of the two")
+        raise FieldError(f"{path}.{name}.mutations", f"{min(doubled)!r} is listed twice; remove one of the two")
     mutable = list_mutable_domains(settings, parameters)
     if not mutable:
         raise FieldError("parameters", f"none is sampled, so {name} has nothing to change; give one a domain")
     if isinstance(settings, Pb2Settings) and all(isinstance(domain, ChoiceDomain) for domain in mutable.values()):
-        raise FieldError(f"{path}.{name}", "only choices would be changed, and its model is of numbers; use pbt")
+        raise FieldError(f"{path}.{name}", "has only choices to change, but pb2 models only numbers; use pbt")
 
 
 def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter]) -> None:
     parameter = known.get(mutation.name)
     if parameter is None:
-        raise FieldError(f"{path}.name", f"{mutation.name!r} is no parameter; use one of {', '.join(known)}")
+        raise FieldError(f"{path}.name", f"{mutation.name!r} is not a parameter; use one of {', '.join(known)}")
     if not parameter.is_sampled:
         raise FieldError(f"{path}.name", f"{mutation.name!r} is fixed or computed, so it can't be changed; remove it")
     match mutation.domain, parameter.domain:
@@ -178,12 +187,12 @@ def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter
             for index, value in enumerate(own):
                 if value is None or value in own[:index]:
                     shown = format_value(values[index])
-                    problem = f"{shown!r:.80} can't be a value of {mutation.name!r}, or is there twice; take it out"
+                    problem = f"{shown!r:.80} can't be a value of {mutation.name!r}, or is listed twice; remove it"
                     raise FieldError(f"{path}.choice.values[{index}]", problem)
 
 
 def _own_value(value: Scalar, domain: Domain) -> Scalar | None:
-    """What a value in a manifest is to a parameter, be it within its bounds or not; None where it can't have it."""
+    """Converts a manifest's value to a parameter's type, within its bounds or not; None if that is impossible."""
     match domain:
         case ChoiceDomain(values=values):
             return next((own for own in values if format_value(own) == format_value(value)), None)

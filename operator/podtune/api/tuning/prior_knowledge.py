@@ -13,22 +13,22 @@ from podtune.api.tuning.search_space import Scalar, find_scalar_problem
 
 
 class InitialConfiguration(ApiModel):
-    """A configuration to begin with: one to be tried first, or, with results, one that was tried already."""
+    """A configuration to start with: one to try first or, with results, one that was tried before."""
 
     parameters: dict[str, Scalar] = Field(
-        max_length=64, description="Its values by parameter name, one for each parameter that a searcher would choose."
+        max_length=64, description="Values by parameter name, one for each parameter that a searcher would choose."
     )
     results: dict[MetricName, float] = Field(
         default_factory=dict,
         max_length=16,
         description=(
-            "What came of it, where that is known: a value of each of the objective's metrics. It is not run then, "
-            "and the searcher is told of it before all else."
+            "Known results of the configuration: a value for each of the objective's metrics. The configuration is not "
+            "run, and the searcher observes it before everything else."
         ),
     )
 
     restore_from: RestoreFrom | None = Field(
-        default=None, description="Another trial's checkpoint that its trial starts from; it needs checkpoints.store."
+        default=None, description="Another trial's checkpoint to start from. Requires checkpoints.store."
     )
 
     @field_validator("parameters", mode="before")
@@ -54,12 +54,12 @@ class WarmStart(ApiModel):
         str,
         Form(
             "[a-z0-9]([a-z0-9-]*[a-z0-9])?",
-            "can't be the name of an Experiment; use small letters, digits and -",
+            "is not a valid Experiment name; use lowercase letters, digits and -",
         ),
     ] = Field(
         max_length=63,
         description=(
-            "Name of an Experiment of this namespace. Once it has ended, its trials that came to a good end are told "
-            "to the searcher before all others: those of them that lie in this search space."
+            "Name of an Experiment in this namespace. Once it has ended, the searcher first observes its trials that "
+            "ended without an error and whose configurations lie in this search space."
         ),
     )

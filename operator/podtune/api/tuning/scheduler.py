@@ -1,4 +1,4 @@
-"""Which trials go on: the schedulers and their settings."""
+"""Which trials continue: the schedulers and their settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from podtune.api.tuning.objective import MetricName
 from podtune.api.tuning.plugin import Plugin
 from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings
 
-_TIME_ATTRIBUTE = "The result that counts a trial's progress, such as epoch or time_total_s; it must never fall."
-_TIME_OF_RUNGS = f"{_TIME_ATTRIBUTE} One that skips a rung is held there by the next value that it reports."
+_TIME_ATTRIBUTE = "The result that measures a trial's progress, such as epoch or time_total_s. It must never decrease."
+_TIME_OF_RUNGS = f"{_TIME_ATTRIBUTE} A trial that skips a rung is compared there by the next value that it reports."
 
 
 class FifoSettings(ApiModel):
@@ -27,12 +27,14 @@ class AshaSettings(ApiModel):
     """Asynchronous successive halving, stopping variant (Li et al., 2020, https://arxiv.org/abs/1810.05934)."""
 
     time_attribute: MetricName = Field(default="training_iteration", description=_TIME_ATTRIBUTE)
-    max_time: int = Field(ge=1, description="A trial is stopped when its time attribute reaches this.")
-    grace_period: int = Field(default=1, ge=1, description="No trial is stopped before this; the first rung.")
-    reduction_factor: int = Field(
-        default=4, ge=2, le=100, description="Of the trials at a rung, about one in this many goes on."
+    max_time: int = Field(ge=1, description="A trial is stopped when its time attribute reaches this value.")
+    grace_period: int = Field(
+        default=1, ge=1, description="The first rung. No trial is stopped before its time attribute reaches it."
     )
-    brackets: int = Field(default=1, ge=1, le=10, description="Number of brackets; bracket s starts at the s-th rung.")
+    reduction_factor: int = Field(
+        default=4, ge=2, le=100, description="About one in this many of the trials at a rung continues."
+    )
+    brackets: int = Field(default=1, ge=1, le=10, description="Number of brackets. Bracket s starts at the s-th rung.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -51,7 +53,7 @@ class AshaPromotionSettings(ApiModel):
     """
 
     time_attribute: MetricName = Field(default="training_iteration", description=_TIME_OF_RUNGS)
-    max_time: int = Field(ge=2, description="A trial is stopped when its time attribute reaches this.")
+    max_time: int = Field(ge=2, description="A trial is stopped when its time attribute reaches this value.")
     grace_period: int = Field(default=1, ge=1, description="The first rung: every trial runs at least to here.")
     reduction_factor: int = Field(
         default=4, ge=2, le=100, description="Each rung is this many times as high as the one below it."
@@ -60,7 +62,7 @@ class AshaPromotionSettings(ApiModel):
         default=1,
         ge=1,
         le=10,
-        description="Number of brackets; a trial of bracket s is first paused at the s-th rung after the lowest one.",
+        description="Number of brackets. A trial of bracket s is first paused at the s-th rung after the lowest one.",
     )
 
     @model_validator(mode="after")
@@ -94,9 +96,9 @@ class HyperbandSettings(ApiModel):
     """
 
     time_attribute: MetricName = Field(default="training_iteration", description=_TIME_OF_RUNGS)
-    max_time: int = Field(ge=2, description="No trial runs longer than to this value of its time attribute.")
+    max_time: int = Field(ge=2, description="No trial runs beyond this value of its time attribute.")
     reduction_factor: int = Field(
-        default=3, ge=2, le=100, description="Of the trials at a rung, one in this many goes on."
+        default=3, ge=2, le=100, description="One in this many of the trials at a rung continues."
     )
 
     @model_validator(mode="after")
@@ -136,24 +138,26 @@ class MedianSettings(ApiModel):
 
     time_attribute: MetricName = Field(default="training_iteration", description=_TIME_ATTRIBUTE)
     grace_period: int = Field(
-        default=1, ge=0, description="No trial is stopped before this; means are taken from here on."
+        default=1,
+        ge=0,
+        description="No trial is stopped before its time attribute reaches this. Means are taken from here on.",
     )
     min_samples: int = Field(
-        default=3, ge=1, le=10_000, description="How many other trials must have got as far for a median to count."
+        default=3, ge=1, le=10_000, description="How many other trials must have come this far for a median to count."
     )
     min_time: int | None = Field(
         default=None,
         ge=0,
         description=(
-            "While there are fewer, a trial that has run for longer than this is paused if others wait, so that they "
-            "get as far; in the unit of the time attribute. Without it none gives way."
+            "With fewer samples than minSamples, a trial that has run longer than this is paused if others wait, so "
+            "that they can catch up. In units of the time attribute. Without it, no trial is paused for others."
         ),
     )
     soft_stop: bool = Field(
         default=False,
         description=(
-            "Whether a trial below the median is paused instead of stopped; it goes on when no new trial waits, and "
-            "is not compared any more."
+            "Whether to pause a trial below the median instead of stopping it. It resumes when no new trial waits, and "
+            "is no longer compared."
         ),
     )
 
@@ -169,7 +173,7 @@ ResourceName = Annotated[
     Form(
         r"cpu|memory|ephemeral-storage|hugepages-[A-Za-z0-9]+|"
         r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?",
-        "can't name a resource; write it like nvidia.com/gpu, nvidia.com/mig-3g.20gb, cpu or memory",
+        "is not a valid resource name; write it like nvidia.com/gpu, nvidia.com/mig-3g.20gb, cpu or memory",
     ),
 ]
 
@@ -186,7 +190,7 @@ class _QuantityForm:
         return core_schema.no_info_plain_validator_function(self._checked)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """As Kubernetes has it in a container's limits; the form is left to the operator, which says it better."""
+        """As in a Kubernetes container's limits; the operator checks the form, because it gives better messages."""
         return {"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY}
 
     def _checked(self, value: object) -> str:
@@ -200,15 +204,17 @@ Quantity = Annotated[str, _QuantityForm()]
 
 
 class RungResources(ApiModel):
-    """What a trial gets from a rung on."""
+    """Resource limits that a trial gets from a rung on."""
 
-    at_rung: int = Field(ge=1, le=64, description="How many rungs a trial has passed when it is resumed with these.")
+    at_rung: int = Field(
+        ge=1, le=64, description="How many rungs a trial has passed when it is resumed with these limits."
+    )
     limits: dict[ResourceName, Quantity] = Field(
         min_length=1,
         max_length=16,
         description=(
-            "Limits by resource name, such as nvidia.com/gpu or nvidia.com/mig-3g.20gb: they take the place of the "
-            "trial container's own and of those of lower rungs; 0 takes one away."
+            "Limits by resource name, such as nvidia.com/gpu or nvidia.com/mig-3g.20gb. They replace the trial "
+            "container's own limits and those of lower rungs; 0 removes a limit."
         ),
     )
 
@@ -229,30 +235,37 @@ class SchedulerSpec(ApiModel):
         description="Asynchronous successive halving, promotion variant: trials are paused at rungs, the best resumed.",
     )
     hyperband: HyperbandSettings | None = Field(
-        default=None, description="HyperBand: trials are paused at rungs until all of their bracket have come in."
+        default=None,
+        description="HyperBand: trials are paused at a rung until all trials of their bracket have reached it.",
     )
     bohb: BohbSettings | None = Field(
-        default=None, description="HyperBand with the largest brackets first, for a search that learns from rungs."
+        default=None, description="BOHB's HyperBand, largest brackets first, for a search that learns from rungs."
     )
     median: MedianSettings | None = Field(default=None, description="The median stopping rule.")
     pbt: PbtSettings | None = Field(
         default=None,
-        description="Population based training: the worst trials go on from the best ones' checkpoints, a bit changed.",
+        description=(
+            "Population based training: the worst trials continue from the checkpoints of the best, with perturbed "
+            "parameters."
+        ),
     )
     pb2: Pb2Settings | None = Field(
         default=None,
         description=(
-            "Population based bandits: the same, but a model says what they are changed to. It needs the operator's "
-            "image for it: image.variant gp."
+            "Population based bandits: like pbt, but a model chooses the new parameters. Requires the operator's gp "
+            "image (image.variant gp)."
         ),
     )
     plugin: Plugin | None = Field(
-        default=None, description="A scheduler that is installed in the operator's image beside ours."
+        default=None, description="A custom scheduler that is installed in the operator's image."
     )
     resources: list[RungResources] = Field(
         default_factory=list,
         max_length=16,
-        description="Limits of trials that are resumed at a rung, lowest rung first, such as more GPUs for the best.",
+        description=(
+            "Limits for trials that are resumed at a rung, lowest rung first, for example to give the best trials more "
+            "GPUs."
+        ),
         json_schema_extra=key_by("atRung"),
     )
 
@@ -310,7 +323,7 @@ class SchedulerSpec(ApiModel):
             )
         rungs = [entry.at_rung for entry in self.resources]
         if doubled := {rung for rung in rungs if rungs.count(rung) > 1}:
-            raise FieldError("resources", f"atRung {min(doubled)} stands there twice; give each rung one entry")
+            raise FieldError("resources", f"atRung {min(doubled)} is listed twice; give each rung one entry")
         if rungs != sorted(rungs):
             shown = ", ".join(map(str, rungs))
             raise FieldError("resources", f"atRung goes {shown}; put the entries in order, lowest rung first")

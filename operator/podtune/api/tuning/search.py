@@ -35,7 +35,7 @@ class GridSettings(ApiModel):
         default=5,
         ge=2,
         le=1000,
-        description="How many evenly spaced points stand for a float parameter without a step.",
+        description="How many evenly spaced points represent a float parameter without a step.",
     )
 
 
@@ -43,25 +43,24 @@ class TpeSettings(ApiModel):
     """Settings of the tree-structured Parzen estimator."""
 
     startup_trials: int = Field(
-        default=10, ge=0, le=10000, description="How many finished trials are sampled at random first."
+        default=10, ge=0, le=10000, description="How many finished trials to sample at random first."
     )
     multivariate: bool | None = Field(
         default=None,
         description=(
-            "Whether parameters are modelled jointly. When it is left out, they are with one objective, and are not "
-            "with several."
+            "Whether to model parameters jointly. Defaults to true with one objective and to false with several."
         ),
     )
     group: bool | None = Field(
         default=None,
         description=(
-            "Whether parameters that depend on conditions are modelled jointly with those that they come with. If not, "
-            "each of them is modelled alone. True when it is left out, where parameters are modelled jointly at all."
+            "Whether to model conditional parameters jointly with the parameters they appear with. If false, each is "
+            "modelled alone. Defaults to true if parameters are modelled jointly."
         ),
     )
     constant_liar: bool = Field(
         default=True,
-        description="Whether trials under way count as bad ones, so that proposals made at the same time spread out.",
+        description="Whether to treat unfinished trials as bad ones, so that concurrent proposals spread out.",
     )
 
     @model_validator(mode="after")
@@ -77,8 +76,8 @@ class SearchSpec(ApiModel):
     algorithm: Algorithm = Field(default="tpe", description="The search algorithm.")
     max_trials: Annotated[int | Literal["unlimited"], IntegerOrWord(1, MAX_TRIALS, UNLIMITED)] = Field(
         description=(
-            "How many trials are made at most: 1 to 100000, a multiple of repeats; or unlimited, where stop holds a "
-            "budget or a target that ends the experiment."
+            "Maximum number of trials: 1 to 100000, a multiple of repeats; or unlimited, if stop holds a budget or a "
+            "target that ends the experiment."
         )
     )
     repeats: int = Field(
@@ -86,17 +85,17 @@ class SearchSpec(ApiModel):
         ge=1,
         le=100,
         description=(
-            "How many trials each configuration becomes, with different seeds (PODTUNE_SEED). The searcher is told "
-            "their mean. With the schedulers fifo, asha and median."
+            "How many trials to run per configuration, with different seeds (PODTUNE_SEED). The searcher observes "
+            "their mean. Requires scheduler fifo, asha or median."
         ),
     )
     seed: int = Field(
-        default=0, ge=0, le=2**32 - 1, description="Seed of all random draws; the same seed proposes the same."
+        default=0, ge=0, le=2**32 - 1, description="Seed of all random draws. The same seed gives the same proposals."
     )
     initial: list[InitialConfiguration] = Field(
         default_factory=list,
         max_length=256,
-        description="Configurations to begin with. Those without results become the first trials, in this order.",
+        description="Configurations to start with. Those without results become the first trials, in this order.",
     )
     warm_start: WarmStart | None = Field(default=None, description="An earlier experiment to learn from.")
     grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")
@@ -104,13 +103,13 @@ class SearchSpec(ApiModel):
     brute_force: BruteForceSettings | None = Field(default=None, description="Only with algorithm bruteForce.")
     tpe: TpeSettings | None = Field(default=None, description="Only with algorithm tpe.")
     cmaes: CmaEsSettings | None = Field(
-        default=None, description="Only with algorithm cmaes, which models numbers alone: it draws choices at random."
+        default=None, description="Only with algorithm cmaes, which models only numbers and draws choices at random."
     )
     nsga2: Nsga2Settings | None = Field(default=None, description="Only with algorithm nsga2.")
     nsga3: Nsga3Settings | None = Field(default=None, description="Only with algorithm nsga3.")
     bohb: BohbSearchSettings | None = Field(default=None, description="Only with algorithm bohb.")
     gp: GpSettings | None = Field(
-        default=None, description="Only with algorithm gp, which needs the operator's image for it: image.variant gp."
+        default=None, description="Only with algorithm gp, which requires the operator's gp image (image.variant gp)."
     )
     plugin: Plugin | None = Field(
         default=None, description="Only with algorithm plugin: a searcher that is installed in the operator's image."
@@ -121,10 +120,10 @@ class SearchSpec(ApiModel):
         fields = {field.alias or name: name for name, field in SearchSpec.model_fields.items()}
         for name in WITH_SETTINGS:
             if getattr(self, fields[name]) is not None and self.algorithm != name:
-                problem = f"{name} goes with algorithm {name}, not {self.algorithm}; remove one of the two"
+                problem = f"{name} requires algorithm {name}, not {self.algorithm}; remove one of the two"
                 raise FieldError(name, problem)
         if self.algorithm == "plugin" and self.plugin is None:
-            raise FieldError("plugin", "is missing, and algorithm plugin needs its name; add plugin: {name: …}")
+            raise FieldError("plugin", "is missing, but algorithm plugin needs its name; add plugin: {name: …}")
         self._check_repeats()
         return self
 
@@ -134,8 +133,8 @@ class SearchSpec(ApiModel):
             fitting = f"{below} or {below + self.repeats}" if below else str(self.repeats)
             raise FieldError(
                 "maxTrials",
-                f"{self.max_trials} trials can't be shared out to configurations of {self.repeats} each (repeats); "
-                f"use {fitting}",
+                f"{self.max_trials} trials can't be divided into configurations of {self.repeats} repeats each; use "
+                f"{fitting}",
             )
 
     @property

@@ -1,4 +1,4 @@
-"""Whether what `search` says goes together with the rest of an Experiment."""
+"""Checks whether `search` is consistent with the rest of an Experiment."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def check_search(
     if search.max_trials == UNLIMITED and not stop.has_budget:
         raise FieldError(
             "search.maxTrials",
-            "unlimited, and nothing in stop ends the experiment; give stop.totalTime or another budget, or a number",
+            "unlimited, but nothing in stop ends the experiment; set stop.totalTime or another budget, or set a number",
         )
     if search.repeats > 1 and scheduler not in REPEATABLE:
         raise FieldError(
             "search.repeats",
-            f"{search.repeats} can't go with scheduler {scheduler}; use {', '.join(sorted(REPEATABLE))}, or 1",
+            f"{search.repeats} can't be combined with scheduler {scheduler}; use {', '.join(sorted(REPEATABLE))}, or 1",
         )
     _check_initial(search, rules, objective)
 
@@ -49,12 +49,13 @@ def _check_initial(search: SearchSpec, rules: ConfigurationRules, objective: Obj
             raise FieldError(f"{path}.parameters", f"{refused}; change a value") from refused
         if entry.is_known and entry.restore_from is not None:
             raise FieldError(
-                f"{path}.restoreFrom", "is of a trial that is not run, for its results are known; drop one"
+                f"{path}.restoreFrom",
+                "is set for a trial that does not run, because its results are known; remove one of them",
             )
         missing = [criterion.metric for criterion in objective.criteria if criterion.metric not in entry.results]
         if entry.is_known and missing:
             raise FieldError(
-                f"{path}.results", f"lacks {missing[0]}, which is optimised; add it, or drop results to have it run"
+                f"{path}.results", f"lacks {missing[0]}, which is optimised; add it, or remove results to run the trial"
             )
         key = tuple((name, format_value(value)) for name, value in configuration.items())
         if not entry.is_known and key in seen:
@@ -64,5 +65,6 @@ def _check_initial(search: SearchSpec, rules: ConfigurationRules, objective: Obj
     trials = len(seen) * search.repeats
     if trials > search.trial_limit:
         raise FieldError(
-            "search.initial", f"makes {trials} trials, more than maxTrials {search.max_trials}; raise that or drop some"
+            "search.initial",
+            f"makes {trials} trials, more than maxTrials {search.max_trials}; raise maxTrials or remove some",
         )

@@ -14,7 +14,9 @@ class BruteForceSettings(ApiModel):
 
     order: Literal["random", "systematic"] = Field(
         default="random",
-        description="Random: shuffled by the seed. Systematic: as a grid, the last parameter changes fastest.",
+        description=(
+            "Random: shuffled by the seed. Systematic: in grid order, with the last parameter changing fastest."
+        ),
     )
 
 
@@ -23,11 +25,11 @@ class QmcSettings(ApiModel):
 
     sequence: Literal["sobol", "halton"] = Field(
         default="sobol",
-        description="The sequence of points: Sobol's is most even after a power of two of trials, Halton's any time.",
+        description="The sequence of points. Sobol is most even after a power of two trials, Halton after any number.",
     )
     scramble: bool = Field(
         default=True,
-        description="Whether the sequence is randomised by the seed; if not, it begins in a corner of the space.",
+        description="Whether to randomise the sequence by the seed. If false, it begins in a corner of the space.",
     )
 
 
@@ -43,8 +45,8 @@ class CmaEsSettings(ApiModel):
         ge=4,
         le=1000,
         description=(
-            "How many trials the search distribution is moved by at a time; 4 + ⌊3 ln n⌋ for n numeric parameters "
-            "when it is left out. With many concurrent trials, at least as many."
+            "How many trials each update of the search distribution uses. Defaults to 4 + ⌊3 ln n⌋ for n numeric "
+            "parameters. Set it to at least the number of concurrent trials."
         ),
     )
 
@@ -56,19 +58,19 @@ class GeneticSettings(ApiModel):
         default=50,
         ge=2,
         le=128,
-        description="How many trials a generation has; the first one is drawn at random.",
+        description="How many trials a generation has. The first generation is drawn at random.",
     )
     crossover_probability: float = Field(
-        default=0.9, ge=0, le=1, description="How often a trial has two parents; else it is a copy of one."
+        default=0.9, ge=0, le=1, description="Probability that a trial has two parents; otherwise it is a copy of one."
     )
     swapping_probability: float = Field(
-        default=0.5, ge=0, le=1, description="How likely a parameter is to come from the second of two parents."
+        default=0.5, ge=0, le=1, description="Probability that a parameter comes from the second of two parents."
     )
     mutation_probability: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="How likely a parameter is to be drawn anew; 1/n for n parameters when it is left out.",
+        description="Probability that a parameter is resampled. Defaults to 1/n for n parameters.",
     )
 
 
@@ -84,8 +86,8 @@ class Nsga3Settings(GeneticSettings):
         ge=1,
         le=12,
         description=(
-            "Into how many parts each edge between two objectives is divided by the reference points that trials are "
-            "kept close to; n objectives have (n + divisions - 1 over divisions) of them."
+            "How many parts the reference points divide each edge between two objectives into. Trials are kept close "
+            "to these points; with n objectives there are (n + divisions - 1 over divisions) of them."
         ),
     )
 
@@ -94,15 +96,14 @@ class BohbSearchSettings(ApiModel):
     """Settings of BOHB, the search that learns from the rungs of the scheduler of the same name."""
 
     random_fraction: float = Field(
-        default=1 / 3, ge=0, le=1, description="How many of the configurations are drawn at random all the same."
+        default=1 / 3, ge=0, le=1, description="Share of the configurations that are still drawn at random."
     )
     min_points: int | None = Field(
         default=None,
         ge=1,
         le=1000,
         description=(
-            "A rung is modelled once two more than this many trials have reached it; n + 1 for n parameters when it "
-            "is left out."
+            "A rung is modelled once this many trials plus two have reached it. Defaults to n + 1 for n parameters."
         ),
     )
 
@@ -111,14 +112,14 @@ class GpSettings(ApiModel):
     """Settings of the search by a Gaussian process."""
 
     startup_trials: int = Field(
-        default=10, ge=1, le=10000, description="How many finished trials are sampled at random first."
+        default=10, ge=1, le=10000, description="How many finished trials to sample at random first."
     )
     max_points: int = Field(
         default=200,
         ge=10,
         le=1000,
         description=(
-            "How many finished trials are modelled at most: the best half, and the latest of the others. What a "
-            "proposal costs grows with the cube."
+            "Maximum number of finished trials to model: the best half, and the latest of the others. The cost of a "
+            "proposal grows with its cube."
         ),
     )

@@ -1,8 +1,8 @@
 """The search space of an experiment: its parameters and the domain of each.
 
-What a parameter can be is a tagged union written the Kubernetes way: exactly one of the fields `float`, `int`,
-`choice`, `normal`, `logNormal`, `fixed` and `expression` is set. The first five are domains that values are sampled
-from; what the last two say follows from them. How parameters hang together is in `dependencies`.
+A parameter is a tagged union, written the Kubernetes way: exactly one of the fields `float`, `int`, `choice`, `normal`,
+`logNormal`, `fixed` and `expression` is set. The first five are domains to sample values from; the last two need no
+sampling. `dependencies` holds the relations between parameters.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from podtune.api.expressions.expression import ExpressionText
 ParameterName = Annotated[
     str,
     Field(max_length=63),
-    Form("[A-Za-z_][A-Za-z0-9_]*", "can't name an environment variable; use letters, digits and _"),
+    Form("[A-Za-z_][A-Za-z0-9_]*", "is not a valid parameter name; use letters, digits and _"),
 ]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 MAX_CHOICE_TEXT = 1024
 MAX_PARENTS = 8
-"""So many parameters may another one depend on by conditions."""
+"""How many parameters another one may depend on through conditions."""
 _FARTHEST = 8
-"""So many standard deviations beyond the mean a truncated distribution may begin; there is next to nothing farther."""
+"""How many standard deviations from the mean a truncated distribution may begin; there is next to nothing farther
+out."""
 
 
 class FloatDomain(ApiModel):
@@ -36,10 +37,10 @@ class FloatDomain(ApiModel):
     min: float = Field(description="Lower bound, included.")
     max: float = Field(description="Upper bound, included.")
     scale: Literal["linear", "log"] = Field(
-        default="linear", description="Whether values are drawn uniformly or log-uniformly."
+        default="linear", description="Whether to draw values uniformly or log-uniformly."
     )
     step: float | None = Field(
-        default=None, gt=0, description="Values are min, min + step, … up to max. Not together with scale log."
+        default=None, gt=0, description="Values are min, min + step, … up to max. Can't be combined with scale log."
     )
 
     @model_validator(mode="after")
@@ -49,7 +50,7 @@ class FloatDomain(ApiModel):
         if self.scale == "log" and self.min <= 0:
             raise FieldError("min", f"min {self.min:g} must be above 0 with scale log; raise it or use scale linear")
         if self.scale == "log" and self.step is not None:
-            raise FieldError("step", f"step {self.step:g} can't be combined with scale log; drop one of the two")
+            raise FieldError("step", f"step {self.step:g} can't be combined with scale log; remove one of the two")
         return self
 
 
@@ -60,7 +61,7 @@ class IntDomain(ApiModel):
     max: int = Field(description="Upper bound, included.")
     step: int = Field(default=1, ge=1, description="Values are min, min + step, … up to max.")
     scale: Literal["linear", "log"] = Field(
-        default="linear", description="Whether values are drawn uniformly or log-uniformly."
+        default="linear", description="Whether to draw values uniformly or log-uniformly."
     )
 
     @model_validator(mode="after")
@@ -70,7 +71,7 @@ class IntDomain(ApiModel):
         if self.scale == "log" and self.min < 1:
             raise FieldError("min", f"min {self.min} must be at least 1 with scale log; raise it or use scale linear")
         if self.scale == "log" and self.step != 1:
-            raise FieldError("step", f"step {self.step} can't be combined with scale log; drop one of the two")
+            raise FieldError("step", f"step {self.step} can't be combined with scale log; remove one of the two")
         return self
 
 
@@ -94,7 +95,7 @@ class ChoiceDomain(ApiModel):
         written = [format_value(value) for value in self.values]
         doubled = {value for value in written if written.count(value) > 1}
         if doubled:
-            raise FieldError("values", f"{min(doubled)!r} stands there twice; remove one of the two")
+            raise FieldError("values", f"{min(doubled)!r} is listed twice; remove one of the two")
         return self
 
 
@@ -103,10 +104,12 @@ class NormalDomain(ApiModel):
 
     mean: float = Field(description="Mean of the distribution, before it is truncated.")
     stddev: float = Field(gt=0, description="Standard deviation of the distribution, before it is truncated.")
-    min: float | None = Field(default=None, description="Lower bound, included: the distribution is truncated there.")
-    max: float | None = Field(default=None, description="Upper bound, included: the distribution is truncated there.")
+    min: float | None = Field(default=None, description="Lower bound, included. The distribution is truncated there.")
+    max: float | None = Field(default=None, description="Upper bound, included. The distribution is truncated there.")
     step: float | None = Field(
-        default=None, gt=0, description="Values are rounded to multiples of this; min and max have to be such, too."
+        default=None,
+        gt=0,
+        description="Values are rounded to multiples of this. min and max must be multiples of it, too.",
     )
 
     @model_validator(mode="after")
@@ -124,10 +127,10 @@ class LogNormalDomain(ApiModel):
     mean: float = Field(ge=-700, le=700, description="Mean of the logarithm: values are around exp(mean).")
     stddev: float = Field(gt=0, le=100, description="Standard deviation of the logarithm.")
     min: float | None = Field(
-        default=None, gt=0, description="Lower bound, included: the distribution is truncated there."
+        default=None, gt=0, description="Lower bound, included. The distribution is truncated there."
     )
     max: float | None = Field(
-        default=None, gt=0, description="Upper bound, included: the distribution is truncated there."
+        default=None, gt=0, description="Upper bound, included. The distribution is truncated there."
     )
 
     @model_validator(mode="after")
@@ -166,7 +169,7 @@ PARAMETER_KINDS = {
 
 
 class Parameter(ApiModel):
-    """One hyperparameter: a name, what it can be, and when it exists at all."""
+    """One hyperparameter: its name, its possible values, and the conditions under which it exists."""
 
     name: ParameterName = Field(
         description="Name of the parameter; the trial sees it as the environment variable PODTUNE_PARAM_<name>."
@@ -182,16 +185,16 @@ class Parameter(ApiModel):
     expression: ExpressionText | None = Field(
         default=None,
         description=(
-            "Computed from other parameters, such as batch_size / 256 * 0.1; a text that reads as a number, true or "
-            "false becomes one."
+            "Computed from other parameters, such as batch_size / 256 * 0.1. A resulting text that reads as a number, "
+            "true or false becomes one."
         ),
     )
     when: dict[ParameterName, Annotated[list[Scalar], Field(max_length=256)]] = Field(
         default_factory=dict,
         max_length=MAX_PARENTS,
         description=(
-            "The parameter exists only where each of these others exists and has one of the values in its list. "
-            "Trials without it have no such environment variable."
+            "The parameter exists only if each of these parameters exists and has one of the listed values. Trials "
+            "without it lack its environment variable."
         ),
     )
 
@@ -203,7 +206,7 @@ class Parameter(ApiModel):
             if isinstance(values, list):
                 _check_scalars(values, f"{name}")
                 if not values:
-                    raise FieldError(str(name), "an empty list holds for no trial; name a value")
+                    raise FieldError(str(name), "an empty list matches no trial; add a value")
         return when
 
     @model_validator(mode="after")
@@ -290,7 +293,7 @@ def find_scalar_problem(value: Any) -> str:
         kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)
         return f"a {kind} can't be a value; use a string, number or boolean"
     if isinstance(value, str) and len(value) > MAX_CHOICE_TEXT:
-        return f"a text of {len(value)} characters; shorten it to {MAX_CHOICE_TEXT}"
+        return f"a string of {len(value)} characters; shorten it to {MAX_CHOICE_TEXT}"
     return ""
 
 
@@ -304,6 +307,7 @@ def _check_truncation(
     for name, distance in beyond.items():
         if distance > _FARTHEST * domain.stddev:
             problem = (
-                f"{name} {getattr(domain, name):g} leaves only what is {_FARTHEST} standard deviations from the mean"
+                f"{name} {getattr(domain, name):g} leaves only values more than {_FARTHEST} standard deviations from "
+                "the mean"
             )
             raise FieldError(name, f"{problem}; move it, or the mean")

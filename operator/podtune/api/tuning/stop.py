@@ -1,4 +1,4 @@
-"""When a trial, or the whole experiment, has had enough."""
+"""When to stop a trial or the whole experiment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Thresholds = dict[MetricName, float]
 
 
 class OneOf(ApiModel):
-    """One reason for an end: an object of which exactly one field is given."""
+    """One reason to stop: an object with exactly one field set."""
 
     time: Duration | None = None
 
@@ -31,7 +31,7 @@ class OneOf(ApiModel):
         if isinstance(given, Mapping) and "all_of" not in cls.model_fields:
             for name in ("all", "any"):
                 if name in given:
-                    problem = f"{name} can't stand in a group; give it an entry of its own in the list above"
+                    problem = f"{name} can't be used inside a group; give it its own entry in the list above"
                     raise FieldError(name, problem)
         return given
 
@@ -58,19 +58,19 @@ class OneOf(ApiModel):
 
 
 class TrialPlateau(ApiModel):
-    """A trial whose metric does not change any more."""
+    """A trial whose metric no longer changes."""
 
-    metric: MetricName | None = Field(default=None, description="The metric to look at; the objective's by default.")
-    window: int = Field(default=10, ge=2, le=MAX_WINDOW, description="How many of the last results are looked at.")
+    metric: MetricName | None = Field(default=None, description="The metric to watch. Defaults to the objective's.")
+    window: int = Field(default=10, ge=2, le=MAX_WINDOW, description="How many of the last results to look at.")
     tolerance: float = Field(
         default=0.001, ge=0, description="The plateau is reached when their standard deviation is at most this."
     )
-    grace: int = Field(default=0, ge=0, description="No plateau is looked for before so many results.")
+    grace: int = Field(default=0, ge=0, description="How many results to wait for before looking for a plateau.")
     threshold: float | None = Field(
         default=None,
         description=(
-            "A plateau counts only where the last value has reached this: at least this, or, for an objective's "
-            "metric with mode min, at most this."
+            "A plateau counts only if the last value has reached this: at least this, or at most this for an "
+            "objective's metric with mode min."
         ),
     )
 
@@ -79,13 +79,13 @@ class TrialCriterion(OneOf):
     """One reason to stop a trial: exactly one field."""
 
     iterations: int | None = Field(
-        default=None, ge=1, description="The trial has reported this training_iteration, over all its attempts."
+        default=None, ge=1, description="The trial has reached this training_iteration, over all its attempts."
     )
     time: Duration | None = Field(
         default=None,
         description=(
-            "Its program has run for this long, over all attempts; waiting for a node, pauses and backoffs don't "
-            "count, nor does an attempt's start."
+            "Its program has run for this long, over all attempts. Waiting for a node, starting a pod, pauses and "
+            "backoffs don't count."
         ),
     )
     metrics: Thresholds | None = Field(
@@ -93,16 +93,16 @@ class TrialCriterion(OneOf):
         min_length=1,
         max_length=MAX_RULES,
         description=(
-            "One of these metrics has reached its value: at least the value, or, for an objective's metric with mode "
-            "min, at most the value."
+            "One of these metrics has reached its value: at least the value, or at most the value for an objective's "
+            "metric with mode min."
         ),
     )
-    plateau: TrialPlateau | None = Field(default=None, description="A metric does not change any more.")
+    plateau: TrialPlateau | None = Field(default=None, description="A metric no longer changes.")
     expression: ExpressionText | None = Field(
         default=None,
         description=(
-            "This holds of its last result, such as: loss > 10 or isnan(loss); a result that lacks a metric which is "
-            'needed is passed over. value("val/loss") is for names that are no words.'
+            "This expression is true for the last result, such as: loss > 10 or isnan(loss). Results that lack a "
+            'metric it needs are skipped. Write names that are not identifiers as value("val/loss").'
         ),
     )
 
@@ -115,7 +115,9 @@ class TrialRule(TrialCriterion):
         alias="all",
         min_length=2,
         max_length=MAX_RULES,
-        description="All of these hold at the same time; those about results hold or don't until the next result.",
+        description=(
+            "All of these hold at the same time. Criteria on results keep their last outcome until the next result."
+        ),
     )
     any_of: list[TrialCriterion] | None = Field(
         default=None, alias="any", min_length=2, max_length=MAX_RULES, description="One of these holds."
@@ -123,28 +125,30 @@ class TrialRule(TrialCriterion):
 
 
 class ExperimentPlateau(ApiModel):
-    """An experiment whose best trials don't get better any more."""
+    """An experiment whose best trials no longer improve."""
 
-    top: int = Field(default=10, ge=2, le=1000, description="How many of the best ended trials are looked at.")
+    top: int = Field(default=10, ge=2, le=1000, description="How many of the best ended trials to look at.")
     tolerance: float = Field(
         default=0.001,
         ge=0,
         description="They are on a plateau when the standard deviation of their best values is at most this.",
     )
     patience: int = Field(
-        default=0, ge=0, le=100_000, description="The plateau must have lasted for this many ended trials in a row."
+        default=0, ge=0, le=100_000, description="The plateau must last for this many ended trials in a row."
     )
 
 
 class FailureBudget(ApiModel):
     """How many trials may end in ERROR: exactly one of count and share."""
 
-    count: int | None = Field(default=None, ge=1, description="The experiment fails when so many trials are in ERROR.")
+    count: int | None = Field(
+        default=None, ge=1, description="The experiment fails when this many trials are in ERROR."
+    )
     share: float | None = Field(
         default=None, gt=0, le=1, description="It fails when this share of the ended trials is in ERROR."
     )
     after: int | None = Field(
-        default=None, ge=1, description="The share counts only from so many ended trials on; 10 by default."
+        default=None, ge=1, description="The share counts only once this many trials have ended. Defaults to 10."
     )
 
     @model_validator(mode="after")
@@ -153,19 +157,19 @@ class FailureBudget(ApiModel):
             found = "neither" if self.count is None else "both"
             raise ValueError(f"needs exactly one of count, share; found {found}; give one")
         if self.after is not None and self.share is None:
-            raise FieldError("after", "after goes with share, not with count; remove it")
+            raise FieldError("after", "after applies to share, not to count; remove it")
         return self
 
 
 class CostBudget(ApiModel):
     """What the experiment may cost."""
 
-    budget: float = Field(gt=0, description="The experiment ends when this is spent; in any currency.")
+    budget: float = Field(gt=0, description="The experiment ends when this amount is spent, in any currency.")
     per_gpu_hour: float | None = Field(
-        default=None, gt=0, description="Price of a GPU for an hour; a MIG device costs its share of sevenths."
+        default=None, gt=0, description="Price of a GPU per hour. A MIG device costs its share, in sevenths."
     )
     per_pod_hour: float | None = Field(
-        default=None, gt=0, description="Price of a pod for an hour, GPUs apart, from when a node takes it up."
+        default=None, gt=0, description="Price of a pod per hour without its GPUs, from when it is scheduled."
     )
 
     @model_validator(mode="after")
@@ -180,27 +184,28 @@ class ExperimentCriterion(OneOf):
 
     time: Duration | None = Field(
         default=None,
-        description="This much time has passed since the first trial was made, whatever was running meanwhile.",
+        description="This much time has passed since the first trial was created, no matter what ran.",
     )
     target: float | None = Field(
         default=None,
-        description="The best value of the objective is at least this or, with mode min, at most this.",
+        description="The best value of the objective is at least this, or at most this with mode min.",
     )
-    plateau: ExperimentPlateau | None = Field(default=None, description="The best trials don't get better any more.")
+    plateau: ExperimentPlateau | None = Field(default=None, description="The best trials no longer improve.")
     failures: FailureBudget | None = Field(
-        default=None, description="Too many trials ended in ERROR; the experiment has failed then."
+        default=None, description="Too many trials ended in ERROR. The experiment then fails."
     )
     gpu_hours: float | None = Field(
         default=None,
         gt=0,
         description=(
-            "So many GPU-hours are used: each pod counts from when a node takes it up to its end, for each GPU that "
-            "it asks for; a MIG device counts as its share of sevenths."
+            "This many GPU-hours are used. Each pod counts from when it is scheduled to its end, for each GPU that it "
+            "requests; a MIG device counts as its share, in sevenths."
         ),
     )
-    cost: CostBudget | None = Field(default=None, description="So much is spent.")
+    cost: CostBudget | None = Field(default=None, description="This much money is spent.")
     expression: ExpressionText | None = Field(
-        default=None, description="This holds of the best result so far, such as: accuracy > 0.9 and latency < 20."
+        default=None,
+        description="This expression is true for the best result so far, such as: accuracy > 0.9 and latency < 20.",
     )
 
     @property
@@ -217,7 +222,7 @@ class ExperimentRule(ExperimentCriterion):
         alias="all",
         min_length=2,
         max_length=MAX_RULES,
-        description="All of these hold at the same time; where one of them is a failure, so is the experiment's end.",
+        description="All of these hold at the same time. If one of them is failures, the experiment fails.",
     )
     any_of: list[ExperimentCriterion] | None = Field(
         default=None, alias="any", min_length=2, max_length=MAX_RULES, description="One of these holds."
@@ -234,26 +239,28 @@ class ExperimentRule(ExperimentCriterion):
 
 
 class Stop(ApiModel):
-    """When a trial, or the whole experiment, has had enough."""
+    """When to stop a trial or the whole experiment."""
 
     now: bool | None = Field(
         default=None,
         description=(
-            "The experiment ends now: trials are stopped, after their last checkpoints are stored, and no more are "
-            "made. Taken away, an experiment that has ended by it goes on."
+            "If true, the experiment ends now: its trials are stopped after their last checkpoints are stored, and no "
+            "more are created. Remove it to resume the experiment."
         ),
     )
     metrics: Thresholds = Field(
         default_factory=dict,
         max_length=MAX_RULES,
         description=(
-            "A trial is stopped when one of these metrics reaches its value: at least the value, or, for an "
-            "objective's metric with mode min, at most the value."
+            "A trial is stopped when one of these metrics reaches its value: at least the value, or at most the value "
+            "for an objective's metric with mode min."
         ),
     )
     total_time: Duration | None = Field(
         default=None,
-        description="The experiment ends after this time, such as 2h: running trials are stopped, no more are made.",
+        description=(
+            "The experiment ends after this time, such as 2h: running trials are stopped, and no more are created."
+        ),
     )
     trial: list[TrialRule] = Field(
         default_factory=list, max_length=MAX_RULES, description="A trial is stopped when one of these rules holds."
@@ -293,4 +300,4 @@ def _criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
 
 def _check_time(field: str, written: Duration | None) -> None:
     if written is not None and parse_duration(written) == 0:
-        raise FieldError(field, f"{written!r} is over before it begins; give at least 1s")
+        raise FieldError(field, f"{written!r} is too short; use at least 1s")

@@ -82,7 +82,7 @@ def test_values(text: str, expected: Any) -> None:
         ("batch.real", "isn't allowed"),
         ("батч", "isn't allowed"),
         ("lr is 1", "write == or !="),
-        ("None", "None isn't allowed: it is no number, text, true or false"),
+        ("None", "None isn't allowed: it is not a number, string, true or false"),
         ("batch[0]", "batch[0] isn't allowed: it is a subscript"),
         ("[1, 2]", "can only stand after `in`"),
         ("(1, 2)", "(1, 2) isn't allowed: it is several values"),
@@ -93,7 +93,7 @@ def test_values(text: str, expected: Any) -> None:
         ("max(*[1, 2])", "takes 2 to 64 arguments|an unpacking"),
         ("max(1, 2, key=abs)", "'="),
         ("max(1)", "max takes 2 to 64 arguments, not 1"),
-        ("eval('1')", "there is no function 'eval'; there is abs, ceil"),
+        ("eval('1')", "there is no function 'eval'; use one of abs, ceil"),
         ("__import__('os')", "there is no function '__import__'"),
         ("(abs)(1)(2)", "isn't allowed"),
         ("value(lr)", "takes one name in quotes"),
@@ -126,13 +126,13 @@ def test_what_is_no_expression_is_refused_with_the_reason(text: str, problem: st
         ("9223372036854775807 + 1", "too large"),
         ("3 ** 64", "too large"),
         ("round(1.5, 2.5)", "round to 2.5 digits isn't possible"),
-        ("optimizer * 2", "* needs a number; 'sgd' is a text"),
-        ("optimizer + 2", "+ needs a number; 'sgd' is a text"),
+        ("optimizer * 2", "* needs a number; 'sgd' is a string"),
+        ("optimizer + 2", "+ needs a number; 'sgd' is a string"),
         ("-optimizer", "- needs a number"),
         ("min(optimizer, 1)", "min needs a number"),
-        ("optimizer < 2", "'sgd' < 2 compares a text with a number"),
-        ("optimizer and true", "'sgd' is a text, neither true nor false"),
-        ("momentum + 1", "there is no 'momentum' here; there is batch, lr"),
+        ("optimizer < 2", "'sgd' < 2 compares a string with a number"),
+        ("optimizer and true", "'sgd' is a string, neither true nor false"),
+        ("momentum + 1", "there is no 'momentum' here; known names: batch, lr"),
     ],
 )
 def test_what_has_no_value_says_why(text: str, problem: str) -> None:
@@ -165,7 +165,7 @@ def test_a_text_cant_grow_without_end() -> None:
     assert Expression("a + a").evaluate({"a": most}) == most + most
     with pytest.raises(ExpressionError, match="more than 1024 characters"):
         Expression("a + a").evaluate({"a": most + "x"})
-    with pytest.raises(ExpressionError, match="a text of 2000 characters is too long"):
+    with pytest.raises(ExpressionError, match="a string of 2000 characters is too long"):
         Expression("a").evaluate({"a": "x" * 2000})
 
 

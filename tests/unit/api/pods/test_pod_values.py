@@ -55,7 +55,7 @@ def test_resources_that_a_container_may_ask_for(resources: Any) -> None:
 
 def test_a_device_is_requested_by_its_limit() -> None:
     resources = {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}}
-    with pytest.raises(FieldError, match="1 is not its limit, 2; leave it out of requests"):
+    with pytest.raises(FieldError, match="1 differs from its limit, 2; leave it out of requests"):
         check_pod_values(_pod(resources=resources))
 
 
@@ -76,14 +76,14 @@ def test_references_to_what_there_is_and_texts_that_are_none(text: str) -> None:
 @pytest.mark.parametrize("text", ["$(PODTUNE_PARAM_typo)", "$$$(PODTUNE_PARAM_typo)", "a$(PODTUNE_PARAM_)"])
 @pytest.mark.parametrize("field", ["args", "command"])
 def test_a_reference_to_a_parameter_that_there_is_not_is_refused(text: str, field: str) -> None:
-    with pytest.raises(FieldError, match=r"is of a parameter that there is not") as refused:
+    with pytest.raises(FieldError, match="refers to a parameter that does not exist") as refused:
         check_references(_pod(**{field: ["x", text]}), ["lr"])
     assert refused.value.path == f"containers[0].{field}[1]"
 
 
 def test_every_mount_has_a_place() -> None:
     pod = _pod(volumeMounts=[{"name": "data"}, {"name": "data"}]) | {"volumes": [{"name": "data", "emptyDir": {}}]}
-    with pytest.raises(FieldError, match="is missing; say where in the container the volume goes") as refused:
+    with pytest.raises(FieldError, match="is missing; set the path in the container") as refused:
         check_pod_values(pod)
     assert refused.value.path == "containers[0].volumeMounts[0].mountPath"
 
@@ -91,14 +91,14 @@ def test_every_mount_has_a_place() -> None:
 @pytest.mark.parametrize(
     ("container", "path", "said"),
     [
-        ({"name": "a" * 64}, "name", "is no name of a container; write up to 63 small letters"),
+        ({"name": "a" * 64}, "name", "is not a valid container name; use up to 63 lowercase letters"),
         ({"resources": {"limits": {"memory": "-1Gi"}}}, "resources.limits.memory", "'-1Gi' is too small; write 0 or"),
         ({"resources": {"requests": {"cpu": -1}}}, "resources.requests.cpu", "-1 is too small; write 0 or more"),
         ({"ports": [{"containerPort": "8080"}]}, "ports[0].containerPort", "'8080' is not a whole number"),
         ({"ports": [{"containerPort": 80, "protocol": "tcp"}]}, "ports[0].protocol", "'tcp' is not one of the choices"),
         ({"securityContext": {"runAsUser": "1000"}}, "securityContext.runAsUser", "'1000' is not a whole number"),
         ({"securityContext": {"runAsNonRoot": "yes"}}, "securityContext.runAsNonRoot", "'yes' is neither true nor"),
-        ({"workingDir": 5}, "workingDir", "5 is not a text; put it in quotes"),
+        ({"workingDir": 5}, "workingDir", "5 is not a string; put it in quotes"),
     ],
 )
 def test_what_no_container_may_have_is_told_with_its_place(container: dict[str, Any], path: str, said: str) -> None:
@@ -118,7 +118,7 @@ def test_what_no_container_may_have_is_told_with_its_place(container: dict[str, 
         ({"terminationGracePeriodSeconds": "30"}, "terminationGracePeriodSeconds", "'30' is not a whole number"),
         ({"securityContext": {"fsGroup": "1000"}}, "securityContext.fsGroup", "'1000' is not a whole number"),
         ({"enableServiceLinks": "no"}, "enableServiceLinks", "'no' is neither true nor false"),
-        ({"runtimeClassName": 5}, "runtimeClassName", "5 is not a text"),
+        ({"runtimeClassName": 5}, "runtimeClassName", "5 is not a string"),
         ({"tolerations": [{"tolerationSeconds": "60"}]}, "tolerations[0].tolerationSeconds", "'60' is not a whole"),
         *(
             ({"volumes": [{"name": "x", "emptyDir": {"sizeLimit": size}}]}, "volumes[0].emptyDir.sizeLimit", said)
@@ -134,7 +134,7 @@ def test_what_no_pod_may_have_is_told_with_its_place(fields: dict[str, Any], pat
 
 def test_two_volumes_have_two_places() -> None:
     mounts = [{"name": "data", "mountPath": "/data"}, {"name": "data", "mountPath": "/data"}]
-    with pytest.raises(FieldError, match="'/data' stands there twice; change one of them") as refused:
+    with pytest.raises(FieldError, match="'/data' is used twice; change one of them") as refused:
         check_pod_values(_pod(volumeMounts=mounts) | {"volumes": [{"name": "data", "emptyDir": {}}]})
     assert refused.value.path == "containers[0].volumeMounts[1].mountPath"
 
@@ -151,6 +151,6 @@ def test_two_volumes_have_two_places() -> None:
 def test_a_reference_is_looked_at_wherever_kubernetes_expands_it(
     kind: str, container: dict[str, Any], path: str
 ) -> None:
-    with pytest.raises(FieldError, match="is of a parameter that there is not") as refused:
+    with pytest.raises(FieldError, match="refers to a parameter that does not exist") as refused:
         check_references({kind: [{"name": "c"} | container]}, ["lr"])
     assert refused.value.path == f"{kind}[0].{path}"

@@ -41,7 +41,7 @@ def test_a_pair_is_taken_or_refused_with_the_reason_and_a_remedy_that_is_taken(a
     with pytest.raises(FieldError) as refused:
         check_combination(ONE, search(algorithm), scheduler(name))
     assert refused.value.path == "search.algorithm"
-    assert refused.value.problem.startswith(f"{algorithm} can't go with scheduler {name}: ")
+    assert refused.value.problem.startswith(f"{algorithm} can't be combined with scheduler {name}: ")
     assert "; use " in refused.value.problem
 
 
@@ -66,7 +66,7 @@ def test_several_objectives_are_for_searchers_that_take_them(algorithm: str) -> 
     if algorithm in MULTI_OBJECTIVE:
         check_combination(TWO, search(algorithm), scheduler("fifo"))
         return
-    with pytest.raises(FieldError, match=r"search.algorithm: .*(has one objective|can't go with)"):
+    with pytest.raises(FieldError, match=r"search.algorithm: .*(supports one objective|can't be combined with)"):
         check_combination(TWO, search(algorithm), scheduler("fifo"))
 
 
@@ -85,7 +85,7 @@ def test_nsga_3_has_a_bounded_number_of_reference_points() -> None:
 
 
 def test_a_metric_is_optimised_once() -> None:
-    with pytest.raises(ValueError, match=r"others\[0\].metric: 'accuracy' is optimised already"):
+    with pytest.raises(ValueError, match=r"others\[0\].metric: 'accuracy' is already optimised"):
         Objective(metric="accuracy", mode="max", others=[ONE])
-    with pytest.raises(ValueError, match=r"others\[1\].metric: 'm' is optimised already"):
+    with pytest.raises(ValueError, match=r"others\[1\].metric: 'm' is already optimised"):
         Objective(metric="accuracy", mode="max", others=[Criterion(metric="m", mode=mode) for mode in ("min", "max")])

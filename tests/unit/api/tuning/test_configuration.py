@@ -44,7 +44,7 @@ def test_what_is_fixed_may_be_said_too() -> None:
         ),
         ({"kind": 1, "units": 16, "gpus": 8}, "gpus", "8 is not the fixed value; leave it out"),
         ({"kind": 1, "units": 16, "batch": 64}, "batch", "is computed; leave it out"),
-        ({"kind": 1, "units": 16, "lr": 1}, "lr", "there is units, kind, momentum"),
+        ({"kind": 1, "units": 16, "lr": 1}, "lr", "parameters: units, kind, momentum"),
     ],
 )
 def test_what_does_not_fit_is_named(given: dict[str, Any], path: str, said: str) -> None:

@@ -50,12 +50,18 @@ def test_the_rest_stays_and_what_is_computed_follows(overrides: dict[str, str], 
         ({"layers": "2"}, "overrides.layers: '2' is not a value"),
         ({"layers": "3.0"}, "overrides.layers: '3.0' is not a value"),
         ({"optimizer": "rmsprop"}, "overrides.optimizer: 'rmsprop' is not a value"),
-        ({"width": "3"}, "overrides.width: is no parameter; correct or remove it (there is lr, layers, optimizer, mom"),
+        (
+            {"width": "3"},
+            "overrides.width: is not a parameter; correct or remove it (parameters: lr, layers, optimizer, mom",
+        ),
         ({"epochs": "6"}, "overrides.epochs: is fixed for all trials; remove it"),
         ({"scaled": "1"}, "overrides.scaled: is computed for all trials; remove it"),
         ({"momentum": "0.5"}, "overrides.momentum: does not exist with this trial's values of optimizer; remove it"),
-        ({"optimizer": "sgd"}, "overrides: leave 'momentum' without a value, which exists now; give it one"),
-        ({"lr": "0.1", "layers": "9"}, "overrides: make no configuration: the constraint 'layers * lr < 0.5' does not"),
+        ({"optimizer": "sgd"}, "overrides: leave 'momentum' without a value, which the trial now needs; add one"),
+        (
+            {"lr": "0.1", "layers": "9"},
+            "overrides: don't make a valid configuration: the constraint 'layers * lr < 0.5' does not",
+        ),
     ],
 )
 def test_what_can_not_be_is_told_with_field_value_and_remedy(overrides: dict[str, str], said: str) -> None:

@@ -68,13 +68,13 @@ def test_a_normal_parameter_takes_float_bounds() -> None:
 @pytest.mark.parametrize(
     ("mutation", "path", "said"),
     [
-        ({"name": "momentum"}, "name", "'momentum' is no parameter; use one of lr, layers"),
+        ({"name": "momentum"}, "name", "'momentum' is not a parameter; use one of lr, layers"),
         ({"name": "epochs"}, "name", "'epochs' is fixed or computed"),
         ({"name": "layers", "float": {"min": 1, "max": 2}}, "float", "'layers' is an int; give it int bounds"),
         ({"name": "lr", "int": {"min": 1, "max": 2}}, "int", "'lr' is a float; give it float bounds"),
         ({"name": "layers", "choice": {"values": [1, 2.5]}}, "choice.values[1]", "'2.5' can't be a value of 'layers'"),
         ({"name": "layers", "choice": {"values": [True]}}, "choice.values[0]", "'true' can't be a value of 'layers'"),
-        ({"name": "lr", "choice": {"values": [1, 1.0]}}, "choice.values[1]", "or is there twice"),
+        ({"name": "lr", "choice": {"values": [1, 1.0]}}, "choice.values[1]", "or is listed twice"),
         ({"name": "optimizer", "choice": {"values": ["lamb"]}}, "choice.values[0]", "'lamb' can't be a value"),
     ],
 )
@@ -92,7 +92,7 @@ def test_bounds_for_a_choice_are_refused(kind: str) -> None:
 
 
 def test_a_mutation_twice_is_refused() -> None:
-    with pytest.raises(FieldError, match="'lr' stands there twice; remove one"):
+    with pytest.raises(FieldError, match="'lr' is listed twice; remove one"):
         check({"name": "lr"}, {"name": "lr"})
 
 
@@ -103,18 +103,18 @@ def test_two_kinds_of_bounds_are_refused() -> None:
 
 @pytest.mark.parametrize("trials", [1, 1001, "unlimited"])
 def test_a_population_has_a_size(trials: int | str) -> None:
-    with pytest.raises(FieldError, match=f"search.maxTrials: {trials} is no population for pbt; give 2 to 1000"):
+    with pytest.raises(FieldError, match=f"search.maxTrials: {trials} is not a population size for pbt; use 2 to 1000"):
         check(trials=trials)
 
 
 def test_one_that_goes_in_step_is_smaller() -> None:
     in_step = PbtSettings(interval=5, synchronous=True)
     search = SearchSpec.model_validate({"algorithm": "random", "maxTrials": 257})
-    with pytest.raises(FieldError, match="257 is no population for synchronous pbt; give 2 to 256 trials"):
+    with pytest.raises(FieldError, match="257 is not a population size for synchronous pbt; use 2 to 256 trials"):
         check_population("pbt", in_step, search, PARAMETERS)
 
 
 def test_pb2_needs_a_number_to_change() -> None:
     check({"name": "optimizer"}, {"name": "lr"}, kind=Pb2Settings)
-    with pytest.raises(FieldError, match="only choices would be changed, and its model is of numbers; use pbt"):
+    with pytest.raises(FieldError, match="has only choices to change, but pb2 models only numbers; use pbt"):
         check({"name": "optimizer"}, kind=Pb2Settings)

@@ -28,12 +28,12 @@ def said(search: dict[str, Any], **spec: Any) -> str:
         ({"maxTrials": True}, "spec.search.maxTrials: a bool is not a whole number"),
         ({"maxTrials": 2.5}, "spec.search.maxTrials: a float is not a whole number; write one"),
         ({"maxTrials": "24"}, "'24' is not a whole number; write one without quotes, or unlimited"),
-        ({"maxTrials": "unlimited"}, "nothing in stop ends the experiment; give stop.totalTime or another budget"),
+        ({"maxTrials": "unlimited"}, "nothing in stop ends the experiment; set stop.totalTime or another budget"),
         (
             {"maxTrials": 10, "repeats": 3},
-            "10 trials can't be shared out to configurations of 3 each (repeats); use 9 or 12",
+            "10 trials can't be divided into configurations of 3 repeats each; use 9 or 12",
         ),
-        ({"maxTrials": 2, "repeats": 3}, "(repeats); use 3"),
+        ({"maxTrials": 2, "repeats": 3}, "3 repeats each; use 3"),
         (
             {"maxTrials": 4, "initial": [{"parameters": {"lr": None}}]},
             "initial[0].parameters.lr: a null can't be a value",
@@ -48,7 +48,9 @@ def test_a_mistake_names_the_field_the_value_and_the_remedy(search: dict[str, An
 def test_repeats_go_with_schedulers_that_look_at_each_trial_alone(scheduler: str) -> None:
     search = {"algorithm": "random", "maxTrials": 9, "repeats": 3}
     message = said(search, scheduler={scheduler: {"maxTime": 9}}, checkpoints={"store": {"bucket": "podtune"}})
-    assert message == f"spec.search.repeats: 3 can't go with scheduler {scheduler}; use asha, fifo, median, or 1"
+    assert message == (
+        f"spec.search.repeats: 3 can't be combined with scheduler {scheduler}; use asha, fifo, median, or 1"
+    )
     assert SCHEDULERS.keys() >= REPEATABLE
 
 
@@ -67,6 +69,6 @@ def test_the_limit_holds_whole_configurations() -> None:
 def test_an_experiment_can_not_learn_from_itself() -> None:
     spec = experiment(parameters=SPACE, search={"maxTrials": 4, "warmStart": {"experiment": "again"}})
     manifest = {"metadata": {"name": "again"}, "spec": spec.model_dump(mode="json", by_alias=True, exclude_none=True)}
-    with pytest.raises(InvalidSpec, match="'again' is this very experiment"):
+    with pytest.raises(InvalidSpec, match="'again' is this experiment itself"):
         parse_experiment(manifest)
     parse_experiment({**manifest, "metadata": {"name": "another"}})

@@ -38,25 +38,31 @@ def refused(manifests: list[dict[str, Any]], *constraints: str) -> str:
     [
         ({"normal": {"mean": 0, "stddev": 0}}, "parameters[0].normal.stddev: 0 is too small"),
         ({"normal": {"mean": 0, "stddev": 1, "min": 2, "max": 1}}, "normal.min: min 2 is not below max 1"),
-        ({"normal": {"mean": 0, "stddev": 1, "min": 8.5}}, "normal.min: min 8.5 leaves only what is 8 standard"),
-        ({"normal": {"mean": 0, "stddev": 1, "max": -9}}, "normal.max: max -9 leaves only what is 8 standard"),
+        (
+            {"normal": {"mean": 0, "stddev": 1, "min": 8.5}},
+            "normal.min: min 8.5 leaves only values more than 8 standard",
+        ),
+        ({"normal": {"mean": 0, "stddev": 1, "max": -9}}, "normal.max: max -9 leaves only values more than 8 standard"),
         ({"normal": {"mean": 0, "stddev": 1, "step": 0.1, "max": 0.25}}, "max 0.25 is not a multiple of step 0.1"),
         ({"logNormal": {"mean": 0, "stddev": 1, "min": 0}}, "logNormal.min: 0 is too small; it must be above 0"),
         ({"logNormal": {"mean": 0, "stddev": 1, "max": 1e-9}}, "logNormal.max: max 1e-09 leaves only"),
-        ({"logNormal": {"mean": 0, "stddev": 1, "step": 0.1}}, "step: 0.1 stands in a field that does not exist"),
+        ({"logNormal": {"mean": 0, "stddev": 1, "step": 0.1}}, "step: 0.1 is set in a field that does not exist"),
         ({"fixed": {"value": [1]}}, "fixed.value: a list can't be a value; use a string, number or boolean"),
         ({"fixed": {"value": None}}, "fixed.value: a null can't be a value"),
         ({"expression": "1 +"}, "parameters[0].expression: '1 +' is not an expression"),
-        ({"expression": "y + 1"}, "parameters[0].expression: 'y + 1' uses 'y', which is no parameter (there is x)"),
-        ({"expression": "x + 1"}, "parameters[0].expression: goes in a circle (x → x); take one of them out"),
+        (
+            {"expression": "y + 1"},
+            "parameters[0].expression: 'y + 1' uses 'y', which is not a parameter (parameters: x)",
+        ),
+        ({"expression": "x + 1"}, "parameters[0].expression: is circular (x → x); remove one of them"),
         ({}, "needs exactly one of float, int, choice, normal, logNormal, fixed, expression; found none"),
         ({"fixed": {"value": 1}, "expression": "1"}, "found fixed and expression"),
         ({"int": {"min": 1, "max": 2}, "when": {"y": [1]}}, "parameters[0].when.y: 'y' is not another parameter"),
         ({"int": {"min": 1, "max": 2}, "when": {"x": [1]}}, "parameters[0].when.x: 'x' is not another parameter"),
-        ({"int": {"min": 1, "max": 2}, "when": {"y": []}}, "when.y: an empty list holds for no trial; name a value"),
+        ({"int": {"min": 1, "max": 2}, "when": {"y": []}}, "when.y: an empty list matches no trial; add a value"),
         ({"int": {"min": 1, "max": 2}, "when": {"y": [{}]}}, "when.y[0]: a map can't be a value"),
         ({"int": {"min": 1, "max": 2}, "when": {"y": "sgd"}}, "when.y: 'sgd' is not a list"),
-        ({"int": {"min": 1, "max": 2}, "when": {"y-z": [1]}}, "'y-z' can't name an environment variable"),
+        ({"int": {"min": 1, "max": 2}, "when": {"y-z": [1]}}, "'y-z' is not a valid parameter name"),
     ],
 )
 def test_a_parameter_that_cant_be_is_refused_with_field_value_and_remedy(domain: dict[str, Any], said: str) -> None:
@@ -68,15 +74,15 @@ def test_a_parameter_that_cant_be_is_refused_with_field_value_and_remedy(domain:
     [
         (
             {"optimiser": ["sgd"]},
-            "parameters[5].when.optimiser: 'optimiser' is not another parameter; correct it (there",
+            "parameters[5].when.optimiser: 'optimiser' is not another parameter; correct it (others",
         ),
         ({"optimizer": ["sgd", "rmsprop"]}, "parameters[5].when.optimizer[1]: 'rmsprop' is not a value of optimizer;"),
-        ({"optimizer": ["rmsprop"]}, "take it out or correct it (there is sgd, adam, 1, true)"),
+        ({"optimizer": ["rmsprop"]}, "remove or correct it (values: sgd, adam, 1, true)"),
         ({"optimizer": [1.0]}, "'1.0' is not a value of optimizer"),
         ({"layers": [5]}, "'5' is not a value of layers"),
         ({"layers": [True]}, "'true' is not a value of layers"),
         ({"dropout": [0.3]}, "'0.3' is not a value of dropout"),
-        ({"rate": [0.5]}, "'rate' is an interval, of which no value can be named; give it a step"),
+        ({"rate": [0.5]}, "'rate' is an interval, so a condition can't name its values; give it a step"),
         ({"width": [32]}, "'width' is computed; put the condition on what it is computed from"),
     ],
 )
@@ -89,7 +95,7 @@ _INT = {"int": {"min": 1, "max": 3}}
 
 def test_conditions_that_go_in_a_circle_are_refused() -> None:
     one, two, three = ({"name": name, **_INT, "when": {parent: [1]}} for name, parent in ("ab", "bc", "ca"))
-    assert "parameters[0].when: goes in a circle (a → b → c → a); take one of them out" in refused([one, two, three])
+    assert "parameters[0].when: is circular (a → b → c → a); remove one of them" in refused([one, two, three])
 
 
 def test_conditions_that_exclude_each_other_are_refused() -> None:
@@ -102,7 +108,7 @@ def test_conditions_that_exclude_each_other_are_refused() -> None:
 
 def test_expressions_that_go_in_a_circle_are_refused() -> None:
     manifests = [{"name": "a", "expression": "b + 1"}, {"name": "b", "expression": "2 * a"}]
-    assert "parameters[0].expression: goes in a circle (a → b → a)" in refused(manifests)
+    assert "parameters[0].expression: is circular (a → b → a)" in refused(manifests)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +117,9 @@ def test_expressions_that_go_in_a_circle_are_refused() -> None:
         ("rate <", "constraints[1]: 'rate <' is not an expression"),
         (
             "rate <= ratio",
-            "constraints[1]: 'rate <= ratio' uses 'ratio', which is no parameter (there is rate, layers)",
+            "constraints[1]: 'rate <= ratio' uses 'ratio', which is not a parameter (parameters: rate, layers)",
         ),
-        ("1 < 2", "constraints[1]: '1 < 2' names no parameter; name one, or drop it"),
+        ("1 < 2", "constraints[1]: '1 < 2' names no parameter; name one, or remove it"),
         ("rate.real > 1", "constraints[1]: '.real > 1' isn't allowed, at character 5"),
     ],
 )

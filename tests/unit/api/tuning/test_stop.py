@@ -33,17 +33,17 @@ def manifest(stop: dict[str, Any], container: dict[str, Any] | None = None) -> d
         ({"experiment": [{"target": None}]}, "found none; name one"),
         (
             {"trial": [{"all": [{"any": [{"iterations": 9}]}, {"time": "1h"}]}]},
-            "spec.stop.trial[0].all[0].any: any can't stand in a group; give it an entry of its own in the list above",
+            "spec.stop.trial[0].all[0].any: any can't be used inside a group; give it its own entry in the list above",
         ),
         ({"trial": [{"any": [{"time": "1h"}]}]}, "spec.stop.trial[0].any: a list of 1 is too short; give at least 2"),
-        ({"trial": [{"time": "0h0m"}]}, "spec.stop.trial[0].time: '0h0m' is over before it begins; give at least 1s"),
-        ({"totalTime": "0s"}, "spec.stop.totalTime: '0s' is over before it begins"),
+        ({"trial": [{"time": "0h0m"}]}, "spec.stop.trial[0].time: '0h0m' is too short; use at least 1s"),
+        ({"totalTime": "0s"}, "spec.stop.totalTime: '0s' is too short"),
         ({"trial": [{"expression": "loss >"}]}, "spec.stop.trial[0].expression: 'loss >' is not an expression"),
         ({"experiment": [{"expression": "open('x')"}]}, "spec.stop.experiment[0].expression: there is no function"),
         ({"experiment": [{"failures": {}}]}, "spec.stop.experiment[0].failures: needs exactly one of count, share"),
         (
             {"experiment": [{"failures": {"count": 3, "after": 9}}]},
-            "spec.stop.experiment[0].failures.after: after goes with share, not with count; remove it",
+            "spec.stop.experiment[0].failures.after: after applies to share, not to count; remove it",
         ),
         ({"experiment": [{"failures": {"share": 1.5}}]}, "failures.share: 1.5 is too large; it may be at most 1"),
         ({"experiment": [{"cost": {"budget": 5}}]}, "spec.stop.experiment[0].cost: needs perGpuHour, perPodHour or"),
@@ -70,7 +70,7 @@ def test_gpus_that_nobody_asks_for_are_no_budget(criterion: dict[str, Any], fiel
     for rule, path in (({"any": [{"time": "1h"}, criterion]}, ".any[1]"), (criterion, "")):
         stop = {"experiment": [{"target": 0.9}, rule]}
         assert parse_experiment(manifest(stop)).stop.has_budget
-        with pytest.raises(InvalidSpec, match=r"asks for none; give its container a limit") as refused:
+        with pytest.raises(InvalidSpec, match=r"requests none; give its container a limit") as refused:
             parse_experiment(manifest(stop, pod))
         assert str(refused.value).startswith(f"spec.stop.experiment[1]{path}.{field}: counts GPUs")
     parse_experiment(manifest({"experiment": [{"cost": {"budget": 9, "perGpuHour": 2, "perPodHour": 1}}]}, pod))

@@ -67,7 +67,7 @@ def test_a_paused_trial_goes_on_with_new_values(api: FakeApi, capsys: pytest.Cap
     ("line", "state", "said"),
     [
         ("resume digits-7 --set learning_rate=5", "PAUSED", "--set: overrides.learning_rate: '5' is not a value of"),
-        ("resume digits-7 --set rate=5", "PAUSED", "--set: overrides.rate: is no parameter; correct or remove it"),
+        ("resume digits-7 --set rate=5", "PAUSED", "--set: overrides.rate: is not a parameter; correct or remove it"),
         ("resume digits-7 --set learning_rate", "PAUSED", "--set 'learning_rate' must have the form name=value"),
         (
             "resume digits-7 --set learning_rate=0.1 --set hidden_units=256",

@@ -114,7 +114,7 @@ def test_a_running_trial_says_that_its_pause_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"zzz": "7"}, "spec.overrides.zzz: is no parameter"),
+        ({"zzz": "7"}, "spec.overrides.zzz: is not a parameter"),
         ({"units": "65"}, "spec.overrides.units: '65' is not a value"),
     ],
 )

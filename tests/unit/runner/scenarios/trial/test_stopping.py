@@ -196,7 +196,7 @@ class TestExpression:
         simulation = Simulation(spec(stop=stop), Program(steps=50)).run(10.0)
         assert simulation.status().message.endswith(
             "; stop.trial[0].expression is passed over: there is no 'acuracy' here; "
-            "there is training_iteration, accuracy, time_this_iter_s, time_total_s"
+            "known names: training_iteration, accuracy, time_this_iter_s, time_total_s"
         )
 
 
