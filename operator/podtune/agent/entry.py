@@ -1,8 +1,8 @@
 """Where the process of the agent begins: with the signals by which the kubelet asks a container to end.
 
-In a container the agent is process 1, and what such a process neither handles nor blocks never reaches it: the kubelet
-would wait for the pod's whole grace period. So they are held back from the first moment on, and each command then says
-what they mean to it. Threads inherit that, and no handler can come in between anything.
+In a container the agent is process 1, and signals that such a process neither handles nor blocks never reach it: the
+kubelet would wait for the pod's whole grace period. So they are blocked from the start, and each command then defines
+what they mean to it. Threads inherit that, and no handler can interrupt anything.
 """
 
 from __future__ import annotations

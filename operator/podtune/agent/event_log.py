@@ -18,7 +18,7 @@ class EventLog:
 
         Args:
             clock: Seconds since the epoch.
-            context: What stands in every line, such as the trial.
+            context: What every line contains, such as the trial.
             stream: Where it goes; standard error when None.
         """
         self._clock = clock

@@ -70,7 +70,7 @@ def _tell_reason(settings: Settings, log: EventLog, reason: str) -> None:
     try:
         write_reason(settings.termination_log, reason)
     except OSError as error:
-        log.error("the reason can't be told to the kubelet", message=str(error))
+        log.error("the termination reason can't be written", message=str(error))
 
 
 def run_sidecar(settings: Settings, log: EventLog) -> int:
@@ -84,7 +84,7 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
 
 
 def _give_up(log: EventLog, failure: threading.ExceptHookArgs) -> None:
-    """Ends the agent when one of its threads has failed: the kubelet starts it again, and it reads everything anew."""
+    """Ends the agent when one of its threads has failed: the kubelet restarts it, and it reads everything again."""
     trace = "".join(traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback))
     log.error("agent failed", thread=failure.thread and failure.thread.name, message=trace)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What the agent is told by its argument, its environment and its token."""
+"""The agent's settings, read from its argument, its environment and its token."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Settings:
         sync: How checkpoints and artifacts are stored.
         scratch: Directory of the volume that the trial keeps over its attempts; None where it has none.
         restore_from: The checkpoints to restore from, the one to try first at the front.
-        restore_or_fail: Whether the attempt must fail where nothing can be restored, instead of starting afresh.
+        restore_or_fail: Whether the attempt must fail if nothing can be restored, instead of starting from scratch.
         finds: Whether it looks for checkpoints of its configuration in the bucket first.
         configuration: Digest of what the attempt trains with; empty where the operator has not told.
         stdout_pattern: How results look on standard output; None where they are not read from there.
@@ -166,7 +166,7 @@ def _variables(argument: str) -> dict[str, str]:
     except ValueError:
         variables = None
     if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
-        raise AgentSettingsError(f"the argument is {argument!r}, not a JSON object of texts; the operator sets it")
+        raise AgentSettingsError(f"the argument is {argument!r}, not a JSON object of strings; the operator sets it")
     return variables
 
 

@@ -89,7 +89,7 @@ def _artifacts(body: Any) -> ArtifactSettings:
 def _patterns(body: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     value = body.get(name, default)
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise SyncSettingsError(f"{name} is {value!r}, not a list of texts")
+        raise SyncSettingsError(f"{name} is {value!r}, not a list of strings")
     return tuple(value)
 
 

@@ -42,8 +42,8 @@ SCRATCH_DIRECTORY = "/podtune-scratch"
 RESTORE_FROM = "PODTUNE_RESTORE_FROM"
 """JSON list of `CheckpointRef`s, the one to try first at the front."""
 RESTORE_OR_FAIL = "PODTUNE_RESTORE_OR_FAIL"
-"""`true` where the attempt must not start afresh: it has another trial's checkpoint to go on from, and the parameters
-that belong to it."""
+"""`true` if the attempt must not start from scratch: it has another trial's checkpoint to continue from, and the
+parameters that belong to it."""
 FIND_CHECKPOINTS = "PODTUNE_FIND_CHECKPOINTS"
 """`true` where the attempt looks below the trial's prefix in the bucket for checkpoints of its configuration; those
 that it finds are tried before those of RESTORE_FROM."""

@@ -59,7 +59,7 @@ def read_texts(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """
     values = read_list(body, name)
     if not all(isinstance(value, str) for value in values):
-        raise ProtocolError(f"{name} is not a list of texts")
+        raise ProtocolError(f"{name} is not a list of strings")
     return tuple(values)
 
 
@@ -71,7 +71,7 @@ def read_text(body: Mapping[str, Any], name: str, limit: int = 1024) -> str:
     """
     value = body.get(name)
     if not isinstance(value, str) or not value or len(value) > limit or not is_unicode(value):
-        raise ProtocolError(f"{name} is missing or not a text of 1 to {limit} characters")
+        raise ProtocolError(f"{name} is missing or not a string of 1 to {limit} characters")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What the agent and the operator say to each other over HTTP.
+"""The messages between agent and operator over HTTP.
 
 `POST /v1/namespaces/{namespace}/trials/{trial}/results` with `Authorization: Bearer <projected token>` carries a
 `Report`; the answer is a `Reply`. The agent always sends on from the reply's `acked_seq` + 1, whatever it had sent
@@ -126,7 +126,7 @@ class Restored:
     """What the attempt started from.
 
     Attributes:
-        checkpoint: What was restored; None where the attempt starts afresh.
+        checkpoint: What was restored; None if the attempt starts from scratch.
         metric: The objective's value with it; None where its manifest says none.
         message: What could not be restored before it, and why.
     """
@@ -137,12 +137,12 @@ class Restored:
 
     @property
     def step(self) -> int:
-        """Step of the checkpoint; 0 where the attempt starts afresh."""
+        """Step of the checkpoint; 0 if the attempt starts from scratch."""
         return self.checkpoint.step if self.checkpoint else 0
 
     @property
     def uri(self) -> str:
-        """URI of the checkpoint; empty where the attempt starts afresh."""
+        """URI of the checkpoint; empty if the attempt starts from scratch."""
         return self.checkpoint.uri if self.checkpoint else ""
 
 

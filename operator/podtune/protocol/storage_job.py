@@ -63,7 +63,7 @@ class StorageTask:
 
 @dataclass(frozen=True, slots=True)
 class ExportedCheckpoint:
-    """A checkpoint that is to be exported.
+    """A checkpoint to export.
 
     Attributes:
         uri: Where it is.
@@ -82,7 +82,7 @@ class ExportedCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class StoredTrial:
-    """What a storage pod has to know of a trial.
+    """What a storage pod needs to know about a trial.
 
     Attributes:
         trial: Its name.
@@ -216,7 +216,7 @@ def _purpose(body: dict[str, Any]) -> StoragePurpose:
 def _text(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str):
-        raise ProtocolError(f"{name} is missing or not a text")
+        raise ProtocolError(f"{name} is missing or not a string")
     return value
 
 

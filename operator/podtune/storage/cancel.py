@@ -41,4 +41,4 @@ class CancelToken:
         if self._cancelled.is_set():
             raise TimedOut("there is no time left; raise checkpoints.drain")
         if self._deadline is not None and self._clock() > self._deadline:
-            raise TimedOut(f"it took longer than {self._limit}; raise it, or see what slows the store down")
+            raise TimedOut(f"it took longer than {self._limit}; raise it, or find out what slows the store down")

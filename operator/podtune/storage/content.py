@@ -1,4 +1,4 @@
-"""Bytes to be stored, that can be read as often as sending them takes."""
+"""Bytes to store, which can be read again for each retry."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class FileSlice:
             try:
                 size = os.preadv(self._file, [buffer[: end - position]], position)
             except OSError as error:
-                raise ContentChanged(f"{self._path} can't be read any more: {error.strerror}") from error
+                raise ContentChanged(f"{self._path} can no longer be read: {error.strerror}") from error
             if not size:
-                raise ContentChanged(f"{self._path} was changed while it was stored")
+                raise ContentChanged(f"{self._path} changed while it was being stored")
             position += size
             yield buffer[:size]

@@ -1,4 +1,4 @@
-"""What can go wrong with a store; each error is a sentence that names the bucket, the server and the remedy."""
+"""Errors of a store; each message names the bucket, the server and the remedy."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ class Unreachable(StoreError):
 
 
 class TimedOut(StoreError):
-    """It took longer than it may, or was broken off since there is no time left."""
+    """It exceeded its time limit, or was aborted because no time is left."""
 
     permanent = False

@@ -1,4 +1,4 @@
-"""When artifacts are stored: every so often, after checkpoints, and at the end. One pass at a time, none left out."""
+"""When artifacts are stored: periodically, after checkpoints, and at the end, one pass at a time."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _TEMPORARY = tuple(f".{name}" for name in OWN)
 
 
 class ArtifactUpload(UploadTask):
-    """Stores artifacts every so often, and never holds up checkpoints.
+    """Stores artifacts periodically, without delaying checkpoints.
 
-    A pass leaves off when there is a checkpoint, and goes on after it. One that fails is tried again after a while,
-    which grows up to the period.
+    A pass stops when there is a checkpoint, and continues after it. A failed pass is retried after a delay that grows
+    up to the period.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ArtifactUpload(UploadTask):
 
 
 def make_artifact_upload(context: TaskContext, rng: Random) -> ArtifactUpload | None:
-    """The upload of an attempt's artifacts; None where none are to be kept."""
+    """The upload of an attempt's artifacts; None if none are kept."""
     settings = context.settings
     wanted = settings.sync.artifacts
     if wanted is None:

@@ -1,4 +1,4 @@
-"""Stores one checkpoint after the other, and never gives one up because of the store before all its tries are used."""
+"""Stores one checkpoint after the other, and gives one up because of the store only after all its retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes checkpoints that are not kept any more, whenever the operator keeps others than before."""
+"""Deletes checkpoints that are no longer kept, whenever the operator's list of kept checkpoints changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks early whether checkpoints can be stored, without holding the AWS SDK in memory all the time.
 
-The SDK takes 28 MB, which an agent that has nothing to store yet need not hold beside every trial. So until it has,
-another process looks at the bucket, and is gone again.
+The SDK takes 28 MB, which an agent with nothing to store yet need not hold beside every trial. So until it has
+something to store, a short-lived process checks the bucket.
 """
 
 from __future__ import annotations

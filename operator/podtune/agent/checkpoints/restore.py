@@ -1,4 +1,4 @@
-"""The restore container: puts the checkpoint in place that the program goes on from, before the program starts."""
+"""The restore container: puts the checkpoint in place before the program starts and continues from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_WAIT = 15.0
 
 
 class NothingRestored(Exception):
-    """The attempt must go on from a checkpoint, and none of those it was given can be restored."""
+    """The attempt must continue from a checkpoint, and none of those it was given can be restored."""
 
     exit_code = NOT_RESTORABLE
 
@@ -46,22 +46,24 @@ def restore(
     make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RestoreInfo:
-    """Restores the first checkpoint that is whole, or none, and leaves word of it.
+    """Restores the first checkpoint that is intact, or none, and records which.
 
     Where the attempt looks for checkpoints by itself, those that it finds come first.
 
-    A checkpoint that is damaged never fails the trial: it starts afresh then, and says why. Only one that is to go on
+    A damaged checkpoint never fails the trial: it starts from scratch, and says why. Only a trial that must continue
     from another trial's checkpoint, with the parameters that belong to it, fails instead.
 
     Raises:
-        NothingRestored: It can't be restored, and the attempt must not start afresh.
+        NothingRestored: It can't be restored, and the attempt must not start from scratch.
         NotNow: The store does not answer.
         OSError: The shared directory can't be written to.
         AgentSettingsError: There is no store.
     """
     candidates = settings.restore_from
     if settings.restores and settings.store is None:
-        raise AgentSettingsError("there are checkpoints to restore from, but no store; the operator sets both or none")
+        raise AgentSettingsError(
+            "there are checkpoints to restore from, but no store; the operator sets both or neither"
+        )
     started = time.monotonic()
     outcome = RestoreOutcome(None, None, "")
     found: tuple[CheckpointRef, ...] = ()

@@ -11,7 +11,7 @@ CHECK_WAIT = 5.0
 
 
 class StoreCheck(UploadTask):
-    """Looks at the bucket until it works. A checkpoint that is to be stored tells what a check would."""
+    """Checks the bucket until it works. A checkpoint that is being stored makes the check superfluous."""
 
     def __init__(self, context: TaskContext, retry: StoreRetry) -> None:
         """Has not looked yet.

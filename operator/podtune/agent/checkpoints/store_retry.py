@@ -1,4 +1,4 @@
-"""What happens when the bucket fails: it is told and tried again after a while, or done without."""
+"""What happens when the bucket fails: the failure is reported, and the work is retried after a while or skipped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_WAIT_ENDING = 5.0
 
 
 class StoreRetry:
-    """Tells the operator of a store that fails, and waits until it is to be tried again. For one thread.
+    """Reports a failing store to the operator, and waits until the next retry. For one thread.
 
     Attributes:
         has_worked: Whether the store has been used, or checked, with success.
@@ -48,7 +48,7 @@ class StoreRetry:
                 self._attempt.changed.notify_all()
 
     def back_off(self, error: StoreError) -> None:
-        """Tells of a failure, and waits: not long any more once the program has ended."""
+        """Reports a failure, and waits; only briefly once the program has ended."""
         if self._failures.should_log():
             self._log.warning("store problem", reason=error.reason, message=str(error), failures=self._failures.count)
         with self._attempt.changed:

@@ -1,4 +1,4 @@
-"""What the uploader's tasks have in common: how they are asked, what they work with, and how they learn of the end."""
+"""The interface of the uploader's tasks, and what they share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UploadTask:
         """Does what is due."""
 
     def finish(self) -> None:
-        """Does the rest, once the program has ended and no checkpoint waits any more."""
+        """Does the rest, once the program has ended and no checkpoint is waiting."""
 
 
 class Shutdown:
@@ -46,7 +46,7 @@ class Shutdown:
 
     @property
     def is_over(self) -> bool:
-        """Whether no checkpoint is to be stored any more; hold `changed`."""
+        """Whether there is no further checkpoint to store; hold `changed`."""
         stored = self.has_begun and self._attempt.checkpoints.is_stored
         return self._attempt.fenced or stored or self.cancel_token.is_cancelled
 

@@ -1,4 +1,4 @@
-"""The thread that works in the bucket, one task at a time: checkpoints in, what is not kept any more out."""
+"""The thread that works in the bucket, one task at a time: it stores checkpoints and deletes those no longer kept."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Uploader(threading.Thread):
             self._attempt.changed.notify_all()
 
     def _wait_for_task(self) -> UploadTask | None:
-        """Waits for a task that is due; returns the most urgent one, or None once no checkpoint is to be stored."""
+        """Waits for a due task; returns the most urgent one, or None once there is no checkpoint left to store."""
         with self._attempt.changed:
             while not self._shutdown.is_over:
                 waits = [(task, task.due_in) for task in self._tasks]

@@ -34,7 +34,7 @@ class OperatorError(Exception):
 
 
 class Fenced(Exception):
-    """This attempt is not the trial's current one any more, and never will be again."""
+    """This attempt is no longer the trial's current one, and never will be again."""
 
 
 class OperatorClient:
@@ -98,7 +98,7 @@ class OperatorClient:
                 connection.sock.settimeout(LOG_TIMEOUT)
             yield _lines(response)
         except (OSError, http.client.HTTPException) as error:
-            raise OperatorError(f"the log stream broke off: {_described(error)}") from error
+            raise OperatorError(f"the log stream ended early: {_described(error)}") from error
         finally:
             connection.close()
 

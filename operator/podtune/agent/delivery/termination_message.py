@@ -1,4 +1,4 @@
-"""What outlives the agent: the termination message with the final commit, and results in its own log."""
+"""What survives the agent: the termination message with the final commit, and results in its own log."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The thread that reads results off the program's standard output.
+"""The thread that reads results from the program's standard output.
 
-The image's command stays as it is: what it prints is read where the kubelet keeps it, and comes through the operator.
+The image's command stays unchanged: its output is read from the kubelet's log, through the operator.
 """
 
 from __future__ import annotations

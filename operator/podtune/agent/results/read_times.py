@@ -1,4 +1,4 @@
-"""When results were read, kept beside them: an agent that is started again reads them anew and tells the same times."""
+"""Keeps when results were read, beside the results: a restarted agent reads them again and reports the same times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from podtune.storage.directory import Directory
 
 FILE = ".read-times"
 _MAX_TIMES = 1 << 20
-"""Of results beyond these an agent that is started again tells when it has read them itself."""
+"""For results beyond these, a restarted agent reports when it read them itself."""
 _TIME = struct.Struct("<d")
 
 

@@ -143,7 +143,7 @@ class ResultReader:
         return lines
 
     def _complain_of_times(self, error: OSError) -> None:
-        message = f"{error}; an agent that is started again takes results to be read when it reads them anew"
+        message = f"{error}; after a restart, the agent dates results by when it reads them again"
         self._log.warning("times of results can't be kept", message=message)
 
     def _complain(self, problem: str) -> None:
@@ -166,7 +166,7 @@ class ResultReader:
             return read_restore_info(self._directory)
         except (OSError, ValueError) as error:
             self._log.error("restore info can't be read", message=str(error))
-            return RestoreInfo(Restored(message=f"what was restored can't be told: {error}"))
+            return RestoreInfo(Restored(message=f"what was restored is unknown: {error}"))
 
 
 def prepare_directory(directory: Directory) -> None:

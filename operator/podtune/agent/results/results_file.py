@@ -14,8 +14,8 @@ READ_SIZE = 1 << 20
 class ResultsFile:
     """The results file, read on from where the last read ended.
 
-    The file belongs to the training program, so nothing about it is trusted: links are not followed, and whatever is
-    no regular file is an error. Not thread-safe.
+    The file belongs to the training program, so nothing about it is trusted: links are not followed, and anything but a
+    regular file is an error. Not thread-safe.
     """
 
     def __init__(self, directory: Directory) -> None:

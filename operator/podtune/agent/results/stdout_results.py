@@ -49,8 +49,8 @@ class NamedValueParser:
 
     The pattern is looked for as often as it is found in a line; its groups `name` and `value` are a metric, and others
     are metrics of their own name. A result is complete with the metric that is said to come last, or as soon as one of
-    its metrics comes once more: that begins the next. What makes a result follows from the lines alone, so an agent
-    that reads them again after a restart finds the same.
+    its metrics comes once more: that begins the next. What makes a result follows from the lines alone, so a restarted
+    agent that reads them again finds the same.
     """
 
     def __init__(self, pattern: re.Pattern[str], last: str = "") -> None:

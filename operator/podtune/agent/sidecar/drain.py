@@ -1,8 +1,8 @@
-"""The end of an attempt: what is left is delivered while there is time, and the rest is written where it can be found.
+"""The end of an attempt: delivers what is left while there is time, and writes the rest where it can be found.
 
-The kubelet asks the agent to end after the program has ended. What then still has to be done takes the time of a
-GPU that could already work for another trial: so nothing is waited for that the final commit can carry. The newest
-checkpoint is waited for as long as `checkpoints.drain` allows, all else for some seconds.
+The kubelet asks the agent to end after the program has ended. From then on, the agent holds a GPU that could already
+work for another trial. So it does not wait for anything that the final commit can carry. It waits for the newest
+checkpoint for as long as `checkpoints.drain` allows, and for everything else for some seconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Drain:
         self._is_handed_over = False
 
     def start(self) -> None:
-        """The program has gone on to another trial: what is to be stored is stored, without any hurry."""
+        """The program has moved on to another trial: the rest is stored without hurry."""
         self._result_reader.finish()
         with self._attempt.changed:
             self._attempt.start_draining()

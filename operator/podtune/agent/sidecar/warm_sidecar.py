@@ -1,8 +1,9 @@
-"""The sidecar of a pod that is reused: one attempt after the other, each with files, threads and settings of its own.
+"""The sidecar of a reused pod: one attempt after the other, each with its own files, threads and settings.
 
-What the pod is to do next stands in a file of the shared directory, for the program. It is written when all is in place
-that the program finds beside it: parameters, and what was restored. An agent that is started again reads it in a
-directory of its own: it says where in the bucket things are stored, and what is shared, a program can have written.
+A file in the shared directory tells the program which trial comes next. It is written once everything that belongs to
+it is in place: the parameters and the restored checkpoint. A restarted agent reads its own copy from a private
+directory: the assignment says where in the bucket things are stored, and the program could have changed the shared
+file.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class WarmSidecar:
         assert settings.state is not None  # a pod that is reused has one
         self._state = Directory(settings.state)
         self._folders: list[str] = []
-        """Those of the trials so far that may be there still; a program empties its own when its trial is over."""
+        """The directories of earlier trials that may still exist; a program empties its own when its trial is over."""
         self._client = OperatorClient(settings)
 
     def run(self, wait_for_end: Callable[[float], bool]) -> None:
@@ -91,7 +92,7 @@ class WarmSidecar:
         try:
             self._tell_program(assignment)
         except OSError as error:
-            self._log.error("the program can't be told of the assignment", message=str(error))
+            self._log.error("the assignment can't be passed to the program", message=str(error))
         return self._settings_of(assignment)
 
     def _settings_of(self, assignment: Assignment) -> Settings:
@@ -118,7 +119,7 @@ class WarmSidecar:
         return None
 
     def _tell_program(self, assignment: Assignment) -> None:
-        """Has the program find the assignment, unless it does already: one that is written anew is begun anew."""
+        """Passes the assignment to the program, unless it has it already: one that is written again is begun again."""
         content = _json({**asdict(assignment), "directory": f"{layout.TRIALS}/{_folder(assignment)}"})
         with suppress(OSError):
             if self._directory.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT) == content:

@@ -1,4 +1,4 @@
-"""All that an agent knows of its attempt, and what it has to say next.
+"""Everything an agent knows about its attempt, and what it has to report next.
 
 No files, no network, no clock. Several threads share it: each holds `changed` while it uses it.
 """
@@ -180,7 +180,7 @@ class Attempt:
         return self._replied_at + (REMINDER if waits else self._heartbeat)
 
     def report(self, now: float) -> Report:
-        """What is to be said now."""
+        """What to report now."""
         self._asked_at = now
         results = self.outbox.build_batch()
         self._sent_seq = results[-1].seq if results else self.outbox.acked_seq
@@ -219,16 +219,16 @@ class Attempt:
         self._replied_at = now
 
     def record_lost_report(self) -> None:
-        """No answer came to the last report: everything in it is to be said again, if there was anything."""
+        """The last report got no answer: everything in it must be reported again, if there was anything."""
         self._awaits_reply = False
         self._sent_seq = self.outbox.acked_seq
         self._unsaid = self._unsaid or self._matters or self.phase == "Training"
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the operator has heard all there is to say, as far as it is needed before the agent ends.
+        """Whether the operator has received everything that it needs before the agent ends.
 
-        Commits need not be acknowledged: those that are not stand in the final commit.
+        Commits need not be acknowledged: the final commit contains the missing ones.
         """
         awaits = self._awaits_reply and self._matters
         return self.fenced or (self.outbox.is_acked and not self._unsaid and not awaits)

@@ -1,4 +1,4 @@
-"""The attempt as the agent of a rank above 0 sees it: it stores checkpoints, and says nothing to the operator.
+"""The attempt as the agent of a rank above 0 sees it: it stores checkpoints, and reports nothing to the operator.
 
 Results of a gang come from rank 0; what another rank reports is counted, and passed over but for its checkpoint.
 """
@@ -23,7 +23,7 @@ class FollowerAttempt(Attempt):
         self.ignored = 0
 
     def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:  # noqa: ARG002 - results are passed over
-        """See `Attempt.add`: only what is to be stored is taken in."""
+        """See `Attempt.add`: accepts only what has to be stored."""
         self.done = self.done or line.done
         if not line.is_result:
             return None

@@ -1,8 +1,8 @@
 """Results on their way to the operator: the sending half of go-back-N.
 
-Every reply says which result was the last one taken in, and sending goes on from the one after it, whatever had been
-sent before. So a lost request, a lost reply, and an operator that starts anew and remembers less are all the same
-case. A result is let go of once it is durable: until then an operator may ask for it again.
+Every reply names the last accepted result, and sending continues with the next one, whatever was sent before. So a lost
+request, a lost reply, and a restarted operator that remembers less are all the same case. A result is dropped once it
+is durable: until then an operator may ask for it again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Outbox:
     Attributes:
         last: The last result that was added.
         acked_seq: Last result that the operator has taken in, by its latest reply.
-        durable_seq: Last result that the operator can't forget any more.
+        durable_seq: Last result that the operator can no longer lose.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -81,12 +81,12 @@ class Outbox:
         return tuple(batch)
 
     def take_reply(self, acked_seq: int, durable_seq: int) -> None:
-        """Learns how far the operator is.
+        """Takes in how far the operator has got.
 
         Args:
-            acked_seq: Sending goes on after this one, also when it is less than before. An operator may know of more
+            acked_seq: Sending continues after this one, even if it is less than before. An operator may know of more
                 than this agent has read so far: one that was restarted reads the same results again.
-            durable_seq: Results up to here are let go of.
+            durable_seq: Results up to here are dropped.
         """
         self.durable_seq = max(self.durable_seq, min(durable_seq, acked_seq))
         self.acked_seq = max(acked_seq, self.durable_seq)

@@ -1,4 +1,4 @@
-"""Lines of results, read with suspicion: one that can't be used is the program's loss, nothing else."""
+"""Parses lines of results defensively: a bad line affects only the program's own result."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ResultLine:
         metrics: Flat values by name; empty where the line only says that the program is done.
         checkpoint: Name of the checkpoint's directory.
         done: Whether the program says that it is done.
-        ends: Whether it says that it goes on to another trial.
+        ends: Whether it says that the program moves on to another trial.
         problems: What had to be left out, and why.
     """
 

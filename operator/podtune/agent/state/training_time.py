@@ -14,7 +14,7 @@ MAX_SECONDS = 1e15
 
 
 class TrainingTimer:
-    """Counts training over all attempts: what a checkpoint holds was trained in the time that goes on from it.
+    """Counts training time over all attempts: a restored checkpoint brings the time that it was trained for.
 
     As Ray's `time_total_s` and `time_this_iter_s`. Never falls, whatever the clock does. Not thread-safe.
     """
@@ -30,7 +30,7 @@ class TrainingTimer:
         self._began = time
 
     def go_on_from(self, total: float) -> None:
-        """The program goes on from a checkpoint that so many seconds of training went into."""
+        """The program continues from a checkpoint that this many seconds of training went into."""
         self._before = self._total = total
 
     def fill_in(self, metrics: Mapping[str, MetricValue], time: float) -> dict[str, MetricValue]:

@@ -66,10 +66,10 @@ def purge_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Store
 
 
 def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
-    """Copies what is to be exported, the damaged ones left out; see `podtune.storage.cleanup.export`."""
+    """Copies the checkpoints to export, except damaged ones; see `podtune.storage.cleanup.export`."""
     bucket, _, root = task.export_to.removeprefix("s3://").partition("/")
     if not bucket or not root:
-        raise StoreSettingsError(f"{task.export_to!r} is no address for exports; it looks like s3://bucket/path")
+        raise StoreSettingsError(f"{task.export_to!r} is not an address for exports; write it like s3://bucket/path")
     same = bucket == stores.address.bucket
     exporter = Exporter(stores.own, stores.bucket(bucket), same_bucket=same)
     count, size, uri, problems = 0, 0, "", []

@@ -1,7 +1,7 @@
 """The command `podtune-agent storage`: bucket work without a running trial, in a pod of its own.
 
-The operator never touches the bucket. It starts a pod with one job, and reads what came of it in the pod's termination
-message. Every job may be done again, wholly or in part.
+The operator never accesses the bucket. It starts a pod with one job, and reads the outcome from the pod's termination
+message. Every job may be repeated, as a whole or in part.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StoragePodSettings:
         return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"))
 
     def trials(self) -> Iterator[StoredTrial]:
-        """What is to be known of the trials.
+        """Reads what is known about the trials.
 
         Raises:
             ProtocolError: It can't be read.

@@ -83,7 +83,7 @@ class StoreAddress:
         values = {name: body[name] for name in cls.__slots__ if body.get(name) is not None}
         for name, value in values.items():
             if not isinstance(value, str):
-                raise StoreSettingsError(f"the store's {name} is {value!r}, which is not a text")
+                raise StoreSettingsError(f"the store's {name} is {value!r}, which is not a string")
         if not values.get("bucket"):
             raise StoreSettingsError("the store's bucket is missing; name an existing bucket")
         for name, known in _CHOICES.items():

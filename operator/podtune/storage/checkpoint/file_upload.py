@@ -289,11 +289,11 @@ def _read(tree: LocalTree, file: LocalFile) -> bytes:
         data = stream.read(file.size + 1)
         _check_unchanged(stream.fileno(), file)
     if len(data) != file.size:
-        raise ContentChanged(f"{file.path} was changed while it was stored")
+        raise ContentChanged(f"{file.path} changed while it was being stored")
     return data
 
 
 def _check_unchanged(file: int, seen: LocalFile) -> None:
     status = os.fstat(file)
     if (status.st_size, status.st_mtime_ns) != (seen.size, seen.modified):
-        raise ContentChanged(f"{seen.path} was changed while it was stored")
+        raise ContentChanged(f"{seen.path} changed while it was being stored")

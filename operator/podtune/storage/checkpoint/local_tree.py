@@ -207,10 +207,10 @@ def _explained(shown: str) -> Iterator[None]:
 def _explanation(error: OSError, shown: str) -> UnusableTree:
     match error:
         case FileNotFoundError():
-            return MissingTree(f"{shown} does not exist; write a checkpoint before it is reported")
+            return MissingTree(f"{shown} does not exist; write a checkpoint before you report it")
         case PermissionError():
             return UnusableTree(
-                f"{shown} can't be read by the agent, which is another user; make it readable for everyone"
+                f"{shown} can't be read by the agent, which runs as another user; make it readable for everyone"
             )
         case _:
-            return UnusableTree(f"{shown} is a link, or not what it should be: {error.strerror}")
+            return UnusableTree(f"{shown} is a link or has the wrong type: {error.strerror}")

@@ -201,7 +201,7 @@ def check_paths(paths: list[str]) -> None:
         if problem:
             raise InvalidManifest(f"path {path[:MAX_PATH]!r} {problem}")
         if path in seen:
-            raise InvalidManifest(f"path {path!r} is there twice")
+            raise InvalidManifest(f"path {path!r} is listed twice")
         seen.add(path)
     for path in seen:
         parts = path.split("/")
@@ -264,7 +264,7 @@ def _sha256(value: Any) -> str:
 def _text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or len(value) > 4096:
-        raise InvalidManifest(f"{name} is missing or not a text")
+        raise InvalidManifest(f"{name} is missing or not a string")
     return value
 
 

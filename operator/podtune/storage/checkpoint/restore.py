@@ -22,7 +22,7 @@ from podtune.storage.errors import NotFound, StoreError, StoreSettingsError, Tim
 from podtune.storage.object_store import ObjectStore
 
 MAX_LOOKED_AT = 100
-"""So many manifests are read, of the highest steps; a trial keeps no more than 40 checkpoints."""
+"""How many manifests are read, those of the highest steps; a trial keeps at most 40 checkpoints."""
 
 _T = TypeVar("_T")
 

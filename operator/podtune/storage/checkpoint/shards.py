@@ -132,8 +132,8 @@ def _merged(own: CheckpointManifest, shards: dict[int, CheckpointManifest]) -> C
             other, known = files.setdefault(file.path, (rank, file))
             if known.content != file.content:
                 raise ShardsConflict(
-                    f"ranks {other} and {rank} have both written {file.path!r}, with different content; "
-                    "put PODTUNE_RANK into the names of files that differ"
+                    f"ranks {other} and {rank} have both written {file.path!r}, with different content; include "
+                    "PODTUNE_RANK in the names of files that differ"
                 )
     return replace(own, files=tuple(file for _, (_, file) in sorted(files.items())))
 

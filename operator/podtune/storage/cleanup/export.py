@@ -1,4 +1,4 @@
-"""Exports a checkpoint to an address of its own: it may be served from there when its experiment is gone.
+"""Exports a checkpoint to a fixed address, from which it can be served after its experiment is gone.
 
 An export is a checkpoint like any other, with a model card beside the manifest: `restoreFrom` and the agent read it. It
 holds all of its data itself, where a trial's checkpoints may share theirs. The store copies what it can by itself; in

@@ -1,4 +1,4 @@
-"""Deleting checkpoints that are not kept any more.
+"""Deletes checkpoints that are no longer kept.
 
 Only what is recorded in the trial's status says what is kept, and only once the newer one is recorded there an older
 one goes. Of a checkpoint that goes, what the others refer to stays until they go, too.

@@ -1,4 +1,4 @@
-"""The orphan ledger: decisions on a trial that were taken when no agent was there any more to store them.
+"""The orphan ledger: decisions on a trial that were taken when there was no longer an agent to store them.
 
 They lie beside the attempts' own ledgers, as one file a trial. What it holds already stays: the Trial's status, which
 the later ones come from, remembers only the latest.

@@ -1,7 +1,7 @@
 """Deletes what an experiment has in the bucket: what policy does not keep once it has ended (prune), or all (purge).
 
-A checkpoint's manifest is deleted first: a deletion that is broken off leaves data without a manifest, which is no
-checkpoint, and never a manifest without its data.
+A checkpoint's manifest is deleted first: an aborted deletion leaves data without a manifest, which is not a checkpoint,
+and never a manifest without its data.
 
 An agent deletes an older checkpoint only after the newer one is recorded. So the last agent of a trial leaves one more
 than is to be kept, and one that was killed leaves data without a manifest, or parts of an upload. When the experiment
@@ -82,7 +82,7 @@ def purge(store: ObjectStore, prefix: str) -> int:
         if found == 0:
             return deleted
         deleted += found
-    raise RequestRejected(f"objects keep coming below {prefix}; end who stores them")
+    raise RequestRejected(f"new objects keep appearing below {prefix}; stop whatever stores them")
 
 
 def delete_objects(store: ObjectStore, keys: Iterable[str]) -> int:

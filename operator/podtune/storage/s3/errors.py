@@ -59,7 +59,9 @@ def translate_errors(address: StoreAddress, doing: str) -> Iterator[None]:
             f"no credentials for {address.where} while {doing}: {error}; {_ROLE}"
         ) from error
     except aws.ParamValidationError as error:
-        raise errors.StoreSettingsError(f"{address.where} can't be asked while {doing}: {error}") from error
+        raise errors.StoreSettingsError(
+            f"invalid settings for {address.where} while {doing}: {error}; correct checkpoints.store"
+        ) from error
     except (aws.BotoCoreError, ResponseParserError) as error:
         raise errors.Unreachable(
             f"{address.where} does not answer while {doing}: {error}; check the endpoint, and that the network "
@@ -71,7 +73,7 @@ def _remedy(address: StoreAddress) -> str:
     """What helps against credentials that are refused."""
     if not address.credentials:
         return _ROLE
-    keys = f"{ACCESS_KEY_ID} and {SECRET_ACCESS_KEY} (and {SESSION_TOKEN}, if there is one)"
+    keys = f"{ACCESS_KEY_ID} and {SECRET_ACCESS_KEY} (and {SESSION_TOKEN}, if used)"
     return f"correct the keys {keys} in Secret {address.secret!r}; running agents will read them within two minutes"
 
 
@@ -86,16 +88,18 @@ def _refused(address: StoreAddress, doing: str, error: aws.ClientError) -> error
     if code == "NoSuchBucket":
         return errors.BucketNotFound(f"{address.where} does not exist; create it, or correct checkpoints.store.bucket")
     if status in _NOT_THERE:
-        return errors.NotFound(f"{address.where} does not hold what was asked for while {doing}")
+        return errors.NotFound(f"{address.where} has no such object while {doing}")
     if code in _ANOTHER_REGION or status == HTTPStatus.MOVED_PERMANENTLY:
         return errors.StoreSettingsError(
-            f"{address.where} is in another region than {address.region!r}; correct checkpoints.store.region"
+            f"{address.where} is in a region other than {address.region!r}; correct checkpoints.store.region"
         )
     broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
     if broken or code in _LATER or status in _RETRIED:
-        return errors.Unreachable(f"{address.where} can't serve at present while {doing} ({code}: {said})")
+        return errors.Unreachable(f"{address.where} is unavailable while {doing} ({code}: {said})")
     if code == "AccessDenied" or status == HTTPStatus.FORBIDDEN:
         return errors.AccessDenied(
             f"{address.where} does not allow {doing} ({code}: {said}); allow the credentials {_PERMISSIONS}"
         )
-    return errors.RequestRejected(f"{address.where} refuses {doing} ({code}: {said}); see what it says")
+    return errors.RequestRejected(
+        f"{address.where} rejects {doing} ({code}: {said}); look up this error in the store's documentation"
+    )

@@ -74,8 +74,8 @@ def _read(directory: Path) -> ReadOnlyCredentials:
     for key, value in found.items():
         if not (value.isascii() and value.isprintable()):
             raise InvalidCredentials(
-                f"the key {key} in Secret {directory.name!r} holds characters that no such key has; correct it, and "
-                "running agents will read it within two minutes"
+                f"the key {key} in Secret {directory.name!r} contains characters that are not allowed in a key; "
+                "correct it, and running agents will read it within two minutes"
             )
     return ReadOnlyCredentials(found[ACCESS_KEY_ID], found[SECRET_ACCESS_KEY], found[SESSION_TOKEN] or None)
 

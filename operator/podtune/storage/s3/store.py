@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 BUFFERED = 8 << 20
-"""Of a source that can be read but once, so much is held in memory and sent at a time."""
+"""How much of a source that can be read only once is held in memory and sent at a time."""
 KEYS_A_DELETION = 1000
 T = TypeVar("T")
 
@@ -207,8 +207,8 @@ class S3Store:
                 yield from client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
             except (ValueError, TypeError, LookupError, AttributeError) as error:  # of the SDK, which has read nonsense
                 raise Unreachable(
-                    f"{self._address.where} answers with what is no listing: {error}; check that the endpoint is that "
-                    "of an S3 server"
+                    f"{self._address.where} sends something other than a listing: {error}; check that the endpoint is "
+                    "that of an S3 server"
                 ) from error
 
     @property

@@ -155,7 +155,7 @@ def test_a_file_that_changes_while_it_is_stored_is_noticed(
         real(self, key, content)
 
     monkeypatch.setattr(MemoryStore, "put_content", meddle)
-    with pytest.raises(UnusableTree, match="weights was changed while it was stored"):
+    with pytest.raises(UnusableTree, match="weights changed while it was being stored"):
         upload(store, source)
     assert not any(key.endswith("9/manifest.json") for key in store.objects)
 

@@ -34,5 +34,5 @@ def test_who_goes_on_storing_is_named() -> None:
             super().delete(keys)
             self.objects["p/more"] = b""
 
-    with pytest.raises(RequestRejected, match="objects keep coming below p/"):
+    with pytest.raises(RequestRejected, match="new objects keep appearing below p/"):
         purge(Growing(), "p/")

@@ -46,15 +46,15 @@ def refusal(code: str, status: int = 400) -> tuple[int, dict[str, str], bytes]:
     ("code", "status", "kind", "remedy"),
     [
         ("NoSuchBucket", 404, errors.BucketNotFound, "create it, or correct checkpoints.store.bucket"),
-        ("NoSuchKey", 404, errors.NotFound, "does not hold"),
+        ("NoSuchKey", 404, errors.NotFound, "has no such object"),
         ("InvalidAccessKeyId", 403, errors.InvalidCredentials, "name a Secret in checkpoints.store.credentialsSecret"),
         ("SignatureDoesNotMatch", 403, errors.InvalidCredentials, "Secret"),
         ("ExpiredToken", 400, errors.InvalidCredentials, "Secret"),
         ("AccessDenied", 403, errors.AccessDenied, "s3:PutObject"),
         ("PermanentRedirect", 301, errors.StoreSettingsError, "checkpoints.store.region"),
-        ("SlowDown", 503, errors.Unreachable, "can't serve at present"),
-        ("InternalError", 500, errors.Unreachable, "can't serve at present"),
-        ("XAmzContentSHA256Mismatch", 400, errors.Unreachable, "can't serve at present"),
+        ("SlowDown", 503, errors.Unreachable, "is unavailable"),
+        ("InternalError", 500, errors.Unreachable, "is unavailable"),
+        ("XAmzContentSHA256Mismatch", 400, errors.Unreachable, "is unavailable"),
         ("QuotaExceeded", 400, errors.RequestRejected, "QuotaExceeded"),
     ],
 )
@@ -90,7 +90,7 @@ def test_an_answer_that_is_cut_off_is_no_answer(server: WebServer) -> None:
 
 def test_a_listing_that_is_no_xml_is_no_answer(server: WebServer) -> None:
     server.answer = lambda asked: (200, {}, b"<html>")
-    with pytest.raises(errors.Unreachable, match="can't serve"):
+    with pytest.raises(errors.Unreachable, match="is unavailable"):
         list(store(server).list(""))
 
 
