@@ -1,4 +1,4 @@
-"""What is wrong with a spec that only the makers of searchers and schedulers can know."""
+"""Problems of a spec that only the makers of searchers and schedulers can find."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def find_problem(spec: ExperimentSpec) -> str:
             return f"spec.scheduler.plugin: {error}"
         if scheduler.pauses and spec.checkpoints.store is None:
             return (
-                f"spec.checkpoints.store: is missing, and scheduler plugin {plugin.name!r} resumes trials from "
-                "checkpoints; give a store"
+                f"spec.checkpoints.store: is missing, but scheduler plugin {plugin.name!r} resumes trials from "
+                "checkpoints; set a store"
             )
     return ""
 

@@ -16,7 +16,7 @@ def as_number(value: object) -> float | None:
 
 
 def shorten(value: float, apart_from: float = math.nan) -> str:
-    """Writes a number briefly, yet with as many digits as tell it from another one."""
+    """Writes a number briefly, but with enough digits to distinguish it from another one."""
     for digits in range(6, 17):
         written = f"{value:.{digits}g}"
         if value == apart_from or written != f"{apart_from:.{digits}g}":

@@ -1,4 +1,4 @@
-"""The Pareto front: the trials that no other one beats in all objectives."""
+"""The Pareto front: the trials that no other trial beats in all objectives."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def make_plugin(group: str, plugin: Plugin, expected: type[PluginT], **arguments
     installed = {entry.name: entry for entry in entry_points(group=group)}
     entry = installed.get(plugin.name)
     if entry is None:
-        there = f"there is {', '.join(sorted(installed))}" if installed else "there is none"
+        there = f"installed: {', '.join(sorted(installed))}" if installed else "installed: none"
         raise PluginError(
             f"{plugin.name!r} is not installed in the operator's image ({there}); install a package that has it as an "
             f"entry point of {group}, or correct the name"
@@ -44,8 +44,8 @@ def make_plugin(group: str, plugin: Plugin, expected: type[PluginT], **arguments
         raise PluginError(f"{plugin.name!r} refuses its settings: {error}") from error
     except Exception as error:  # what somebody else's code does can fail in any way
         problem = f"{type(error).__name__}: {error}"
-        raise PluginError(f"{plugin.name!r} ({entry.value}) can't be made ({problem}); tell its author") from error
+        raise PluginError(f"{plugin.name!r} ({entry.value}) can't be created ({problem}); tell its author") from error
     if not isinstance(made, expected):
         made_type, name = type(made).__name__, expected.__name__
-        raise PluginError(f"{plugin.name!r} made a {made_type}, which is no {name}; tell its author")
+        raise PluginError(f"{plugin.name!r} made a {made_type}, which is not a {name}; tell its author")
     return made

@@ -1,7 +1,7 @@
-"""Randomness that depends on the experiment's seed and on what it is drawn for, and on nothing else.
+"""Randomness that depends only on the experiment's seed and on the purpose of the draw.
 
-There is no stream that one draw after the other is taken from: its position would be one more thing that a restarted
-operator has to know. Each purpose has a seed of its own instead, and can be asked for in any order.
+There is no single stream of draws: a restarted operator would have to know its position. Instead each purpose has its
+own seed, so draws can be made in any order.
 """
 
 from __future__ import annotations

@@ -101,12 +101,12 @@ def test_a_scheduler_is_made_with_what_the_manifest_says() -> None:
         ("good", ""),
         (
             "better",
-            "'better' is not installed in the operator's image (there is absent, broken, good, no_searcher, picky)",
+            "'better' is not installed in the operator's image (installed: absent, broken, good, no_searcher, picky)",
         ),
-        ("absent", "'absent' (no_such_package:make) can't be made (ModuleNotFoundError: No module named"),
-        ("broken", "can't be made (RuntimeError: out of order); tell its author"),
+        ("absent", "'absent' (no_such_package:make) can't be created (ModuleNotFoundError: No module named"),
+        ("broken", "can't be created (RuntimeError: out of order); tell its author"),
         ("picky", "'picky' refuses its settings: steps is missing; give a whole number"),
-        ("no_searcher", "'no_searcher' made a object, which is no Searcher; tell its author"),
+        ("no_searcher", "'no_searcher' made a object, which is not a Searcher; tell its author"),
     ],
 )
 def test_a_searcher_that_cant_be_used_is_a_problem_told(name: str, said: str) -> None:
@@ -116,14 +116,14 @@ def test_a_searcher_that_cant_be_used_is_a_problem_told(name: str, said: str) ->
 
 
 def test_a_scheduler_that_cant_be_used_is_a_problem_told() -> None:
-    assert "there is no_scheduler, pausing, stopping" in find_problem(experiment(scheduler={"plugin": {"name": "x"}}))
+    assert "installed: no_scheduler, pausing, stopping" in find_problem(experiment(scheduler={"plugin": {"name": "x"}}))
     said = find_problem(experiment(scheduler={"plugin": {"name": "no_scheduler"}}))
-    assert said == "spec.scheduler.plugin: 'no_scheduler' made a object, which is no Scheduler; tell its author"
+    assert said == "spec.scheduler.plugin: 'no_scheduler' made a object, which is not a Scheduler; tell its author"
 
 
 def test_a_scheduler_that_may_pause_needs_a_store() -> None:
     said = find_problem(experiment(scheduler={"plugin": {"name": "pausing"}}))
-    assert said.startswith("spec.checkpoints.store: is missing, and scheduler plugin 'pausing' resumes trials")
+    assert said.startswith("spec.checkpoints.store: is missing, but scheduler plugin 'pausing' resumes trials")
     store = {"store": {"bucket": "bucket"}}
     assert find_problem(experiment(scheduler={"plugin": {"name": "pausing"}}, checkpoints=store)) == ""
     assert find_problem(experiment(scheduler={"plugin": {"name": "stopping"}})) == ""
@@ -131,7 +131,7 @@ def test_a_scheduler_that_may_pause_needs_a_store() -> None:
 
 def test_without_any_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "entry_points", lambda group: [])
-    assert "(there is none)" in find_problem(experiment(search=search("good")))
+    assert "(installed: none)" in find_problem(experiment(search=search("good")))
 
 
 def test_the_operator_takes_it_for_a_spec_that_can_never_work() -> None:

@@ -1,1 +1,1 @@
-"""Schedulers: which trials go on after a result, and which waiting one runs next."""
+"""Schedulers: which trials continue after a result, and which waiting trial runs next."""

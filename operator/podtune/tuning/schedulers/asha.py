@@ -35,17 +35,17 @@ class Asha(Scheduler):
     """Stops a trial that is below the best 1/reductionFactor of those that reached the same rung before it.
 
     A trial is compared when it reaches a rung: at `gracePeriod`, and at each `reductionFactor` times the rung before.
-    It goes on if it is in the top 1/`reductionFactor` of those that were there before it, and is stopped otherwise.
-    Nothing waits for anything, so no slot is ever idle, and no checkpoint is needed. It suits many trials that report
-    often.
+    It continues if it is in the top 1/`reductionFactor` of the trials that reached the rung before it, and is stopped
+    otherwise. Trials never wait for each other, so no slot is ever idle, and no checkpoint is needed. It suits many
+    trials that report often.
 
     Example:
         scheduler:
           asha: {maxTime: 81, gracePeriod: 1, reductionFactor: 3}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
-        maxTime: A trial is stopped here. The whole training of a good configuration.
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. It must never decrease.
+        maxTime: A trial is stopped here. Set it to the full training of a good configuration.
         gracePeriod: No trial is stopped before this, which is the lowest rung. Raise it where early values mislead.
         reductionFactor: The larger it is, the fewer trials go on at each rung, and the fewer rungs there are.
         brackets: With more than one, some trials are compared for the first time at a higher rung. That saves
@@ -185,9 +185,9 @@ class Asha(Scheduler):
         )
 
     def _write_message(self, milestone: int, value: float, cutoff: float | None, peers: int) -> str:
-        went_on = f"went on at rung {milestone}: {self._metric}"
+        went_on = f"continued at rung {milestone}: {self._metric}"
         if math.isnan(value):
-            return f"{went_on} is NaN, which stops no trial"
+            return f"{went_on} is NaN, which never stops a trial"
         if cutoff is None:
             return f"{went_on} {shorten(value)} is the first there"
         compared = f"the cutoff {shorten(cutoff, value)} (top 1/{self._settings.reduction_factor} of {peers})"

@@ -56,18 +56,19 @@ class AshaPromotion(Scheduler):
     """Pauses every trial at every rung, and resumes the best of a rung as slots become free.
 
     Each trial runs to the lowest rung, writes a checkpoint and gives its slot back. Whenever a slot is free, the best
-    paused trial of the highest rung goes on from its checkpoint, if it is among the top of that rung; else a new trial
-    starts. So a trial that looked bad can still be resumed when it turns out to be better than those that came later.
+    paused trial of the highest rung continues from its checkpoint if it is among the top of that rung; otherwise a new
+    trial starts. So a trial that looked bad can still be resumed when it turns out to be better than those that came
+    later.
 
     Example:
         scheduler:
           ashaPromotion: {maxTime: 81, gracePeriod: 1, reductionFactor: 3}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
-        maxTime: A trial is stopped here. The whole training of a good configuration.
-        gracePeriod: The lowest rung: every trial runs at least to here.
-        reductionFactor: Each rung is this many times as high as the one below it, and about one trial in so many is
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. It must never decrease.
+        maxTime: A trial is stopped here. Set it to the full training of a good configuration.
+        gracePeriod: The lowest rung. Every trial runs at least this far.
+        reductionFactor: Each rung is this many times as high as the one below it, and about one in this many trials is
             promoted. The larger it is, the fewer pauses a trial has.
         brackets: With more than one, some trials are paused for the first time at a higher rung.
 
@@ -256,7 +257,7 @@ class AshaPromotion(Scheduler):
         milestone, target = self._rungs[position.rung].milestone, self._milestone(position.target)
         return StartDecision(
             trial,
-            message=f"runs for {self.time_attribute} {target}: it was promoted from rung {milestone} before",
+            message=f"continues to {self.time_attribute} {target}: already promoted from rung {milestone}",
             inputs={"rung": milestone, "target": target},
         )
 

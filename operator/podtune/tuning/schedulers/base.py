@@ -1,4 +1,4 @@
-"""What every scheduler promises."""
+"""The interface of all schedulers."""
 
 # ruff: noqa: ARG002, B027 - most schedulers have no use for most of what they may hear
 
@@ -17,7 +17,7 @@ from podtune.tuning.searchers.base import Configuration
 
 Metrics = Mapping[str, float | int | str | bool]
 Record = Mapping[str, Mapping[str, str]]
-"""What a scheduler remembers of one trial, as it stands in `Trial.status.scheduler`."""
+"""What a scheduler remembers about one trial, as stored in `Trial.status.scheduler`."""
 
 
 class SchedulerAction(StrEnum):
@@ -30,7 +30,7 @@ class SchedulerAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exploit:
-    """A trial goes on from another one's checkpoint, with another configuration.
+    """A trial continues from another trial's checkpoint, with another configuration.
 
     Attributes:
         donor: The trial whose checkpoint is cloned.
@@ -54,7 +54,7 @@ class SchedulerDecision:
         message: The reason in a sentence that holds the numbers; empty where nothing was decided.
         inputs: The numbers, such as rung, cutoff, metric.
         recorded: Whether the trial's record changed: it has to be made durable before anything acts on it.
-        full: Of a STOP: the trial has had all the time that there is; it was not stopped early.
+        full: Of a STOP: the trial has had its full time; it was not stopped early.
         exploit: Of a PAUSE: the trial gives up what it has learnt and goes on from this, as soon as there is a free
             slot. Where there is nothing to clone, the trial goes on as if nothing had been said (`on_exploit_skipped`).
         wants_checkpoint: Of a CONTINUE: a checkpoint of this result is worth having, such as a donor's.
@@ -77,7 +77,7 @@ CONTINUE = SchedulerDecision(SchedulerAction.CONTINUE)
 
 @dataclass(frozen=True, slots=True)
 class StartDecision:
-    """The trial that runs next.
+    """The trial to run next.
 
     Attributes:
         trial: The trial.
@@ -104,7 +104,7 @@ class StopPaused:
         trial: The trial.
         message: Why, in a sentence that holds the numbers.
         inputs: The numbers.
-        full: The trial has had all the time that there is; it was not stopped early.
+        full: The trial has had its full time; it was not stopped early.
     """
 
     trial: int
@@ -174,7 +174,7 @@ class RecordError(ValueError):
 
 
 class Scheduler(ABC):
-    """Decides after each result whether a trial goes on, and which waiting trial runs next.
+    """Decides after each result whether a trial continues, and which waiting trial runs next.
 
     A scheduler of your own writes five members: `time_attribute`, `on_result`, `choose`, `record` and `restore`. The
     other methods tell it of what happens besides, and do nothing by default.

@@ -20,10 +20,10 @@ class Bohb(Hyperband):
         search: {algorithm: bohb, maxTrials: 200, seed: 7}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
-        maxTime: No trial runs longer than to this.
-        reductionFactor: Of the trials at a rung, one in this many goes on. Together with `maxTime` it says how many
-            brackets of which sizes there are: 81 and 3 make five, of 5 to 81 trials.
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. It must never decrease.
+        maxTime: No trial runs beyond this.
+        reductionFactor: One in this many of the trials at a rung continues. Together with `maxTime` it determines the
+            number and sizes of brackets: 81 and 3 make five, of 5 to 81 trials.
 
     Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale", ICML 2018,
     https://arxiv.org/abs/1807.01774, as Ray Tune 2.60 implements it in `HyperBandForBOHB`: HyperBand, but

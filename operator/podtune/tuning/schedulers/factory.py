@@ -1,4 +1,4 @@
-"""Makes schedulers of what an experiment asks for."""
+"""Makes the scheduler that an experiment asks for."""
 
 from __future__ import annotations
 
@@ -64,4 +64,4 @@ def _make_explorer(settings: PopulationSettings, spec: ExperimentSpec) -> Explor
         case Pb2Settings():
             return Bandit(space, domains, settings)
         case _:
-            raise TypeError(f"{type(settings).__name__} are settings of no scheduler")
+            raise TypeError(f"{type(settings).__name__} are not settings of a scheduler")

@@ -12,9 +12,9 @@ from podtune.tuning.searchers.base import Configuration
 
 
 class Fifo(Scheduler):
-    """Stops nothing, remembers nothing, and starts trials in the order in which they were made.
+    """Stops nothing, remembers nothing, and starts trials in the order of their creation.
 
-    It is what an experiment has whose manifest names no scheduler. No result needs a metric for it.
+    It is the default if the manifest names no scheduler. It needs no metric.
 
     Example:
         scheduler: {}

@@ -39,22 +39,22 @@ _ACTIONS = {
 
 
 class Hyperband(Scheduler):
-    """Pauses trials at milestones until all of their bracket have come there; then the best go on together.
+    """Pauses trials at milestones until their whole bracket has arrived; then the best continue together.
 
-    Trials come in brackets. All of a bracket run to its first rung and wait there; then the best 1/`reductionFactor` go
-    on to the next rung, and the others are stopped. Brackets differ in how early they begin to stop trials, so that
-    both fast and slow starters have their chance. Trials are compared at exactly the same progress, at the price of
-    waiting.
+    Trials are grouped into brackets. All trials of a bracket run to its first rung and wait there; then the best
+    1/`reductionFactor` continue to the next rung, and the others are stopped. Brackets differ in how early they begin
+    to stop trials, so both fast and slow starters have a chance. Trials are compared at exactly the same progress, at
+    the price of waiting.
 
     Example:
         scheduler:
           hyperband: {maxTime: 81, reductionFactor: 3}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
-        maxTime: No trial runs longer than to this.
-        reductionFactor: Of the trials at a rung, one in this many goes on. Together with `maxTime` it says how many
-            brackets of which sizes there are: 81 and 3 make five, of 5 to 81 trials.
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. It must never decrease.
+        maxTime: No trial runs beyond this.
+        reductionFactor: One in this many of the trials at a rung continues. Together with `maxTime` it determines the
+            number and sizes of brackets: 81 and 3 make five, of 5 to 81 trials.
 
     Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization", JMLR 2018,
     https://arxiv.org/abs/1603.06560, as Ray Tune 2.60 implements it in `HyperBandScheduler`; the decisions are the same
@@ -362,20 +362,22 @@ class Hyperband(Scheduler):
         rounds = bracket.rounds
         at, shown = rounds[result.round].milestone, f"{self._metric} {shorten(value)}"
         if result.outcome is RungOutcome.WAITING:
-            return f"paused at rung {at}: {shown}; {result.arrived} of {result.awaited} of its bracket have come in"
+            return (
+                f"paused at rung {at}: {shown}; {result.arrived} of {result.awaited} trials of its bracket have arrived"
+            )
         if result.outcome is RungOutcome.FINISHED:
-            return f"stopped at {self.time_attribute} {shorten(time)}: all of its bracket have come to rung {at}"
+            return f"stopped at {self.time_attribute} {shorten(time)}: all trials of its bracket have reached rung {at}"
         above = rounds[result.round + 1]
-        standing = f"{shown} is number {result.rank} of {result.arrived}, and the best {above.size} go on"
+        standing = f"{shown} is number {result.rank} of {result.arrived}, and the best {above.size} continue"
         match result.outcome:
             case RungOutcome.PROMOTED:
-                return f"went on from rung {at} to {above.milestone}: {standing}"
+                return f"continued from rung {at} to {above.milestone}: {standing}"
             case RungOutcome.ELIMINATED:
                 return f"stopped at rung {at}: {standing}"
             case _:
                 return (
-                    f"paused at {self.time_attribute} {shorten(time)}: {standing} from rung {at}; it is beyond rung "
-                    f"{above.milestone} already, where its bracket comes in next"
+                    f"paused at {self.time_attribute} {shorten(time)}: {standing} from rung {at}; it is already beyond "
+                    f"rung {above.milestone}, the next rung of its bracket"
                 )
 
     def _start(self, trial: int) -> StartDecision:
@@ -389,7 +391,7 @@ class Hyperband(Scheduler):
         return StartDecision(
             trial,
             message=(
-                f"goes on from rung {at} to {target}: {self._metric} {shorten(value, least)} is among the best "
+                f"continues from rung {at} to {target}: {self._metric} {shorten(value, least)} is among the best "
                 f"{bracket.rounds[bracket.round].size} of {last.ranked} (the last of them has {shorten(least, value)})"
             ),
             inputs={
@@ -407,12 +409,12 @@ class Hyperband(Scheduler):
         at, entry = bracket.rounds[round_].milestone, bracket.entries[trial]
         value = self._sign * entry.reward
         if round_ not in entry.rewards:
-            return StopPaused(
-                trial, f"its bracket has ended at rung {at} while it was paused by its user", {"rung": at}
-            )
+            return StopPaused(trial, f"its bracket ended at rung {at} while a user had it paused", {"rung": at})
         inputs: dict[str, float | int | str] = {"rung": at, "metric": self._metric, "value": value}
         if round_ == len(bracket.rounds) - 1:
-            return StopPaused(trial, f"stopped at rung {at}: all of its bracket have come there", inputs, full=True)
+            return StopPaused(
+                trial, f"stopped at rung {at}: all trials of its bracket have reached it", inputs, full=True
+            )
         size, cutoff = bracket.rounds[round_ + 1].size, bracket.cutoffs[round_]
         least = self._sign * cutoff.reward
         return StopPaused(

@@ -58,15 +58,15 @@ class Median(Scheduler):
           median: {timeAttribute: epoch, gracePeriod: 5, minSamples: 5}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`; it must never fall.
-        gracePeriod: No trial is stopped before this, and what was reported before it enters no mean. Raise it where
-            curves cross early.
-        minSamples: While fewer trials have got as far, none is stopped. The larger it is, the longer the first ones
-            run.
-        minTime: While there are too few to compare with, a trial that has run for longer than this is paused when
-            others wait. Without it, the first trials keep their slots.
-        softStop: The trial is paused instead of stopped, and goes on when no new trial waits: nothing is lost, but
-            slots are spent on bad trials at the end.
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. It must never decrease.
+        gracePeriod: No trial is stopped before this, and earlier results don't count for means. Raise it if curves
+            cross early.
+        minSamples: No trial is stopped until this many others have come as far. The larger it is, the longer the first
+            ones run.
+        minTime: With too few trials to compare with, a trial that has run longer than this is paused if others wait.
+            Without it, the first trials keep their slots.
+        softStop: The trial is paused instead of stopped, and resumes when no new trial waits. Nothing is lost, but bad
+            trials use slots at the end.
 
     Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017, section 3.2.2,
     https://research.google/pubs/pub46180/, as Ray Tune 2.60 implements it in `MedianStoppingRule`; the decisions are
@@ -198,7 +198,8 @@ class Median(Scheduler):
         return SchedulerDecision(
             SchedulerAction.PAUSE,
             message=(
-                f"gave way at {self.time_attribute} {shorten(time)}: {samples} of {needed} samples to compare with, "
+                f"gave way at {self.time_attribute} {shorten(time)}: only {samples} of {needed} samples to compare "
+                "with, "
                 f"{waiting} others wait"
             ),
             inputs={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
@@ -223,7 +224,7 @@ class Median(Scheduler):
         return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs if close else {}, recorded=True)
 
     def _write_message(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
-        did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "went on"}[
+        did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "continued"}[
             action
         ]
         against = f"the median {shorten(median, best)} of the means of {samples} trials up to then"

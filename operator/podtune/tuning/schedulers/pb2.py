@@ -1,4 +1,4 @@
-"""Population based bandits (PB2): what a trial goes on with that clones another one is chosen by a model."""
+"""Population based bandits (PB2): a model chooses the configuration that a clone continues with."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from podtune.tuning.schedulers.population.gain_model import GainModel
 
 LEARNT_FROM = 100
-"""So many gains are learnt from, the latest of all: the cost grows with their cube."""
+"""How many gains the model learns from, the latest of all: the cost grows with their cube."""
 AT_RANDOM, NEARBY = 400, 100
-"""So many configurations are looked at: anywhere, and then, in two rounds, around the best one."""
+"""How many configurations are evaluated: first anywhere, then in two rounds around the best one."""
 PENDING = 50
-"""Of what other clones were given just now, so many are looked at, those nearest to what the donor runs with."""
+"""How many configurations of other recent clones are considered, those nearest to the donor's."""
 _FACTORS = PerturbationFactors()
 UnitPoint = tuple[float, ...]
 
@@ -43,24 +43,25 @@ class ModelMissing(ValueError):
 
 
 class Bandit(Explorer):
-    """Has a model choose numbers by how much configurations have gained so far.
+    """Lets a model choose numbers by how much configurations have gained so far.
 
-    It is PBT with a model in place of random changes: a Gaussian process learns which configurations gained most in an
-    interval, and a clone goes on with the one that promises most. So a population may be smaller.
+    It is PBT with a model instead of random changes. A Gaussian process learns which configurations gained most in an
+    interval, and a clone continues with the most promising one. So a smaller population is enough.
 
     Example:
         scheduler:
           pb2: {timeAttribute: epoch, interval: 5, quantile: 0.25, mutations: [{name: learning_rate}]}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`. A clone has its donor's from then on.
-        interval: A trial is looked at again when its time attribute has grown by this. Too short, and scores are noise
-            and pods restart often; too long, and there are few generations.
-        burnIn: No trial is looked at before this.
-        quantile: This share of the population, the worst, goes on from the best. 0.5 replaces half each time.
-        resampleProbability: How likely a choice is drawn anew instead of being changed a little.
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. A clone continues from its donor's
+            value.
+        interval: How far the time attribute must advance before a trial is ranked again. If too short, scores are noise
+            and pods restart often; if too long, there are few generations.
+        burnIn: No trial is ranked before this.
+        quantile: The worst trials, this share of the population, continue from the best. 0.5 replaces half each time.
+        resampleProbability: Probability that a choice is resampled instead of perturbed.
         synchronous: All trials wait for each other at each interval; see `SynchronousPbt`.
-        mutations: Which parameters are changed, and within which bounds; all that are sampled, where it is left out.
+        mutations: Parameters to change, and their bounds. Defaults to all sampled parameters.
 
     Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits", NeurIPS
     2020, https://arxiv.org/abs/2002.02518. When trials are looked at, and who clones whom, is as in `pbt`. What the

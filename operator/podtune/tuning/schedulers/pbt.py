@@ -36,10 +36,10 @@ InputValues = dict[str, float | int | str]
 
 
 class Pbt(Scheduler):
-    """Has the worst of a population go on from the checkpoints of the best, with configurations that are a bit changed.
+    """Lets the worst of a population continue from the checkpoints of the best, with perturbed configurations.
 
     All trials of the experiment are one population, trained side by side. Once in an `interval` a trial is ranked. If
-    it is among the worst, it copies the weights of one of the best and goes on with a changed copy of that one's
+    it is among the worst, it copies the weights of one of the best and continues with a perturbed copy of that trial's
     configuration. So a single run finds a schedule of hyperparameters, not only good constants. It needs checkpoints.
 
     Example:
@@ -47,16 +47,17 @@ class Pbt(Scheduler):
           pbt: {timeAttribute: epoch, interval: 5, quantile: 0.25, perturbationFactors: {up: 1.2, down: 0.8}}
 
     Settings:
-        timeAttribute: The metric that counts a trial's progress, such as `epoch`. A clone has its donor's from then on.
-        interval: A trial is looked at again when its time attribute has grown by this. Too short, and scores are noise
-            and pods restart often; too long, and there are few generations.
-        burnIn: No trial is looked at before this.
-        quantile: This share of the population, the worst, goes on from the best. 0.5 replaces half each time.
-        resampleProbability: How likely a parameter is drawn anew instead of being changed a little.
+        timeAttribute: The metric that measures a trial's progress, such as `epoch`. A clone continues from its donor's
+            value.
+        interval: How far the time attribute must advance before a trial is ranked again. If too short, scores are noise
+            and pods restart often; if too long, there are few generations.
+        burnIn: No trial is ranked before this.
+        quantile: The worst trials, this share of the population, continue from the best. 0.5 replaces half each time.
+        resampleProbability: Probability that a parameter is resampled instead of perturbed.
         synchronous: All trials wait for each other at each interval; see `SynchronousPbt`.
-        mutations: Which parameters are changed, and within which bounds; all that are sampled, where it is left out.
-        perturbationFactors: What a number is multiplied by to change it a little.
-        clip: A number that has left its domain is moved back to its nearest value; else it may leave it.
+        mutations: Parameters to change, and their bounds. Defaults to all sampled parameters.
+        perturbationFactors: Factors that a number is multiplied by when it is perturbed.
+        clip: A number that has left its domain is moved back to the nearest value in it; otherwise it stays outside.
 
     Jaderberg et al., "Population Based Training of Neural Networks", 2017, https://arxiv.org/abs/1711.09846, as Ray
     Tune 2.60 implements it in `PopulationBasedTraining`; decisions, donors and configurations are the same ones. Where
@@ -130,13 +131,13 @@ class Pbt(Scheduler):
             donor = random.choice(ranking.best)
             if self._members[donor].is_donor:
                 return self._exploit(trial, donor, random, f"{at}: {standing}", inputs)
-            standing += f"; trial {donor}, which it drew, was not among the best when it last came by"
+            standing += f"; the drawn donor, trial {donor}, was not among the best when last ranked"
         if waiting:
-            message = f"paused {at}, since {waiting} others wait: {standing}"
+            message = f"paused {at}, because {waiting} others wait: {standing}"
             return SchedulerDecision(SchedulerAction.PAUSE, message, inputs | {"waiting": waiting}, recorded=True)
         return SchedulerDecision(
             SchedulerAction.CONTINUE,
-            f"went on {at}: {standing}",
+            f"continued {at}: {standing}",
             inputs,
             recorded=True,
             wants_checkpoint=member.is_donor,

@@ -33,7 +33,7 @@ class SynchronousPbt(Pbt):
     """PBT whose trials are all ranked at the same progress.
 
     Every trial is ranked at the same progress, which is fairer than `Pbt` with its scores of different ages. The price
-    is waiting: slots stand idle at each barrier until the slowest trial has come.
+    is waiting: slots are idle at each barrier until the slowest trial has arrived.
 
     Example:
         scheduler:

@@ -84,7 +84,7 @@ class RecordReader:
         if not written.isascii() or not written.isdigit():
             self.refuse(section, key, "which is not a whole number; correct it or remove the entry")
         if most is not None and int(written) > most:
-            self.refuse(section, key, f"but {most} is the most that there can be; restore the scheduler's settings")
+            self.refuse(section, key, f"but at most {most} is possible; restore the scheduler's settings")
         return int(written)
 
     def refuse(self, section: str, key: str, why: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What every searcher promises."""
+"""The interface of all searchers."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class BohbSearcher(Searcher):
           bohb: {maxTime: 81, reductionFactor: 3}
 
     Settings:
-        randomFraction: So many proposals stay random. More protect against a low rung that misleads, and learn less.
-        minPoints: A rung is modelled when two more than this many trials have reached it.
+        randomFraction: The share of random proposals. More protect against a misleading low rung, but learn less.
+        minPoints: A rung is modelled once this many trials plus two have reached it.
 
     Falkner et al., "BOHB: Robust and Efficient Hyperparameter Optimization at Scale", ICML 2018,
     https://arxiv.org/abs/1807.01774. It goes with HyperBand, which runs most trials for a short time: at first there

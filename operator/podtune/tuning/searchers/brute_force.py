@@ -17,7 +17,7 @@ _ROUNDS = 4
 
 
 class BruteForceSearcher(SequenceSearcher):
-    """Goes through a finite space, in a random order or as a grid does.
+    """Goes through a finite space, in random or grid order.
 
     Example:
         search: {algorithm: bruteForce, bruteForce: {order: random}, maxTrials: 8}
@@ -26,7 +26,7 @@ class BruteForceSearcher(SequenceSearcher):
           - {name: layers, int: {min: 1, max: 4}}
 
     Settings:
-        order: `random` makes any beginning a fair sample, so you can stop early; `systematic` goes as a grid does.
+        order: with `random`, any beginning is a fair sample, so you can stop early; `systematic` is grid order.
 
     In random order any beginning of it is a sample of the whole, each configuration as likely as any other; random
     search instead takes each value of a parameter to be as likely as any other, whatever depends on it.

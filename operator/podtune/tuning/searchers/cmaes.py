@@ -24,7 +24,7 @@ GENERATION = "generation"
 _INITIAL_STEP = 1 / 6
 """The first standard deviation, as a share of each parameter's range: Optuna's."""
 _ENOUGH_TO_START_FROM = 10
-"""So many known results have a best tenth, which Nomura et al. start from."""
+"""How many known results are needed for a best tenth, which Nomura et al. start from."""
 
 Solution = tuple[Vector, float]
 
@@ -32,14 +32,14 @@ Solution = tuple[Vector, float]
 class CmaEsSearcher(Searcher):
     """Draws from a normal distribution whose mean and covariance move to where the better configurations were.
 
-    It is strong where parameters are numbers, interact, and there are hundreds of trials.
+    It is strong if parameters are numbers that interact, and with hundreds of trials.
 
     Example:
         search: {algorithm: cmaes, cmaes: {populationSize: 16}, maxTrials: 400}
 
     Settings:
-        populationSize: How many trials move the distribution once. A larger one searches more widely and needs more
-            trials; make it at least as large as the number of concurrent trials.
+        populationSize: How many trials each update of the distribution uses. A larger one searches more widely and
+            needs more trials; make it at least as large as the number of concurrent trials.
 
     Hansen, "The CMA Evolution Strategy: A Tutorial", https://arxiv.org/abs/1604.00772, with the defaults of Optuna's
     `CmaEsSampler`. The distribution changes once a generation, from the first `populationSize` of its trials that

@@ -1,4 +1,4 @@
-"""Makes searchers of what an experiment asks for."""
+"""Makes the searcher that an experiment asks for."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ from podtune.tuning.searchers.spaces.optuna_space import OptunaSpace
 from podtune.tuning.searchers.spaces.unit_cube import Vector
 
 _CANDIDATES = 2048
-"""So many random points are looked at."""
+"""How many random points are evaluated."""
 _STARTS = 10
 """From so many of the best ones a maximum of the expected improvement is looked for."""
 _MOST_UNFINISHED = 200
-"""So many trials under way are kept clear of, the newest."""
+"""How many trials under way, the newest, proposals keep away from."""
 
 
 class GpSearcher(Searcher):
@@ -40,8 +40,8 @@ class GpSearcher(Searcher):
         search: {algorithm: gp, gp: {startupTrials: 10, maxPoints: 200}, maxTrials: 100}
 
     Settings:
-        startupTrials: So many trials are drawn at random before the model is used.
-        maxPoints: So many finished trials are modelled at most. What a proposal costs grows with its cube.
+        startupTrials: How many trials are drawn at random before the model is used.
+        maxPoints: How many finished trials are modelled at most. The cost of a proposal grows with its cube.
 
     Jones et al., "Efficient Global Optimization of Expensive Black-Box Functions", 1998; a Matérn kernel with a weight
     for each parameter, and a prior on these as in Optuna's `GPSampler`. Trials under way are taken to come to what is

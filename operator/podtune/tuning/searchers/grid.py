@@ -19,7 +19,7 @@ class GridSearcher(SequenceSearcher):
         search: {algorithm: grid, grid: {points: 5}, maxTrials: 1000}
 
     Settings:
-        points: How many values stand for a float without a step; each further one multiplies the trials.
+        points: How many values represent a float without a step. Each further one multiplies the trials.
 
     Choices, integers and stepped floats take part with all their values, other floats with `points` evenly spaced ones.
     A parameter that a condition leaves out doesn't multiply the combinations.

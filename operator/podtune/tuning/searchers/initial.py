@@ -1,4 +1,4 @@
-"""Proposals that the manifest makes, before a searcher makes its own."""
+"""Proposals from the manifest, which come before the searcher's own."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ GENERATION, PARENTS = "generation", "parents"
 
 
 class NsgaSearcher(Searcher):
-    """Breeds each generation from the best trials so far: those that no other one beats in all objectives.
+    """Breeds each generation from the best trials so far: those that no other trial beats in all objectives.
 
     Example:
         search: {algorithm: nsga2, nsga2: {populationSize: 40, mutationProbability: 0.1}, maxTrials: 400}
@@ -34,9 +34,9 @@ class NsgaSearcher(Searcher):
 
     Settings:
         populationSize: How many trials a generation has. More keep a wider front, and need more trials.
-        crossoverProbability: How often a trial has two parents; else it is a copy of one.
-        swappingProbability: How likely a parameter comes from the second of two parents.
-        mutationProbability: How likely a parameter is drawn anew. Higher searches more widely.
+        crossoverProbability: Probability that a trial has two parents; otherwise it is a copy of one.
+        swappingProbability: Probability that a parameter comes from the second of two parents.
+        mutationProbability: Probability that a parameter is resampled. Higher values search more widely.
         divisions: Of NSGA-III: how fine the grid of reference points is, and so how many ways to weigh objectives.
 
     NSGA-II (Deb et al., IEEE Transactions on Evolutionary Computation 2002) prefers among equals those with few others

@@ -1,4 +1,4 @@
-"""Random search: every configuration is drawn on its own, whatever came of the others."""
+"""Random search: every configuration is drawn independently of the others' results."""
 
 from __future__ import annotations
 

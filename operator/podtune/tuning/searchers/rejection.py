@@ -21,11 +21,11 @@ _TRIES = "tries"
 _MAX_TRIES = 1000
 """So often is drawn for one proposal, at most; in a space of fewer points it is quicker to look at all of them."""
 MODEL_TRIES = 25
-"""So many of these draws are the searcher's own; a model can take half a second for one, so the rest is random."""
+"""How many of these draws are the searcher's own. A model can take half a second for one, so the rest are random."""
 MODEL_REPETITIONS = 5
-"""So many of these may be what was tried already; a model that repeats itself has no more to say."""
+"""How many of these may repeat earlier trials; a model that repeats itself has nothing new to propose."""
 MAX_SCAN = 100_000
-"""So many points of a finite space are looked at when draws find nothing new."""
+"""How many points of a finite space are checked when draws find nothing new."""
 
 T = TypeVar("T", Observation, PendingTrial)
 

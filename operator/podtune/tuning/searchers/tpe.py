@@ -25,9 +25,10 @@ class TpeSearcher(Searcher):
         search: {algorithm: tpe, tpe: {startupTrials: 10}, maxTrials: 100}
 
     Settings:
-        startupTrials: So many trials are drawn at random before the model is used. More make a false start less likely.
-        multivariate: Parameters are modelled jointly, which finds what they do together.
-        group: Parameters that depend on conditions are modelled with those that they come with; else each alone.
+        startupTrials: How many trials are drawn at random before the model is used. More make a false start less
+            likely.
+        multivariate: Parameters are modelled jointly, which finds interactions between them.
+        group: Conditional parameters are modelled with those they appear with; otherwise each alone.
         constantLiar: Trials under way count as bad ones, so that concurrent proposals spread out.
 
     Bergstra et al., "Algorithms for Hyper-Parameter Optimization", NeurIPS 2011; multivariate as in Falkner et al.,

@@ -1,9 +1,8 @@
 """What every stopper is made of.
 
-A stopper ends what has had enough, for reasons that no comparison of a result with other trials is needed for. It
-consists of criteria, each of which looks at what is known and says whether it holds. A criterion remembers nothing:
-what has to be remembered of a trial's results is kept, recorded and restored in one place (see `memory`), and what an
-experiment's criteria look at follows from its Trials.
+A stopper ends a trial or an experiment for reasons that need no comparison with other trials. It consists of criteria,
+each of which says whether it holds. A criterion remembers nothing: what must be remembered about a trial's results is
+kept, recorded and restored in one place (see `memory`). The inputs of an experiment's criteria follow from its Trials.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an experiment may use up: trials in ERROR, GPU-hours, money; and the value that it is to reach."""
+"""What an experiment may use up: trials in ERROR, GPU-hours, money; and its target value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARE_AFTER = 10
 
 
 class TargetReached(StopCriterion[ExperimentProgress]):
-    """Holds once the best value of the objective is as good as asked for.
+    """Holds once the best value of the objective has reached the target.
 
     Example:
         stop: {experiment: [{target: 0.95}]}
@@ -70,7 +70,7 @@ class FailuresReached(StopCriterion[ExperimentProgress]):
 
 
 class GpuHoursUsed(StopCriterion[ExperimentProgress]):
-    """Holds once so many GPU-hours are used.
+    """Holds once this many GPU-hours are used.
 
     Example:
         stop: {experiment: [{gpuHours: 100}]}
@@ -94,7 +94,7 @@ class GpuHoursUsed(StopCriterion[ExperimentProgress]):
 
 
 class CostReached(StopCriterion[ExperimentProgress]):
-    """Holds once so much money is spent, by the prices of pods and GPUs.
+    """Holds once this much money is spent, at the prices of pods and GPUs.
 
     Example:
         stop: {experiment: [{cost: {budget: 500, perGpuHour: 2.5}}]}

@@ -10,7 +10,7 @@ from podtune.tuning.stoppers.base import Finding, ProgressT, StopCriterion
 
 
 class AllOf(StopCriterion[ProgressT]):
-    """Holds while all its parts do.
+    """Holds while all of its parts hold.
 
     Example:
         stop: {trial: [{all: [{iterations: 10}, {metrics: {accuracy: 0.5}}]}]}

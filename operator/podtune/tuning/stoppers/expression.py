@@ -11,7 +11,7 @@ from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriter
 
 
 class LastResultHolds(StopCriterion[TrialProgress]):
-    """Holds while an expression does of a trial's last result.
+    """Holds while an expression is true for a trial's last result.
 
     Example:
         stop: {trial: [{expression: "loss > 10 and epoch > 3"}]}
@@ -22,12 +22,12 @@ class LastResultHolds(StopCriterion[TrialProgress]):
 
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
-        """Evaluates the expression; one that has no value, for want of a metric, say, does not hold."""
+        """Evaluates the expression; one without a value, for example because a metric is missing, does not hold."""
         return _found(self._expression, progress.metrics)
 
 
 class BestResultHolds(StopCriterion[ExperimentProgress]):
-    """Holds while an expression does of an experiment's best result.
+    """Holds while an expression is true for an experiment's best result.
 
     Example:
         stop: {experiment: [{expression: "accuracy > 0.9 and latency < 20"}]}

@@ -64,7 +64,7 @@ class TrialMemory:
         return known.last if known is not None else {}
 
     def forget(self, trial: int) -> None:
-        """Nothing of a trial is wanted any more."""
+        """Forgets a trial."""
         self._trials.pop(trial, None)
 
     def record(self, trial: int) -> Record:
@@ -80,7 +80,7 @@ class TrialMemory:
         return {name: part for name, part in parts.items() if part}
 
     def restore(self, trial: int, record: Record) -> None:
-        """Takes in what was recorded of a trial; metrics that nobody asks for any more are left out.
+        """Restores a trial's record; metrics that are no longer used are left out.
 
         Raises:
             RecordError: A value is not what is written there.

@@ -69,7 +69,7 @@ class Leaders:
         self._best: list[float] = []
         self.told = 0
         self.lasted = 0
-        """Of how many values told the plateau has lasted, the one that led to it included."""
+        """How many values the plateau has lasted for, including the one that led to it."""
         self.deviation = math.inf
 
     def tell(self, value: float) -> None:

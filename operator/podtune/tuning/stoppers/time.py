@@ -9,7 +9,7 @@ from podtune.tuning.stoppers.base import ExperimentProgress, Finding, StopCriter
 
 
 class TrainingTimeLimit(StopCriterion[TrialProgress]):
-    """Holds once a trial's program has run for so long.
+    """Holds once a trial's program has run for this long.
 
     Example:
         stop: {trial: [{time: 2h}]}
@@ -32,13 +32,13 @@ class TrainingTimeLimit(StopCriterion[TrialProgress]):
 
 
 class TotalTimeLimit(StopCriterion[ExperimentProgress]):
-    """Holds once so much time has passed since the first trial was made.
+    """Holds once this much time has passed since the first trial was created.
 
     Example:
         stop: {totalTime: 24h}
 
-    Ray's `TimeoutStopper` begins to count at its first look, and anew when an experiment is restored; here time goes on
-    while the operator is away.
+    Ray's `TimeoutStopper` starts counting at its first check, and again when an experiment is restored; here time also
+    passes while the operator is down.
     """
 
     def __init__(self, limit: float) -> None:

@@ -44,7 +44,7 @@ class TrialStopper:
         """Whether the trial's time matters: else it need not be known."""
 
     def on_result(self, trial: int, metrics: Metrics, elapsed: float) -> SchedulerDecision:
-        """A running trial reported a result that goes beyond its earlier ones.
+        """A running trial reported a result beyond its earlier ones.
 
         Returns:
             STOP with the reason, or CONTINUE. A result that lacks what a rule looks at goes on.
@@ -55,7 +55,7 @@ class TrialStopper:
         return self._decide(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
 
     def on_time(self, trial: int, elapsed: float) -> SchedulerDecision:
-        """A trial goes on running without a result."""
+        """A trial keeps running without a result."""
         return self._decide(self._between_results(trial, elapsed)) if self._rules else CONTINUE
 
     def deadline(self, trial: int, elapsed: float) -> float | None:

@@ -224,9 +224,9 @@ class TestBrackets:
             0.95099999,
             "stopped at rung 9: accuracy 0.95099999 is below the cutoff 0.951 (top 1/3 of 2)",
         ),
-        ("max", 3, [0.5], 0.5, "went on at rung 3: accuracy 0.5 is not below the cutoff 0.5 (top 1/3 of 1)"),
-        ("max", 1, [], 0.71, "went on at rung 1: accuracy 0.71 is the first there"),
-        ("max", 1, [], math.nan, "went on at rung 1: accuracy is NaN, which stops no trial"),
+        ("max", 3, [0.5], 0.5, "continued at rung 3: accuracy 0.5 is not below the cutoff 0.5 (top 1/3 of 1)"),
+        ("max", 1, [], 0.71, "continued at rung 1: accuracy 0.71 is the first there"),
+        ("max", 1, [], math.nan, "continued at rung 1: accuracy is NaN, which never stops a trial"),
         ("max", 28, [], 0.5, "stopped at epoch 28: maxTime 27 is reached"),
     ],
 )
@@ -270,7 +270,9 @@ class TestRestore:
 
     @pytest.mark.parametrize("index", ["2", "-1", "first", ""])
     def test_a_bracket_that_there_is_not_is_refused(self, index: str) -> None:
-        with pytest.raises(RecordError, match=r"\['index'\] is '.*', (but 1 is the most|which is not a whole number)"):
+        with pytest.raises(
+            RecordError, match=r"\['index'\] is '.*', (but at most 1 is possible|which is not a whole number)"
+        ):
             asha(brackets=2).restore(4, {"bracket": {"index": index}}, {})
 
     def test_a_trial_without_a_result_has_its_bracket_from_the_seed(self) -> None:

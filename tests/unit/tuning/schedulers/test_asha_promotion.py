@@ -202,7 +202,7 @@ class TestChoice:
         scheduler.on_trial_error(first.trial)
         again = scheduler.choose(range(6))
         assert (again.trial, again.recorded) == (first.trial, False)
-        assert again.message == "runs for epoch 3: it was promoted from rung 1 before"
+        assert again.message == "continues to epoch 3: already promoted from rung 1"
 
     def test_the_best_that_is_still_on_its_way_to_its_pause_is_passed_over_for_now(self) -> None:
         scheduler = promotion()
@@ -322,7 +322,7 @@ class TestRestore:
                 r"promoted\['from'\] is missing, but the highest rung is 3",
             ),
             ({"rungs": {"1": "0.1"}, "arrivals": {"1": "0"}, "promoted": {"from": "9"}}, "but the highest rung is 1"),
-            ({"bracket": {"index": "2"}}, r"bracket\['index'\] is '2', but 1 is the most"),
+            ({"bracket": {"index": "2"}}, r"bracket\['index'\] is '2', but at most 1 is possible"),
             ({"bracket": {"index": "first"}}, r"bracket\['index'\] is 'first', which is not a whole number"),
         ],
     )

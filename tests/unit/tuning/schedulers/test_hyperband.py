@@ -159,7 +159,7 @@ class TestRounds:
         assert decision.action is SchedulerAction.PAUSE
         assert decision.recorded
         assert decision.milestone == 1
-        assert decision.message == "paused at rung 1: accuracy 0.5; 1 of 9 of its bracket have come in"
+        assert decision.message == "paused at rung 1: accuracy 0.5; 1 of 9 trials of its bracket have arrived"
         assert choices(scheduler, *range(9)) == [1, 2, 3, 4, 5, 6, 7, 8]
 
     def test_the_last_one_to_come_in_decides_for_all(self) -> None:
@@ -167,12 +167,12 @@ class TestRounds:
         come_in(scheduler, range(8))
         decision = report(scheduler, 8, 1, 0.65)
         assert decision.action is SchedulerAction.CONTINUE
-        assert decision.message == "went on from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 go on"
+        assert decision.message == "continued from rung 1 to 3: accuracy 0.65 is number 2 of 9, and the best 3 continue"
         assert trials_to_stop(scheduler) == [0, 1, 2, 3, 4, 5]
         start = scheduler.choose(range(8))
         assert (start.trial, start.recorded) == (6, True)
         assert start.message == (
-            "goes on from rung 1 to 3: accuracy 0.6 is among the best 3 of 9 (the last of them has 0.6)"
+            "continues from rung 1 to 3: accuracy 0.6 is among the best 3 of 9 (the last of them has 0.6)"
         )
 
     def test_if_it_is_not_among_the_best_it_is_stopped(self) -> None:
@@ -181,7 +181,7 @@ class TestRounds:
         decision = report(scheduler, 8, 1, 0.25)
         assert decision.action is SchedulerAction.STOP
         assert not decision.full
-        assert decision.message == "stopped at rung 1: accuracy 0.25 is number 4 of 9, and the best 3 go on"
+        assert decision.message == "stopped at rung 1: accuracy 0.25 is number 4 of 9, and the best 3 continue"
         assert scheduler.on_trial_complete(8, {"epoch": 1, "accuracy": 0.25}) is False
         assert choices(scheduler, *range(8)) == [0, 1, 2]
 
@@ -213,10 +213,10 @@ class TestRounds:
         decision = report(scheduler, 2, 9, 0.7)
         assert decision.action is SchedulerAction.STOP
         assert decision.full
-        assert decision.message == "stopped at epoch 9: all of its bracket have come to rung 9"
+        assert decision.message == "stopped at epoch 9: all trials of its bracket have reached rung 9"
         assert [(end.trial, end.full, end.message) for end in scheduler.trials_to_stop()] == [
-            (0, True, "stopped at rung 9: all of its bracket have come there"),
-            (1, True, "stopped at rung 9: all of its bracket have come there"),
+            (0, True, "stopped at rung 9: all trials of its bracket have reached it"),
+            (1, True, "stopped at rung 9: all trials of its bracket have reached it"),
         ]
 
     def test_one_that_fails_for_good_is_not_waited_for(self) -> None:
@@ -244,8 +244,8 @@ class TestRounds:
         decision = report(scheduler, 8, 4, 0.9)
         assert decision.action is SchedulerAction.PAUSE
         assert decision.message == (
-            "paused at epoch 4: accuracy 0.9 is number 1 of 9, and the best 3 go on from rung 1; it is beyond rung 3 "
-            "already, where its bracket comes in next"
+            "paused at epoch 4: accuracy 0.9 is number 1 of 9, and the best 3 continue from rung 1; it is already "
+            "beyond rung 3, the next rung of its bracket"
         )
         assert choices(scheduler, *range(9)) == [6, 7]
         report(scheduler, 6, 3, 0.95)
@@ -279,7 +279,7 @@ class TestFilling:
         report(scheduler, 0, 1, 0.5)
         decision = report(scheduler, 1, 1, 0.6)
         assert decision.action is SchedulerAction.PAUSE
-        assert decision.message.endswith("2 of 9 of its bracket have come in")
+        assert decision.message.endswith("2 of 9 trials of its bracket have arrived")
         assert choices(scheduler, 0, 1) == []
 
     def test_when_the_search_is_over_it_goes_on(self) -> None:
@@ -428,9 +428,9 @@ class TestRestore:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"bracket": {"s": "3"}}, r"bracket\['s'\] is '3', but 2 is the most"),
+            ({"bracket": {"s": "3"}}, r"bracket\['s'\] is '3', but at most 2 is possible"),
             ({"bracket": {"band": "-1"}}, r"bracket\['band'\] is '-1', which is not a whole number"),
-            ({"bracket": {"round": "4"}}, r"bracket\['round'\] is '4', but 3 is the most"),
+            ({"bracket": {"round": "4"}}, r"bracket\['round'\] is '4', but at most 3 is possible"),
             ({"bracket": {"time": "late"}}, r"bracket\['time'\] is 'late', which is not a number"),
             ({"rungs": {"2": "0.5"}}, r"rungs\['2'\] is '0.5', but its rungs are 1, 3, 9"),
             ({"rungs": {"1": "good"}}, r"rungs\['1'\] is 'good', which is not a number"),

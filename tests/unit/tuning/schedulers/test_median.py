@@ -119,7 +119,7 @@ class TestComparison:
         trial = curves(scheduler, [0.2], [0.5], [0.8])
         decision = report(scheduler, trial, 1, 0.6)
         assert decision.message == (
-            "went on at epoch 1, by one trial: its best accuracy 0.6 is not below the median 0.5 of the means of 3 "
+            "continued at epoch 1, by one trial: its best accuracy 0.6 is not below the median 0.5 of the means of 3 "
             "trials up to then"
         )
         scheduler.on_trial_add(9, {})
@@ -163,7 +163,7 @@ class TestPauses:
         scheduler.on_trial_add(0, {})
         decision = report(scheduler, 0, 1, 0.5, waiting=4)
         assert decision.action is SchedulerAction.PAUSE
-        assert decision.message == "gave way at epoch 1: 0 of 3 samples to compare with, 4 others wait"
+        assert decision.message == "gave way at epoch 1: only 0 of 3 samples to compare with, 4 others wait"
         assert report(scheduler, 0, 3, 0.5, waiting=4).action is SchedulerAction.CONTINUE
         assert report(scheduler, 0, 4, 0.5, waiting=4).action is SchedulerAction.PAUSE
 

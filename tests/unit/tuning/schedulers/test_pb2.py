@@ -275,7 +275,7 @@ class TestGains:
         assert other.record(3) == record
 
     def test_what_nobody_wrote_is_refused(self) -> None:
-        with pytest.raises(RecordError, match="gains has 3 numbers, which is no multiple of 4"):
+        with pytest.raises(RecordError, match="gains has 3 numbers, which is not a multiple of 4"):
             population(8).restore(3, {"gains": {"0": "1 2 3"}}, START)
 
 

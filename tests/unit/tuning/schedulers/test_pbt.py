@@ -147,7 +147,7 @@ class TestAsynchronousExploits:
         assert report(scheduler, 1, 5, 0.9).wants_checkpoint
         decision = report(scheduler, 2, 5, 0.7)
         assert not decision.wants_checkpoint
-        assert decision.message == "went on at epoch 5: accuracy 0.7 is rank 2 of 3"
+        assert decision.message == "continued at epoch 5: accuracy 0.7 is rank 2 of 3"
 
     def test_who_was_not_among_the_best_when_it_came_by_has_nothing_to_clone(self) -> None:
         scheduler = full(2)
@@ -156,8 +156,8 @@ class TestAsynchronousExploits:
         assert decision.action is SchedulerAction.CONTINUE
         assert decision.exploit is None
         assert decision.message == (
-            "went on at epoch 5: accuracy 0.1 is rank 2 of 2, among the worst 1; trial 0, which it drew, was not among "
-            "the best when it last came by"
+            "continued at epoch 5: accuracy 0.1 is rank 2 of 2, among the worst 1; the drawn donor, trial 0, was not "
+            "among the best when last ranked"
         )
 
     def test_who_clones_takes_over_the_donors_progress(self) -> None:
@@ -189,7 +189,7 @@ class TestAsynchronousExploits:
         report(scheduler, 0, 5, 0.9)
         decision = report(scheduler, 1, 5, math.nan)
         assert decision.action is SchedulerAction.CONTINUE
-        assert decision.message == "went on at epoch 5: accuracy is NaN, which isn't ranked"
+        assert decision.message == "continued at epoch 5: accuracy is NaN, which isn't ranked"
         assert report(scheduler, 2, 5, 0.1).inputs["population"] == 2
 
     def test_at_most_half_are_the_worst(self) -> None:
@@ -230,7 +230,7 @@ class TestPlaces:
         scheduler = full(4)
         decision = report(scheduler, 0, 5, 0.5, waiting=2)
         assert decision.action is SchedulerAction.PAUSE
-        assert decision.message == "paused at epoch 5, since 2 others wait: accuracy 0.5 is rank 1 of 1"
+        assert decision.message == "paused at epoch 5, because 2 others wait: accuracy 0.5 is rank 1 of 1"
 
     def test_the_trial_that_is_least_far_goes_on(self) -> None:
         scheduler = full(4)

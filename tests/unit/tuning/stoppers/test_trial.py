@@ -164,7 +164,7 @@ class TestExpression:
         made = stopper({"iterations": 9}, {"any": [{"expression": "acuracy < 0.2"}, {"time": "1h"}]})
         assert made.on_result(0, {"accuracy": 0.1}, 0.0) == CONTINUE
         assert made.problem({"accuracy": 0.1}) == (
-            "stop.trial[1].any[0].expression is passed over: there is no 'acuracy' here; there is accuracy"
+            "stop.trial[1].any[0].expression is passed over: there is no 'acuracy' here; known names: accuracy"
         )
         assert made.problem({"acuracy": 0.1}) == ""
 

@@ -1,4 +1,4 @@
-"""Decisions that all schedulers with rungs take in the same words."""
+"""Decisions that all schedulers with rungs share."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision
 
 
 def stop_at_max_time(time_attribute: str, time: float, limit: int) -> SchedulerDecision:
-    """Stops a trial that has had all the time that there is, the manifest's `maxTime`."""
+    """Stops a trial that has had its full time, the manifest's `maxTime`."""
     message = f"stopped at {time_attribute} {shorten(time)}: maxTime {limit} is reached"
     return SchedulerDecision(SchedulerAction.STOP, message, {"time": time, "maxTime": limit}, full=True)
 
 
 def keep_paused(milestone: int) -> SchedulerDecision:
     """Pauses a trial that reports once more on its way to the pause at a rung."""
-    return SchedulerDecision(SchedulerAction.PAUSE, f"is paused at rung {milestone} already", {"rung": milestone})
+    return SchedulerDecision(SchedulerAction.PAUSE, f"is already paused at rung {milestone}", {"rung": milestone})

@@ -72,7 +72,7 @@ class Rung:
     def enter(self, trial: int, reward: float) -> None:
         """Records a trial's reward. A trial enters a rung once."""
         if trial in self._rewards:
-            raise ValueError(f"trial {trial} is recorded at rung {self.milestone} already")
+            raise ValueError(f"trial {trial} is already recorded at rung {self.milestone}")
         self._rewards[trial] = reward
         if not math.isnan(reward):
             insort(self._ordered, reward)
@@ -184,7 +184,7 @@ class PromotionRung:
     def restore(self, trial: int, entry: PromotionRungEntry) -> None:
         """Takes in a trial that had come here before, in any order."""
         if trial in self._entries:
-            raise ValueError(f"trial {trial} has come to rung {self.milestone} already")
+            raise ValueError(f"trial {trial} has already reached rung {self.milestone}")
         self._entries[trial] = entry
         self._next = max(self._next, entry.number + 1)
         insort(self._ordered, _comparable(entry.reward))

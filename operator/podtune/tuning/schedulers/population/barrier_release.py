@@ -77,7 +77,7 @@ class BarrierReleaseWriter:
         has_steps = section.get("version") == _VERSION
         width = 4 + has_steps + len(self._sampled)
         if len(words) % width:
-            raise ValueError(f"{SECTION}-{number} has {len(words)} words, which is no multiple of {width}")
+            raise ValueError(f"{SECTION}-{number} has {len(words)} words, which is not a multiple of {width}")
         time = float(section.get("time", ""))
         clones = [
             self._clone(words[start : start + width], time, has_steps=has_steps)

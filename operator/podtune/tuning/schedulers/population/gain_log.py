@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from podtune.tuning.schedulers.records import decode_words, encode_words, format_shortest
 
 _KEPT = 16
-"""So many gains of each trial are kept, the latest ones."""
+"""How many gains of each trial are kept, the latest ones."""
 GAINS, SEGMENT = "gains", "segment"
 """Sections of a record: what a trial has gained, and where its present interval has begun."""
 _DIGITS = 9
@@ -82,7 +82,7 @@ class GainLog:
         numbers = [float(word) for word in decode_words(record.get(GAINS, {}))]
         width = 2 + dimensions
         if len(numbers) % width:
-            raise ValueError(f"{GAINS} has {len(numbers)} numbers, which is no multiple of {width}")
+            raise ValueError(f"{GAINS} has {len(numbers)} numbers, which is not a multiple of {width}")
         rows = [numbers[start : start + width] for start in range(0, len(numbers), width)]
         gains = [Gain(time, rate, tuple(point)) for time, rate, *point in rows]
         begun = record.get(SEGMENT)

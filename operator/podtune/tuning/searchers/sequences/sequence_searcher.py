@@ -15,7 +15,7 @@ from podtune.tuning.searchers.spaces.point_tree import PointTree
 INDEX = "index"
 """The attribute of a proposal that says which point of the sequence it is, where that is not its number."""
 INFINITE_PATIENCE = 1000
-"""So many points may be refused for one proposal, where there is no end of them."""
+"""How many points may be refused for one proposal of an infinite sequence."""
 FINITE_PATIENCE = 100_000
 """The same where there is an end: to look at a point takes some microseconds."""
 

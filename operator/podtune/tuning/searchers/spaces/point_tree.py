@@ -10,7 +10,7 @@ from podtune.api.tuning.search_space import Scalar, format_value
 from podtune.tuning.domains.points import Points
 
 MAX_STEPS = 20_000
-"""So many ways in which values and conditions can meet are looked at, to count the points."""
+"""How many combinations of values and conditions are checked to count the points."""
 
 State = tuple[str | None, ...]
 """What later parameters depend on: of each parent whose children come later, its value as `format_value` writes it,

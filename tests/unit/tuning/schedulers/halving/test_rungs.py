@@ -28,7 +28,7 @@ def test_the_percentile_is_numpys_to_the_last_bit(values: list[float], reduction
 def test_a_trial_enters_a_rung_once() -> None:
     rung = Rung(3)
     rung.enter(7, 0.5)
-    with pytest.raises(ValueError, match="trial 7 is recorded at rung 3 already"):
+    with pytest.raises(ValueError, match="trial 7 is already recorded at rung 3"):
         rung.enter(7, 0.6)
     assert rung.rewards == {7: 0.5}
 
@@ -69,5 +69,5 @@ def test_promoted_are_the_best_down_to_numpys_quantile(
 def test_a_trial_comes_to_a_promotion_rung_once() -> None:
     rung = PromotionRung(3, 0.5, "max")
     rung.add(7, 0.5)
-    with pytest.raises(ValueError, match="trial 7 has come to rung 3 already"):
+    with pytest.raises(ValueError, match="trial 7 has already reached rung 3"):
         rung.add(7, 0.6)
