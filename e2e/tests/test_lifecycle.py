@@ -180,7 +180,7 @@ def test_a_checkpoint_that_is_gone_is_told_of(cluster: Cluster, namespace: Kuber
     namespace.wait_for_condition(EXPERIMENTS, "taker", "Failed")
     status = status_of(namespace, "taker-0")
     assert (status["state"], status["reason"]) == ("ERROR", "CheckpointUnavailable")
-    assert "giver-0 has no checkpoint of iteration 77 any more" in status["message"]
+    assert "giver-0 no longer has a checkpoint of iteration 77" in status["message"]
 
 
 def test_a_trial_deleted_by_hand_goes_on_from_its_checkpoint(cluster: Cluster, namespace: Kubernetes) -> None:

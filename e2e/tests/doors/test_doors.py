@@ -29,7 +29,7 @@ def test_a_name_is_no_path(cluster: Cluster, namespace: Kubernetes, origin: Obje
     initial = [{"parameters": {"base": 0.6}, "restoreFrom": origin}]
     body = experiment("doors", counter(), checkpoints={"store": store(cluster)})
     body["spec"]["search"]["initial"] = initial
-    with pytest.raises(ClusterError, match=f"{field}.*can't name an object"):
+    with pytest.raises(ClusterError, match=f"{field}.*is not a valid object name"):
         namespace.apply(body)
 
 

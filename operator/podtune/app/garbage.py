@@ -16,7 +16,7 @@ THRESHOLDS = (2_000, 5, 2)
 """New containers until the youngest are looked at, how often these until the next, and how often these until the rest:
 some 36,000 at a time, which takes about ten milliseconds."""
 LOOKS = 300
-"""After so many looks at the rest comes one at everything: after some hundred thousand trials."""
+"""After how many partial collections a full one follows: after some hundred thousand trials."""
 OLDEST = 2
 
 

@@ -1,4 +1,4 @@
-"""The API server, seen through a keyhole: dicts in, dicts out.
+"""A minimal client of the API server: dicts in, dicts out.
 
 The requests are made with bytes that orjson reads, because the official client's generated models cost more time than
 everything else that the operator does.

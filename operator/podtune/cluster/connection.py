@@ -1,4 +1,4 @@
-"""HTTP to the API server: one request at a time, no second tries."""
+"""HTTP to the API server: single requests, no retries."""
 
 from __future__ import annotations
 

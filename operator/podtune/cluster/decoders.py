@@ -1,4 +1,4 @@
-"""From the API server's objects to the runner's records: each is read once, here."""
+"""Decodes the API server's objects into the runner's records: each is read once, here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read with `kubectl describe` and `kubectl events`."""
+"""The Events that people read with `kubectl describe` and `kubectl events`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reporter:
 
 
 def make_event(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
-    """The Event that tells of something that happened to an Experiment or to one of its Trials."""
+    """The Event about something that happened to an Experiment or one of its Trials."""
     if action.trial:
         kind, name, uid = TRIAL_KIND, action.trial, reporter.trial_uid(experiment.uid, action.trial)
     else:
@@ -52,7 +52,7 @@ def make_event(experiment: Experiment, action: EmitEvent, reporter: Reporter) ->
 
 
 def make_own_event(experiment: Experiment, action: EmitEvent, reporter: Reporter) -> Manifest:
-    """The Event in the operator's own namespace that tells of something left behind by an Experiment.
+    """The Event in the operator's own namespace about something that an Experiment left behind.
 
     An Event is about an object of its own namespace: here the operator's Lease, with the Experiment beside it.
     """

@@ -47,9 +47,9 @@ from podtune.runner.actions import (
 from podtune.runner.records import Experiment
 
 FIND_SECONDS = 30.0
-"""Until a look-up of one checkpoint is given up."""
+"""Seconds until a look-up of one checkpoint is given up."""
 LEARN_SECONDS = 300.0
-"""Until one of all trials of an experiment is."""
+"""Seconds until a look-up of all trials of an experiment is given up."""
 LOG_LINES = 200
 LOG_TAIL = 16384
 """Characters of the program's last lines that are looked at: by `failures.rules`, and by people, the last of them."""

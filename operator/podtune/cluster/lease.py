@@ -1,7 +1,7 @@
-"""One leader at a time, by a Lease; a label on its pod leads the results Service to it.
+"""Leader election by a Lease; a label on the leader's pod routes the results Service to it.
 
-The holder renews the Lease; whoever finds it expired takes it over. Every write names the version that was read, so of
-two that try at once one is refused. A holder that can't renew in time stops leading before anyone else can begin:
+The holder renews the Lease; a replica that finds it expired takes it over. Every write names the version that was read,
+so of two that try at once one is refused. A holder that can't renew in time stops leading before anyone else can begin:
 it counts from before its last successful request, the others from when they first saw that renewal.
 """
 

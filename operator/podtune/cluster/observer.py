@@ -1,4 +1,4 @@
-"""Who is told of what the operator has written or read again."""
+"""The interface for what the operator has written or re-read."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from podtune.runner.records import Trial
 from podtune.runner.scheduling import clones
 
 LONGEST_CIRCLE = 8
-"""Through so many trials it is followed who waits for whose checkpoint."""
+"""How many trials a chain of waits for checkpoints is followed through."""
 
 
 async def find_checkpoint(client: ClusterClient, namespace: str, action: FindCheckpoint) -> ActionResult:

@@ -1,4 +1,4 @@
-"""Finds what an earlier experiment has found, and keeps it in a ConfigMap of the experiment that learns from it."""
+"""Finds the results of an earlier experiment, and keeps them in a ConfigMap of the experiment that learns from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out what the machines have decided, and tells them how it went."""
+"""Carries out the machines' decisions, and tells them the results."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ActionRunner:
             await tasks.close()
 
     async def _carry_out(self, entry: ExperimentEntry, action: Action) -> None:
-        """Has an action done and tells the machine; whatever happens, the machine hears of it."""
+        """Carries out an action and tells the machine the result, whatever happens."""
         _log_leftovers(entry, action)
         kind, ended = type(action).__name__, _ended_attempt(entry, action)
         result = ActionResult(ActionStatus.FAILED, "internal error; see the operator's log")

@@ -1,4 +1,4 @@
-"""Asks the machine of each experiment that something happened to what to do, and has it done."""
+"""Asks the machine of each changed experiment what to do, and has it done."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ class DecisionLoop:
         self._queue.add_at(entry.experiment.uid, plan.wake)
 
     def _heed_clock(self, now: float) -> None:
-        """Makes all machines anew where the clock has gone back: what they wait for would be far away."""
+        """Rebuilds all machines if the clock was set back: their timers would be far in the future."""
         if now < self._latest - CLOCK_TOLERANCE:
-            log.warning("machines made anew: the clock has gone back", seconds=round(self._latest - now, 1))
+            log.warning("machines rebuilt: the clock was set back", seconds=round(self._latest - now, 1))
             for entry in self._store.entries():
                 entry.drop_machine()
                 self._queue.add(entry.experiment.uid)

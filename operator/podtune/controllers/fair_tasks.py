@@ -1,4 +1,4 @@
-"""Tasks of many keys, started key by key in turn, however many of another key wait.
+"""Tasks of many keys, started round-robin by key, however many tasks of one key wait.
 
 This is fair queuing (Nagle, RFC 970), as in the API server's priority and fairness: a key is its flow, a task that is
 under way takes a seat. So where all tasks of a key take long, as when an admission webhook of its namespace does not
@@ -17,7 +17,7 @@ T = TypeVar("T")
 Work = Callable[[], Coroutine[None, None, None]]
 
 ROUTINE_AFTER = 3
-"""After so many others of its key comes one that nothing waits for."""
+"""After how many others of its key one is handed out that nothing waits for."""
 
 
 class _Items(Generic[T]):
@@ -45,9 +45,9 @@ class _Items(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Hands out items key by key in turn, of each key first in, first out, but for routine that may wait.
+    """Hands out items round-robin by key, first in, first out within a key, except for routine work, which may wait.
 
-    Only so many are processed at a time, of one key fewer than that.
+    Only a limited number is processed at a time, and fewer than that for one key.
     """
 
     def __init__(self, most: int, most_of_one: int) -> None:
@@ -129,7 +129,7 @@ class FairTasks:
             task.cancel()
 
     async def close(self) -> None:
-        """Ends all tasks; none is started any more."""
+        """Ends all tasks; no more are started."""
         self._is_closed = True
         tasks = [task for of_one in self._tasks.values() for task in of_one]
         for task in tasks:

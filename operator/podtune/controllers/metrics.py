@@ -1,4 +1,4 @@
-"""What the operator measures of itself, for Prometheus."""
+"""The operator's own metrics, for Prometheus."""
 
 from __future__ import annotations
 

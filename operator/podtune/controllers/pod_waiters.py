@@ -1,4 +1,4 @@
-"""Warm pods whose agents have asked what is next, and are kept waiting until there is something."""
+"""Warm pods whose agents have asked for the next trial, and wait until there is one."""
 
 from __future__ import annotations
 

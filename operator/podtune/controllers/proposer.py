@@ -1,8 +1,8 @@
 """Asks an experiment's searcher, away from the event loop.
 
-A searcher may be anyone's code. What it does to itself, it does to its own experiment alone: it thinks in a thread, its
-failures become results that say so, and if it is slow, that is told after a deadline. Its answer is taken all the same
-when it comes, since the same question would take as long again. A thread can't be ended from outside, so there are only
+A searcher may be anyone's code, so its problems must affect only its own experiment. It computes in a thread, its
+failures become results that say so, and if it is slow, that is reported after a deadline. A late answer is still
+accepted, because the same question would take as long again. A thread can't be ended from outside, so there are only a
 few.
 """
 
@@ -19,9 +19,9 @@ from podtune.runner.search.session import SearcherSession
 from podtune.tuning.searchers.base import NoConfiguration, Proposal
 
 MAX_THREADS = 2
-"""So many requests of an experiment are thought about at a time: the one that is waited for, and one given up on."""
+"""How many requests of an experiment are computed at a time: the current one, and one that was given up."""
 MAX_MISSED_DEADLINES = 3
-"""After so many deadlines a request is put to a fresh searcher, in case the other one hangs."""
+"""After how many deadlines a request is passed to a new searcher, in case the other one hangs."""
 
 SearcherAnswer = tuple[SearcherSession, tuple[Proposal, ...]]
 
@@ -101,6 +101,6 @@ def _answer(searcher: SearcherSession | None, spec: ExperimentSpec, request: Pro
 
 
 def _retrieve(answer: asyncio.Future[SearcherAnswer]) -> None:
-    """Takes note of a failure that nobody waits for any more; asyncio would complain of it."""
+    """Retrieves a failure that nobody waits for any longer; otherwise asyncio would complain about it."""
     if not answer.cancelled():
         answer.exception()

@@ -1,4 +1,4 @@
-"""Takes what agents report to the machines of their trials."""
+"""Passes agents' reports to the machines of their trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that searchers think in, away from the event loop.
+"""Threads for searchers to compute in, away from the event loop.
 
 A `concurrent.futures.ThreadPoolExecutor` waits for its threads when the process ends, and a searcher may think for
 ever. These are daemons, and there are as many of them as there is work at the same time: whoever hands work over limits

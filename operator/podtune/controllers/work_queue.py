@@ -13,7 +13,7 @@ from math import inf
 from podtune.runner.backoff import Backoff
 
 RETRY_BACKOFF = Backoff(1.0, 300.0)
-"""Until a key is looked at again whose processing has failed."""
+"""Seconds until a key whose processing has failed is processed again."""
 
 
 class WorkQueue:
@@ -63,7 +63,7 @@ class WorkQueue:
         return key
 
     def remove(self, key: str) -> None:
-        """Takes out all that there is of a key."""
+        """Removes everything of a key."""
         self._dirty.pop(key, None)
         self.add_at(key, inf)
         self.forget(key)

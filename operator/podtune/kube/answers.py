@@ -1,4 +1,4 @@
-"""What is in an answer of the API server's: an error, the object that was asked for or another, a status."""
+"""Reads the API server's answers: an error, the requested object or another one, a status."""
 
 from __future__ import annotations
 

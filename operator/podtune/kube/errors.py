@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server.
+"""The errors of requests to the API server.
 
 ```
 ApiError
@@ -112,7 +112,7 @@ class ResourceConflict(ApiRefusal):
 
 
 def make_refusal(status: int, reason: str, message: str, retry_after: float | None = None) -> ApiRefusal:
-    """Makes the error that an answer stands for, of the kind that its status and reason say."""
+    """Makes the error for an answer, of the kind given by its status and reason."""
     kind = ApiRefusal
     if status == 404:
         kind = ResourceNotFound

@@ -1,4 +1,4 @@
-"""The objects that both the operator and the command line make, and whose they are."""
+"""The objects that both the operator and the command line create, with their owners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a long list page by page: what to ask for next, whoever sends it."""
+"""Reads a long list page by page: what to request next, whoever sends it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where things are on the API server: the one place that makes paths, of checked and quoted names.
+"""Paths on the API server: the only place that builds them, from checked and quoted names.
 
-A name that came from a user must not lead elsewhere. HTTP clients fold `..` away, and take what follows `?` for a
-query: so a name that is none makes no path, and a path that is none is not sent.
+A name that came from a user must not lead to another path. HTTP clients resolve `..`, and treat what follows `?` as a
+query. So an invalid name makes no path, and an invalid path is not sent.
 """
 
 from __future__ import annotations
@@ -177,5 +177,5 @@ def _given(namespace: str) -> str:
 
 def _checked(name: str) -> str:
     if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
-        raise PathError(f"{name!r:.100} can't be a name; names have small letters, digits, - and .")
+        raise PathError(f"{name!r:.100} can't be a name; names have lowercase letters, digits, - and .")
     return quote(name, safe="")

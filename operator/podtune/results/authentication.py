@@ -1,4 +1,4 @@
-"""Who posts: an agent proves by its pod's projected token which pod it is in."""
+"""Authenticates agents: the projected token proves which pod an agent runs in."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a server puts up with from its clients: how many connections an address has, and how slowly requests come.
+"""Limits what clients may do: how many connections an address may have, and how slowly requests may arrive.
 
-Whoever can reach the port may open connections. One that sends nothing, or its headers byte by byte, costs a file and
-memory for as long as it is let; aiohttp itself ends only those that are idle.
+Anybody who can reach the port may open connections. A client that sends nothing, or its headers byte by byte, would
+hold a file descriptor and memory indefinitely; aiohttp itself ends only idle connections.
 """
 
 from __future__ import annotations

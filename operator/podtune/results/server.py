@@ -163,7 +163,7 @@ async def _body(request: web.Request) -> bytes:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError as error:
-        raise web.HTTPRequestTimeout(text=f"the report has not come within {BODY_SECONDS:g} s") from error
+        raise web.HTTPRequestTimeout(text=f"the report did not arrive within {BODY_SECONDS:g} s") from error
 
 
 async def _relay(

@@ -1,4 +1,4 @@
-"""What is to be done and when: actions that are asked for, under way or wait for their next try, and timers."""
+"""What to do and when: timers, and actions that are requested, under way or waiting for a retry."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ EXPERIMENT = ""
 
 
 class ActionQueue:
-    """Gathers the actions of a plan; an action whose key is under way, or has failed a moment ago, has to wait.
+    """Collects a plan's actions. One has to wait while an action with the same key is under way or has just failed.
 
-    It outlives what a machine knows of the objects: what is under way stays so when that is made anew.
+    It survives a rebuild of the machine: what is under way stays under way.
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -96,13 +96,13 @@ class ActionQueue:
             self._in_flight.discard(action.key)
 
     def forget(self, name: str) -> None:
-        """Nothing of this name matters any more."""
+        """Forgets everything of this name."""
         for key in [key for key in self._failed if key[1] == name]:
             del self._failed[key]
 
 
 class Timers:
-    """The earliest timer of each trial. Whoever still has to wait when it is due sets a new one."""
+    """The earliest timer of each trial. A part that still has to wait when it is due sets a new one."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
@@ -115,7 +115,7 @@ class Timers:
             heapq.heappush(self._heap, (at, name))
 
     def cancel(self, name: str) -> None:
-        """Nothing of a trial has to wait any more."""
+        """Clears all waits of a trial."""
         self._earliest.pop(name, None)
 
     def pop_due(self, now: float) -> Iterator[str]:

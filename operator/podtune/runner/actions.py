@@ -30,8 +30,8 @@ class Propose:
         first: Number of the first proposal.
         count: How many, one after the other.
         observations: All observations so far, in their order; only the first `observed` count (the list grows
-            meanwhile). Another list than before means that the searcher has to be made anew.
-        observed: How many of them the searcher is to know.
+            meanwhile). A different list than before means that a new searcher is needed.
+        observed: How many of them the searcher must know.
         pending: Trials under way.
         observed_seq: The sequence number that `observed` stands for: all observations below it count.
     """
@@ -94,17 +94,16 @@ class CreateTrial:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Create the pods of a new attempt: one, or behind a gate as many as a gang has.
+    """Create the pods of a new attempt: one, or all pods of a gang behind a gate.
 
     Attributes:
         spec: The trial's, with the parameters that it runs with now.
         restore: Checkpoints to start from, the one to try first at the front.
         iteration: Iterations of the trial so far.
-        restore_or_fail: Whether the attempt fails if none of them can be restored, instead of starting afresh.
-        limits: Resource limits of the training container that take the place of the template's, by name; "0" takes one
-            away.
+        restore_or_fail: Whether the attempt fails if none of them can be restored, instead of starting from scratch.
+        limits: Resource limits of the training container that replace the template's, by name; "0" removes one.
         replicas: How many pods there are.
-        avoid: Names of nodes that it is to keep off.
+        avoid: Names of nodes to avoid.
         template_hash: Of a pod that may serve other attempts after this one: what its manifest is made from, as a
             digest.
         find: Whether it looks for checkpoints of its configuration in the bucket first.
@@ -130,7 +129,7 @@ class CreatePod:
 
     @property
     def name(self) -> str:
-        """Name of the pod; of a gang's, that of rank 0."""
+        """Name of the pod; for a gang, the pod of rank 0."""
         return self.format_name(0)
 
     def format_name(self, rank: int) -> str:
@@ -140,7 +139,7 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class TryPod:
-    """Ask the API server whether it would take the pod of an attempt, without making it; of a gang, that of rank 0."""
+    """Ask the API server whether it would accept an attempt's pod, without creating it; for a gang, that of rank 0."""
 
     creation: CreatePod
 
@@ -224,7 +223,7 @@ class DeleteFinishedPods:
 
 @dataclass(frozen=True, slots=True)
 class FetchLogs:
-    """Read what the containers of a pod that has ended, or will be ended next, printed last.
+    """Read the last output of a pod's containers that have ended or are about to be ended.
 
     Attributes:
         pod: The pod that leads the attempt.
@@ -314,12 +313,13 @@ class DeleteExperiment:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Tell people of something, as a Kubernetes Event. Its loss does no harm.
+    """Notify people with a Kubernetes Event. Losing it does no harm.
 
     Attributes:
         trial: Name of the Trial that it is about; empty for the Experiment.
         left_at: Where something may be left in a bucket once the Experiment is gone, such as `s3://bucket/prefix/uid/`.
-            Its namespace may be going, too, and takes no Event then; so this is told in the operator's own as well.
+            Its namespace may be terminating, too, and then accepts no Events. So the Event is also sent to the
+            operator's own namespace.
     """
 
     trial: str

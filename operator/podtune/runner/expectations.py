@@ -1,4 +1,4 @@
-"""What is expected soon: what was asked of the API server for a trial, and agents that have yet to report."""
+"""What is expected soon: the effects of requests to the API server, and reports from agents."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from podtune.protocol.messages import Unstored
 
 @dataclass(slots=True)
 class Expectations:
-    """Tracks what no object tells of: what is under way, and which pods are gone.
+    """Tracks what no object records: requests under way, and pods that are gone.
 
-    It outlives the machine that asked, which may be made anew at any time.
+    It survives the machine, which may be rebuilt at any time.
 
     Attributes:
         statuses: Statuses that are being written, or may have been, onto the version that is known.
@@ -54,7 +54,7 @@ class Expectations:
         return self.answer[1] if self.answer[0] == uid else 0
 
     def compute_silence_deadline(self, uid: str, now: float, patience: float) -> float:
-        """Until when silence of an attempt means nothing, since its agent may not have found us yet."""
+        """Until when an attempt's silence means nothing, because its agent may not have reached the operator yet."""
         if self.listening[0] != uid:
             self.listening = (uid, now)
         return self.listening[1] + patience

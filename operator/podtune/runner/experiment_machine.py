@@ -1,15 +1,15 @@
-"""One experiment: what was seen goes in, actions come out.
+"""One experiment as a state machine: observations go in, actions come out.
 
-The machine is fed what was seen (`observe_…`, `report`, `on_action_result`) and asked what to do (`decide`). It does no
-I/O, and draws time and randomness from its arguments. All it knows comes from the objects: a machine made afresh of the
-same Experiment, Trials and pods decides the same. Where that is in doubt (a Trial was deleted, or written by somebody
-else), the machine makes itself anew of what it has seen; only what is under way outlives that.
+The machine takes in observations (`observe_…`, `report`, `on_action_result`) and says what to do (`decide`). It does no
+I/O, and takes time and randomness as arguments. Everything it knows comes from the objects: a new machine built from
+the same Experiment, Trials and pods makes the same decisions. If that is in doubt (a Trial was deleted, or written by
+somebody else), the machine rebuilds itself from the observed objects. Only requests under way survive that.
 
-With thousands of trials that takes a while, so `restore` and `rebuild` are done in steps. While steps are left, nobody
-asks the machine anything, and what is seen meanwhile is kept for it (`ExperimentEntry`).
+With thousands of trials that takes a while, so `restore` and `rebuild` work in steps. While steps are left, nobody uses
+the machine, and new observations are kept for it (`ExperimentEntry`).
 
-What it decides is in `ExperimentPlanner.decide`. That looks only at trials that something happened to; what it needs of
-the others is kept in counters and sets.
+What it decides is in `ExperimentPlanner.decide`. It looks only at trials that something happened to; what it needs to
+know about the others is kept in counters and sets.
 """
 
 from __future__ import annotations
@@ -136,10 +136,11 @@ class ExperimentMachine:
         self._former.miss(self.experiment.name, self.experiment.status.trials.total, self._trials)
 
     def rebuild(self, now: float) -> BuildSteps:
-        """Makes everything anew of the objects as they were last seen, in steps.
+        """Rebuilds everything from the last observed objects, in steps.
 
-        A status that is still being written was made by the machine as it was: when it is seen, it is somebody else's,
-        and everything is made anew once more. Where it is somebody else's, a pod of theirs may be seen only after it.
+        A status that is still being written comes from the machine as it was before. When it is observed, it counts as
+        somebody else's, and everything is rebuilt once more. A pod that belongs to such a status may be observed only
+        after it.
         """
         machines = list(self._trials.values())
         for machine in machines:
@@ -198,7 +199,7 @@ class ExperimentMachine:
         expectations: Expectations | None = None,
         pod_expected_until: float = 0.0,
     ) -> TrialMachine:
-        """Makes the machine of a Trial, with those of the pods that are its own."""
+        """Makes the machine of a Trial, with the pods that belong to it."""
         machine = TrialMachine(trial, self._context, expectations)
         self._trials[trial.name] = machine
         for pod in pods:
@@ -250,7 +251,7 @@ class ExperimentMachine:
         self._planner.mark([trial.name])
 
     def observe_trial_deletion(self, name: str) -> None:
-        """A Trial was deleted: unless the experiment has ended, it is made anew, and goes on from its checkpoints."""
+        """A Trial was deleted: unless the experiment has ended, it is recreated and continues from its checkpoints."""
         trial = self._trials.pop(name, None)
         if trial is not None:
             self._former.deleted(trial)
@@ -309,7 +310,7 @@ class ExperimentMachine:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether everything has to be made anew (`rebuild`) before the next decision; not for a deletion any more."""
+        """Whether `rebuild` must run before the next decision; never while the experiment is being deleted."""
         return not self.experiment.deleting and (self._outdated or self._planner.is_outdated)
 
     @property
@@ -324,11 +325,11 @@ class ExperimentMachine:
 
     @property
     def trials_with_pods(self) -> int | None:
-        """How many trials have a pod, or are to get one; None where the experiment does not go on."""
+        """How many trials have a pod, or are to get one; None if the experiment has ended."""
         return self._planner.slots.taken if self._planner.goes_on and not self.experiment.deleting else None
 
     def decide(self, now: float) -> ActionPlan:
-        """What has to be done now; a machine that is still outdated is made anew first, all at once."""
+        """What has to be done now; a machine that is still outdated is first rebuilt in one go."""
         self._planner.slots.kept_back = ""
         try:
             if self.is_outdated:

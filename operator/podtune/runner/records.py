@@ -1,6 +1,6 @@
-"""What the runner knows of the cluster: slim, frozen records of the objects that were seen.
+"""What the runner knows about the cluster: small, frozen records of the observed objects.
 
-The adapters make them of what the API server says; the runner never sees a manifest.
+The adapters build them from the API server's objects; the runner never sees a manifest.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Pod:
         attempt: Number of the attempt, from 1.
         uid: UID of the pod; that of rank 0 is the attempt's id.
         version: Resource version, for telling old news from new.
-        deleting: Whether its deletion was asked for, by whomever.
+        deleting: Whether anybody has requested its deletion.
         interrupted: Whether that was before the training program had ended.
         gone: Whether it is no longer there; the rest is what was last seen.
         training: Whether the training container has started.
@@ -72,7 +72,7 @@ class Pod:
         disruption: Reason and message of a DisruptionTarget or TerminationTarget condition.
         reason: Reason of the pod as a whole, such as Evicted.
         message: Its message.
-        avoids: Names of the nodes that it was made to keep off.
+        avoids: Names of the nodes that it must avoid.
         created: When it was made; 0 where that is not known.
         started: When the kubelet took it up, in seconds since the epoch; 0 where it has not.
         ended: When its last container ended; 0 while it runs, or where that is not known.
@@ -118,7 +118,7 @@ class Pod:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether all of it has stopped running."""
         return self.gone or self.phase.is_finished
 
     @property
@@ -153,7 +153,7 @@ class StoragePod:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether all of it has stopped running."""
         return self.gone or self.phase.is_finished
 
 

@@ -1,4 +1,4 @@
-"""What a trial gets from a rung on."""
+"""Resource limits that a trial gets from a rung on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from podtune.api.tuning.scheduler import SchedulerSpec
 
 
 def compute_limits(settings: SchedulerSpec, rungs_passed: int) -> dict[str, str]:
-    """The limits that take the place of the training container's own, by resource name; "0" takes one away."""
+    """The limits that replace the training container's own, by resource name; "0" removes a limit."""
     found: dict[str, str] = {}
     for entry in settings.resources:
         if entry.at_rung <= rungs_passed:

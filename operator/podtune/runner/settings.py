@@ -1,4 +1,4 @@
-"""Times and limits of the runner; they belong to the operator, not to an experiment."""
+"""Times and limits of the runner, which belong to the operator, not to an experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work on all trials in small steps, between which whoever does them may turn to something else.
+"""Work on all trials in small steps, between which the caller may do something else.
 
 Such work is a generator that yields after each trial. Its owner decides how many steps it does at a time.
 """

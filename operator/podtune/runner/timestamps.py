@@ -1,4 +1,4 @@
-"""Points in time as the Kubernetes API writes them; inside, they are seconds since the epoch."""
+"""Timestamps as the Kubernetes API writes them; internally they are seconds since the epoch."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from podtune.runner.trial.machine import TrialMachine
 class Trials(dict[str, TrialMachine]):
     """All trials of an experiment by name: the one collection that every part looks them up in.
 
-    It stays the same object when its content is made anew, so parts that outlive a rebuild may hold it.
+    It stays the same object when its content is rebuilt, so parts that survive a rebuild may hold it.
     """
 
     def __init__(self, experiment: str) -> None:

@@ -102,7 +102,7 @@ class Agent:
             self.hurry()
 
     def hurry(self) -> None:
-        """Of the checkpoints that wait only the newest counts."""
+        """Only the newest of the waiting checkpoints counts."""
         self._uploads.hurry()
 
     def cancel_uploads(self) -> None:

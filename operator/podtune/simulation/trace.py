@@ -102,7 +102,7 @@ class SimulationResult:
         results: How many results were reported.
         seconds: How long it took, in virtual time.
         gpu_hours: GPU time of all pods.
-        optimum: The best value that there is; None where it is not known.
+        optimum: The best possible value; None if it is not known.
     """
 
     status: ExperimentStatus

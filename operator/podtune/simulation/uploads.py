@@ -47,7 +47,7 @@ class Uploads:
         self._go_on()
 
     def hurry(self) -> None:
-        """Of those that wait only the newest counts."""
+        """Only the newest of those that wait counts."""
         if not self._is_over:
             self.queue.give_up_all_but_newest()
 

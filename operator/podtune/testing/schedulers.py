@@ -100,7 +100,7 @@ class SchedulerConformance:
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=20, deadline=None, suppress_health_check=_INHERITED)
     def test_who_pauses_says_so(self, seed: int) -> None:
-        """Without a checkpoint a paused trial would start afresh, so a store is demanded of who pauses."""
+        """Without a checkpoint a paused trial would start from scratch, so schedulers that pause require a store."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
             answer = driver.step()

@@ -141,7 +141,7 @@ def report(metrics: Mapping[str, Any], checkpoint: str | os.PathLike[str] | None
 
 
 def restored_checkpoint() -> Path | None:
-    """The directory of the checkpoint to go on from, or None to start afresh."""
+    """The directory of the checkpoint to continue from, or None to start from scratch."""
     return _session().restored_checkpoint()
 
 

@@ -27,7 +27,7 @@ RESTORED = "restored"
 """The restored checkpoint's directory; there only when something was restored, and before the program starts."""
 RESTORE_INFO = "restore.json"
 """`{"step": 9, "uri": "s3://…", "iteration": 9, "time_total_s": 81.5, "message": ""}`: what was restored; written last,
-so RESTORED is whole. `step` 0, an empty `uri`: nothing could be, the program starts afresh, and `message` says why."""
+so RESTORED is complete. With `step` 0 and an empty `uri` the program starts from scratch, and `message` says why."""
 CONTROL = "control.json"
 """`{"shouldCheckpoint": false, "shouldStop": false}`: replaced whole by the agent whenever it changes."""
 

@@ -77,7 +77,7 @@ def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int
         (trial(checkpoints=[]), None, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
         (trial(), 12, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
         (trial("TERMINATED", checkpoints=[]), None, ActionStatus.REFUSED, "other-3 ended without a checkpoint"),
-        (trial("ERROR"), 5, ActionStatus.REFUSED, "other-3 has no checkpoint of iteration 5 any more (there is 4, 8)"),
+        (trial("ERROR"), 5, ActionStatus.REFUSED, "other-3 no longer has a checkpoint of iteration 5 (kept: 4, 8)"),
         (trial(experiment="x"), None, ActionStatus.REFUSED, "trial other-3 is of experiment x, not of other"),
     ],
 )

@@ -225,7 +225,7 @@ class HttpApi:
             raise self._unanswered(error) from error
 
     def _unanswered(self, error: Exception) -> Unanswered:
-        """The error that says that there is no answer, with what a user may do about it."""
+        """The error for a missing answer, with what a user may do about it."""
         kind = Unanswered
         if isinstance(error, urllib.error.URLError):  # before the answer, else it is raised as it is
             kind = NotSent

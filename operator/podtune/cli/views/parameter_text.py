@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 SHOWN_VALUES = 12
-"""Of a longer list so many are shown, the last one among them."""
+"""How many entries of a longer list are shown, including the last one."""
 PLAIN = re.compile(r"[^\s,\"']+")
 
 

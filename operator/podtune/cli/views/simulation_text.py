@@ -86,7 +86,7 @@ def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, g
         lines.add_row("Best", Text.assemble((headline, "bold green"), f" by {status.best.trial}: {values}"))
     if outcome.best is not None and outcome.optimum is not None:
         regret = outcome.compute_regret(outcome.best) or 0.0
-        lines.add_row("Regret", f"{regret:.6g}; the best value that there is is {outcome.optimum:.6g}")
+        lines.add_row("Regret", f"{regret:.6g}; the best possible value is {outcome.optimum:.6g}")
     return Group(lines, Text(), _improvements(spec.objective.metric, outcome))
 
 

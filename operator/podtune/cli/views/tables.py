@@ -17,10 +17,10 @@ from podtune.cli.views.parameter_text import describe_parameters
 from podtune.cli.views.troubles import explain_trial, find_experiment_troubles, find_troubled_trials
 
 SHOWN_LOGS = 3
-"""Of so many trials that have failed the last lines of the log are shown."""
+"""For how many failed trials the last lines of the log are shown."""
 _TRIES = ("attempt", "failures")
 SHOWN_NAMES = 8
-"""So many trials that need a look are named at the top."""
+"""How many trials that need attention are named at the top."""
 
 
 def render_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:

@@ -39,7 +39,7 @@ _GAP = 2
 """Columns between two of the table."""
 TROUBLE_STYLE = "yellow"
 MAX_TROUBLES = 8
-"""So many trials that need a look are shown; the others are counted."""
+"""How many trials that need attention are shown; the others are counted."""
 
 
 def show_live(states: Iterable[Progress], console: Console, now: Callable[[], datetime]) -> Progress | None:

@@ -1,4 +1,4 @@
-"""What makes a pod one of a gang, and the Service by which its ranks find each other."""
+"""Turns a pod into a member of a gang, and builds the Service through which the ranks find each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podtune.runner.records import Experiment
 from podtune.trial import layout
 
 MASTER_PORT = "29500"
-"""Where rank 0 is met, as torchrun has it; a program that listens elsewhere sets MASTER_PORT itself."""
+"""Port of rank 0, as in torchrun; a program that listens elsewhere sets MASTER_PORT itself."""
 POD_GROUP = "kueue.x-k8s.io/pod-group-name"
 POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-total-count"
 POD_GROUP_RETRIES = "kueue.x-k8s.io/retriable-in-group"
@@ -49,7 +49,7 @@ def make_gang_service(experiment: Experiment, action: CreatePod) -> Manifest:
 
 
 def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: int, leader_uid: str) -> Manifest:
-    """The pod of a rank, made from that of an attempt that is alone; rank 0 needs no `leader_uid`."""
+    """The pod of a rank, made from the pod of a single-pod attempt; rank 0 needs no `leader_uid`."""
     assert experiment.spec is not None  # there are no trials without
     pod = copy.deepcopy(pod)
     metadata, spec = pod["metadata"], pod["spec"]

@@ -179,7 +179,7 @@ def make_pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
 
 
 def _make_shared_annotations(action: CreatePod) -> dict[str, str]:
-    """What tells of which trial a pod was made for that may serve others after it, and of which kind it is."""
+    """The metadata that says which trial a reusable pod was created for, and of which kind it is."""
     return (
         {ANNOTATION_MADE_FOR: action.trial_uid, ANNOTATION_TEMPLATE_HASH: action.template_hash}
         if action.template_hash

@@ -1,4 +1,4 @@
-"""The requests that are made for pods: of trials, of gangs, and those that work in the bucket."""
+"""The requests for pods: of trials, of gangs, and storage pods."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from podtune.runner.records import Experiment
 _PATIENCE = 5.0
 """Seconds that the answer to the first of several pods is waited for at most."""
 ENDED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
-"""Field selector of pods of which nothing runs any more."""
+"""Field selector for pods that have stopped running."""
 _REFUSALS = frozenset({400, 403, 413, 422})
 """Statuses by which the API server, or an admission webhook, says that it will never take this pod."""
 
@@ -122,7 +122,7 @@ class PodRequests:
         return DONE
 
     async def delete(self, experiment: Experiment, action: DeletePod) -> ActionResult:
-        """Deletes a pod, and none that has come to its name since."""
+        """Deletes a pod, but not a newer one of the same name."""
         path = paths.pod(experiment.namespace, action.name)
         grace = {} if action.grace is None else {"gracePeriodSeconds": action.grace}
         with contextlib.suppress(ResourceNotFound, ResourceConflict):
@@ -183,7 +183,7 @@ class PodRequests:
 
 
 class FirstAnswers:
-    """Pods that are asked for side by side: the answer to the first of them is waited for.
+    """Pods that are requested concurrently, once the first of them is accepted.
 
     All pods of an experiment are made from one template, so one that the API server refuses for what it is stands for
     those that were to be made with it: they are not sent. Where the first is taken, the others follow at once, side by

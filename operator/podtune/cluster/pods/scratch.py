@@ -1,8 +1,8 @@
-"""A trial's volume of its own, on which its agents keep what a retry would else have to fetch from the bucket.
+"""A trial's own volume, on which its agents keep files that a retry would otherwise fetch from the bucket.
 
-It is a cache and nothing else: what is on it is believed only where its hash is right, and no trial waits for what it
-may have lost. It belongs to the Trial, is made before the trial's first pod, and deleted before the trial's end is
-recorded, so no end is recorded whose volume was forgotten. The API server holds it until the last pod is gone.
+It is only a cache: its content is used only if the hash is right, and no trial waits for what it may have lost. It
+belongs to the Trial, is created before the trial's first pod, and is deleted before the trial's end is recorded, so no
+volume is forgotten. The API server holds it until the last pod is gone.
 """
 
 from __future__ import annotations

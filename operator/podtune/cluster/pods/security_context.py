@@ -1,7 +1,7 @@
-"""What a trial's own containers may do where the template does not say: as little as most programs need.
+"""The default security context of a trial's own containers: as few rights as most programs need.
 
 A program as root is still allowed, since most public images have one; but without a capability, and without a way to
-get one. It can't become the agent's user either, with whose eyes the agent would look at its own files.
+get one. Nor can it become the agent's user, who owns the agent's files.
 """
 
 from __future__ import annotations

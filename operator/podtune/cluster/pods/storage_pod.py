@@ -1,8 +1,8 @@
-"""The pod that does one job in the bucket, and the ConfigMaps with what it has to know of the trials.
+"""The pod that does one job in the bucket, and the ConfigMaps with what it needs to know about the trials.
 
-It is the agent's image, confined as the agent beside a trial is, and with the same credentials. What the template says
-of images' secrets, service account, nodes and queues holds for it too: where the trials may run, it may. The ConfigMaps
-belong to the pod, so they go with it; the kubelet waits for them.
+It runs the agent's image with the same restrictions and credentials as the agent beside a trial. The template's image
+pull secrets, service account, nodes and queues apply to it, too: it may run where the trials may. The ConfigMaps belong
+to the pod, so they are deleted with it; the kubelet waits for them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podtune.runner.records import Experiment
 CONTAINER = "podtune-storage"
 VOLUME = "podtune-trials"
 DEADLINE_SECONDS = 2 * 3600
-"""After this a pod that still works is ended; the next one goes on where it was."""
+"""After this time a pod that is still working is ended; the next one continues where it stopped."""
 _FROM_TEMPLATE = ("imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations", "priorityClassName")
 
 

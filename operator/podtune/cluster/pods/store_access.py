@@ -1,4 +1,4 @@
-"""How an agent's pod is told of the bucket: its address, credentials and certificates, and how to work with it."""
+"""How an agent's pod gets access to the bucket: address, credentials, certificates and settings."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class NamespaceCaps:
 
         Args:
             limits: How many pods each may have.
-            wake: Called with the namespace and the name of an experiment that there is room for now.
+            wake: Called with the namespace and the name of an experiment that now has room.
         """
         self._limits = limits
         self._wake = wake

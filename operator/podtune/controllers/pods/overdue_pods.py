@@ -1,4 +1,4 @@
-"""Ends pods whose owner is gone, and those that are being deleted and whose program runs on.
+"""Ends pods whose owner is gone, and terminating pods whose program keeps running.
 
 The grace period of a pod with a store for checkpoints is the program's own and the time that its last checkpoint may
 take. A program that ignores SIGTERM, as the first process of a container does unless it handles it, would hold its GPU

@@ -1,4 +1,4 @@
-"""One Experiment, with all that is known of it and the machine that decides for it.
+"""One Experiment, with everything known about it and the machine that decides for it.
 
 One thread owns all machines: that of the event loop. A machine of many Trials is made, or made anew, a few steps at a
 time, so that nothing else on the loop waits for it. Until it is done:
@@ -37,7 +37,7 @@ FEW_TRIALS = 200
 
 
 class MachineBuild:
-    """A machine that is being made, first or anew."""
+    """A machine that is being built or rebuilt."""
 
     def __init__(self, machine: ExperimentMachine, steps: BuildSteps) -> None:
         """Begins a build.
@@ -75,9 +75,9 @@ class ExperimentEntry:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be served: one that is imported only when all its Trials are here, with what they recorded.
+        """Whether it can be served: an imported one only when all its Trials are here, with their records.
 
-        Otherwise the Trials that are still to come would be made anew.
+        Otherwise the missing Trials would be recreated.
         """
         experiment = self.experiment
         if experiment.spec is None or experiment.importing:
@@ -92,10 +92,10 @@ class ExperimentEntry:
         return self.experiment if machine is None else replace(self.experiment, spec=machine.spec)
 
     def apply(self, event: StateEvent) -> bool:
-        """Applies an event to the machine; while that is being made, the event waits.
+        """Applies an event to the machine; while the machine is being built, the event waits.
 
         Returns:
-            Whether all went well. A machine that fails on the event is made anew of all that is known.
+            Whether that succeeded. A machine that fails on the event is rebuilt from everything known.
         """
         if self.build is not None:
             self.build.missed.append(event)
@@ -103,7 +103,7 @@ class ExperimentEntry:
             try:
                 event(self.machine)
             except Exception:
-                log.exception("machine made anew: it failed on an event", experiment=self.experiment.name)
+                log.exception("machine rebuilt: it failed on an event", experiment=self.experiment.name)
                 self.drop_machine()
                 return False
         return True
@@ -116,7 +116,7 @@ class ExperimentEntry:
         return self.apply(lambda machine: machine.on_action_result(action, result, now))
 
     def begin_build(self, machine: ExperimentMachine, steps: BuildSteps) -> None:
-        """Has a machine made, or made anew: here and now, if there are few Trials, else by `continue_build`."""
+        """Builds or rebuilds the machine: right now if there are few Trials, otherwise through `continue_build`."""
         self.machine, self.build = None, MachineBuild(machine, steps)
         if len(self.trials) <= FEW_TRIALS:
             while self.build is not None:
@@ -135,5 +135,5 @@ class ExperimentEntry:
             self.machine, self.build = build.machine, None
 
     def drop_machine(self) -> None:
-        """Lets go of the machine: it is made anew of all that is known when it is asked for again."""
+        """Drops the machine: it is rebuilt from everything known when it is next needed."""
         self.machine = self.build = None

@@ -1,4 +1,4 @@
-"""An Experiment that has never had a spec that can be used: it has no machine, and is told so."""
+"""An Experiment that has never had a usable spec: it has no machine, and its status says why."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is known of the cluster: every Experiment with its machine, its Trials and their pods.
+"""The operator's view of the cluster: every Experiment with its machine, its Trials and their pods.
 
-Everything that is seen comes in here, from the watches, from the answers to our own writes, and from the resync. Old
-news is told from new by the resource version, and by the UIDs of what is gone: so it does not matter through which of
-them a thing is seen first. What belongs to what is told by owners' UIDs alone; names are used again.
+All observations arrive here: from the watches, from the answers to the operator's own writes, and from the resync.
+Resource versions, and the UIDs of deleted objects, tell stale observations from new ones, so it does not matter which
+source is first. Only owners' UIDs say which object belongs to which, because names are reused.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class Store:
             self.on_missing(uid)
 
     def on_missing(self, uid: str) -> None:
-        """An object is missing from a list: it is no longer there, and its end was not seen."""
+        """An object is missing from a list: it was deleted without an event."""
         if uid in self._entries:
             self._forget_experiment(uid)
         elif uid in self._trials:
@@ -364,7 +364,7 @@ class Store:
         return list(self._pods.get(owner, {}).values())
 
     def _apply_pod(self, owner: str, pod: Pod) -> None:
-        """Tells the machine, if the pod's owner is known; else it will be told with the owner."""
+        """Tells the machine, if the pod's owner is known; otherwise it learns of the pod along with the owner."""
         experiment_uid, name = self._trials.get(owner, (owner, pod.trial))
         entry = self._entries.get(experiment_uid)
         if entry is not None and pod.trial == name:

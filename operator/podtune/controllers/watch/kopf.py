@@ -1,9 +1,9 @@
-"""Everything of kopf: its handlers feed the store with what the watches bring. Nothing is decided here.
+"""All use of kopf: its handlers feed the store with watch events. Nothing is decided here.
 
-Kopf logs in, lists, watches, and begins a watch anew that has ended. Only its `@kopf.on.event` handlers are used: its
+Kopf logs in, lists, watches, and restarts a watch that has ended. Only its `@kopf.on.event` handlers are used: its
 create, update and delete handlers, timers and daemons keep their own state in annotations and finalizers, which would
-cost writes and could block a deletion. Kopf logs what an event handler raises and goes on, so a handler raises nothing:
-the store copes with whatever an object looks like.
+cost writes and could block a deletion. Kopf only logs what an event handler raises, so handlers raise nothing: the
+store copes with any object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from podtune.kube.manifests import Manifest
 POD_KIND = "Pod"
 DELETED = "DELETED"
 LISTED = None
-"""Type of the events that kopf makes of a list, with which each watch begins, and begins anew."""
+"""Type of the events that kopf makes from the list with which each watch starts or restarts."""
 
 LISTED_AT_A_TIME = 100
 """Objects of a list that a watch begins with: kopf handles a part of a list at once, and results and the Lease wait."""

@@ -1,4 +1,4 @@
-"""Lists everything that is there: first to fill the store, then once in a while, since watches lose deletions."""
+"""Lists all objects: first to fill the store, then once in a while, because watches lose deletions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Resync:
         self._called = asyncio.Event()
 
     def call(self) -> None:
-        """Calls for a resync: a watch has begun anew, and what was deleted meanwhile it will never tell."""
+        """Requests a resync: a watch has restarted and will never report what was deleted in between."""
         self._called.set()
 
     async def first(self) -> None:

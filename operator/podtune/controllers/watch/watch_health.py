@@ -1,7 +1,7 @@
-"""Notices a watch that has died without a word.
+"""Notices a watch that has silently died.
 
-Every write of ours comes back as a watch event. A watch that has not come as far as a write within a minute no longer
-tells us anything, however healthy its connection looks; then the process had better start anew.
+Every write of the operator comes back as a watch event. A watch that has not reached a write within a minute is dead,
+however healthy its connection looks; then it is best to restart the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How an attempt ended: the one place where a failure is classified.
+"""Classifies how an attempt ended: the only place where failures are classified.
 
-An attempt is classified once, after all its pods have ended, from everything that was seen of them. The order of the
-rules is their meaning: what we did ourselves comes before what was done to a pod, and that before what the program did.
-Of several pods, one that was taken away says what happened to all of them; else the one that failed first does.
+An attempt is classified once, after all its pods have ended, from everything that was observed of them. The order of
+the rules matters: what the operator did comes first, then what happened to a pod, then what the program did. With
+several pods, a disrupted one decides for all of them; otherwise the one that failed first does.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FailureClass(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the attempt has not done what it was made for, whoever is to blame."""
+        """Whether the attempt did not achieve its purpose, whatever the cause."""
         return self not in (FailureClass.COMPLETE, FailureClass.OURS)
 
     @property
@@ -162,7 +162,7 @@ def _says_why(pod: Pod) -> bool:
 
 
 def fail_without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
-    """What a good end comes to of a trial that has no usable result: it failed, and a retry would do the same.
+    """Turns a good end without a usable result into a failure, which a retry would only repeat.
 
     Args:
         outcome: The good end.
@@ -176,7 +176,7 @@ def fail_without_result(outcome: AttemptOutcome, lack: str, failures: Failures, 
 
 
 def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
-    """A pod that says why it failed, such as for want of memory, comes before those whose programs then missed it."""
+    """A pod that says why it failed, such as OOMKilled, comes before those whose programs then missed it."""
     return outcome.reason == "Error", pod.training_until or pod.ended or float("inf")
 
 
@@ -201,7 +201,7 @@ def _apply_rules(outcome: AttemptOutcome, failures: Failures, log_tail: str | No
 def _find_first_match(
     rules: Sequence[FailureRule], *, reason: str, exit_code: int | None, log_tail: str | None
 ) -> tuple[int, FailureRule] | None:
-    """The first rule all of whose conditions hold, and its position; None where there is none."""
+    """The first rule whose conditions all hold, and its position; None if there is none."""
     for position, rule in enumerate(rules):
         if rule.reason is not None and rule.reason != reason:
             continue

@@ -1,7 +1,7 @@
-"""The end of an attempt: from what was seen of it to the trial's next status, as one function of values.
+"""The end of an attempt: one pure function from what was observed to the trial's next status.
 
-All that follows from an end is put into one status, which is written next: the attempt's id stands beside the counter
-that it went into, so no attempt is counted twice.
+Everything that follows from an end goes into one status, which is written next. The attempt's id is stored beside the
+counter that it was added to, so no attempt is counted twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from podtune.runner.trial import ledger, usage
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
 
 MAX_LOG_LINE = 160
-"""Of a program's last line so much is said in messages."""
+"""How many characters of a program's last line messages quote."""
 NOT_OF_PROGRAM = (FailureClass.COMPLETE, FailureClass.OURS, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
 """Ends that the program's log says nothing of."""
 FULL_LENGTH_REASONS = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
@@ -48,7 +48,7 @@ class EndedAttempt:
         number: The attempt's number.
         pods: Its pods, as they were last seen; none where they could not be made.
         spec: The experiment's spec.
-        run_generation: How often the experiment has gone on after an end.
+        run_generation: How many times the experiment has resumed after an end.
         home: Where the attempt's checkpoints are; empty without a store.
         said_done: Whether the program had said that it was done.
         unstored: Checkpoints that were not stored, by the agent's last word, or else its last report.
@@ -148,9 +148,9 @@ def _classify(ended: EndedAttempt) -> AttemptOutcome:
 
 
 def _find_lack(ended: EndedAttempt, outcome: AttemptOutcome) -> str:
-    """What a trial that has run as long as it should has not reported, where that is an error; else empty.
+    """What a trial that has run its full time failed to report, if that is an error; otherwise empty.
 
-    One that was stopped earlier, by whomever, keeps the reason for that.
+    A trial that was stopped earlier keeps the reason for that.
     """
     objective = ended.spec.objective
     whole = outcome.failure_class is FailureClass.COMPLETE or (
@@ -241,8 +241,8 @@ def _follow_decision(
 ) -> _NextState:
     """The decision that was recorded is what the trial's state becomes.
 
-    A pause stands however the attempt ended, and no failure is spent: results that were taken in stay, and the trial
-    goes on from its last checkpoint. A program that fails for a reason will fail again then, and be told.
+    A pause holds however the attempt ended, and no failure is counted: accepted results stay, and the trial resumes
+    from its last checkpoint. A program that fails for a lasting reason will fail again then, and that is reported.
     """
     match decision.action:
         case DecisionAction.REQUEUE if decision.reason == TrialReason.NOT_PLACED:
@@ -269,9 +269,9 @@ def _follow_decision(
 
 
 def _retry(ended: EndedAttempt, status: TrialStatus, outcome: AttemptOutcome, now: float) -> _NextState:
-    """Sends the trial to the back of the queue, not to run before its backoff is over, unless it has had its tries.
+    """Sends the trial to the back of the queue until its backoff is over, unless it has used all its attempts.
 
-    The ledger does without the last line of the log, which stands in the status besides.
+    The ledger omits the last line of the log, which is in the status anyway.
     """
     failures, failure_class = ended.spec.failures, outcome.failure_class
     told = _add_last_line(outcome, ended.log_tail)
@@ -357,7 +357,7 @@ def _add_last_line(outcome: AttemptOutcome, log_tail: str) -> str:
 
 
 def _describe_lack_of_checkpoint(ended: EndedAttempt, status: TrialStatus) -> str:
-    """Says what a pause costs a trial that has nothing to go on from."""
+    """Says what a pause costs a trial that has no checkpoint to continue from."""
     if clones.awaits_restore_source(ended.trial.spec, status) or clones.to_restore(status):
         return ""
     lack = "checkpoints.store" if ended.spec.checkpoints.store is None else "checkpoint"

@@ -1,12 +1,12 @@
-"""Trials of several pods: an attempt's pods are begun, placed and ended together.
+"""Trials with several pods: the pods of an attempt are created, scheduled and ended together.
 
-They are made behind a gate, which is taken away when all are there: so none runs before all exist. The scheduler knows
-nothing of gangs. Of an experiment's gangs one is placed at a time; where only some of its pods have found a node after
-a while, as when a gang of another experiment holds the other places, it gives its own back. The while is of a different
-length for each, so two that block each other don't do so for ever.
+Pods are created behind a scheduling gate, which is removed when all of them exist, so none runs before that. The
+Kubernetes scheduler does not know about gangs. An experiment has one gang scheduled at a time. If only some of its pods
+have found a node after a while, for example because another experiment's gang holds the other nodes, the gang gives up
+its own. The wait differs from gang to gang, so two gangs don't block each other for ever.
 
-When one pod has ended badly, or is taken away, that is recorded with its rank before the others are deleted: so it is
-known afterwards which ends say something.
+When one pod has failed or is disrupted, that is recorded with its rank before the others are deleted. So it is known
+afterwards which pods' ends mean something.
 """
 
 from __future__ import annotations

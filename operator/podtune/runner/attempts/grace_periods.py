@@ -1,4 +1,4 @@
-"""How long a pod is given to end, where our deletion of it is the first."""
+"""How long a pod is given to end, if the operator is the first to delete it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What an attempt's containers have printed, where its end can't be told in full without.
+"""Reads the logs of an attempt's containers if its end can't be explained without them.
 
-The lines of a program that we end for a bad reason are read before its pod is deleted: afterwards there is no time.
+If the operator ends a program because of a failure, it reads the last lines before it deletes the pod: afterwards there
+is no time.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _is_failed_by_decision(trial: TrialMachine) -> bool:
 
 
 def _has_printed(pod: Pod | None) -> TypeGuard[Pod]:
-    """Whether a pod's program has run, so that there is a log, and the log can be had."""
+    """Whether a pod's program has run, so that it has a log that can be read."""
     return pod is not None and pod.training and not pod.gone
 
 

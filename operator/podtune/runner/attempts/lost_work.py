@@ -1,6 +1,6 @@
-"""What is lost with an attempt: a checkpoint that its program had reported and that is not stored at its end.
+"""Work lost with an attempt: a checkpoint that the program reported but that was not stored when the attempt ended.
 
-It is said where people look: in the Trial's message and conditions, as an Event, and, counted, in the Experiment.
+It is shown where people look: in the Trial's message and conditions, in an Event, and as a count in the Experiment.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def add_loss(status: TrialStatus, message: str) -> str:
 
 
 def _is_missed(status: TrialStatus, home: str, unstored: Unstored) -> bool:
-    """Whether the trial, or whoever wants its weights, would have gone on from what is not stored.
+    """Whether the trial, or another one that needs its weights, would have continued from the missing checkpoint.
 
     After a decision that is what had been reported by then; of a pause also the checkpoint that it has asked for.
     An agent that was killed may have stored and reported it after its last word.

@@ -1,8 +1,8 @@
-"""Nodes that fail trials: where a trial is not tried again, and which nodes the whole experiment avoids.
+"""Nodes that fail trials: which nodes a trial's retry avoids, and which the whole experiment avoids.
 
 Everything follows from what the Trials record (`status.failedNodes`), so a restarted operator avoids the same nodes. A
-node is forgotten after a while, since it may have been mended, or be another one of the same name. We don't know what
-nodes there are, only those that this experiment's pods have been on: at most half of these are avoided.
+node is forgotten after a while, because it may have been repaired or replaced under the same name. The operator knows
+only the nodes that this experiment's pods have run on, and avoids at most half of them.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Nodes(TrialIndex):
         return min((node.until for node in self.avoided(now)), default=NEVER)
 
     def release(self, trial: TrialMachine, avoids: Sequence[str], now: float) -> float:
-        """When the first of the nodes that a pod of a trial was made to avoid is not to be avoided any more."""
+        """When the first of the nodes that a trial's pod avoids may be used again."""
         times = {node.name: node.until for node in self.avoided(now)}
         for failure in trial.saved.failed_nodes:
             if failure.excluded:

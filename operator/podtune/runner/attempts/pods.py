@@ -1,4 +1,4 @@
-"""The pods of one attempt: mostly one; of a gang several, told apart by their ranks, with rank 0 leading."""
+"""The pods of one attempt: usually one; in a gang several, identified by their ranks and led by rank 0."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class AttemptPods:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the attempt runs any more."""
+        """Whether the whole attempt has stopped running."""
         return self.leader is not None and not self.lacks_some and all(pod.is_over for pod in self.members)
 
     @property

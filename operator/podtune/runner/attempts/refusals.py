@@ -1,12 +1,13 @@
-"""Pods that the API server refuses for what they are: the experiment is held until it takes one.
+"""Pods that the API server rejects for what they are: the experiment is held until it accepts one.
 
-All pods of an experiment are made from one template, so what is wrong with one is wrong with the next, and no retry
-mends it. From the first refusal on, no pod is made and no trial is proposed; trials that run go on. The API server is
-asked by a dry run, every five minutes and as soon as the spec has changed, and everything goes on once it does not
-refuse that. The hold stands in the Experiment's status: a restarted operator asks, and does not send all pods again.
+All pods of an experiment are made from one template, so what is wrong with one is wrong with the next, and a retry does
+not help. From the first rejection on, no pod is created and no trial is proposed; running trials continue. The operator
+asks the API server with a dry run, every five minutes and whenever the spec changes. Once that is accepted, everything
+continues. The hold is recorded in the Experiment's status, so a restarted operator asks, too, instead of sending all
+pods again.
 
-A pod with other limits than the template's (`scheduler.resources`) holds the experiment, too: each trial that gets as
-far would have the same, and what it costs to train it until then would be lost.
+A pod with other limits than the template's (`scheduler.resources`) holds the experiment, too: each trial that gets this
+far would be rejected alike, and its training until then would be wasted.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _REMEDIES: Mapping[str, str] = {
 
 
 class Refusals:
-    """Whether the API server refuses an experiment's pods at present; it outlives what is made anew."""
+    """Whether the API server currently rejects an experiment's pods. It survives rebuilds."""
 
     def __init__(self, experiment: Experiment, actions: ActionQueue, settings: RunnerSettings) -> None:
         self._experiment = experiment
@@ -58,12 +59,12 @@ class Refusals:
 
     @property
     def is_held(self) -> bool:
-        """Whether no pod is to be made, and no trial proposed."""
+        """Whether to create no pods and propose no trials."""
         return self._refusal is not None
 
     @property
     def record(self) -> PodRefusal | None:
-        """What is to stand in the Experiment's status."""
+        """What to write into the Experiment's status."""
         return self._refusal
 
     @property

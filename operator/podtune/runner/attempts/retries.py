@@ -47,7 +47,7 @@ class Budget:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the trial has had its tries."""
+        """Whether the trial has used all its retries."""
         return self.spent > self.limit
 
     @property

@@ -1,4 +1,4 @@
-"""What is known of a trial's current attempt and ends with it: the next attempt has an object of its own."""
+"""The state of a trial's current attempt, which ends with it: each attempt has its own object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a trial has come to something that can be used: a finite number of each metric that is optimised."""
+"""Whether a trial has a usable result: a finite number for each optimised metric."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe_remedy(objective: Objective) -> str:
 
 
 def _list_missing(status: TrialStatus, objective: Objective) -> list[str]:
-    """The metrics of which no finite number was reported, as far as the status shows."""
+    """The metrics without a finite number, as far as the status shows."""
     metric = objective.metric  # `best` is there only where a finite number of it was reported
     first = [metric] if find_best_value(status, metric) is None else []
     return [*first, *(other.metric for other in objective.others if not _is_shown(status, other.metric))]

@@ -1,4 +1,4 @@
-"""A pod that serves one attempt after the other, and how each trial sees it: as a pod of its own."""
+"""A pod that serves one attempt after the other. Each trial sees it as its own pod."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podtune.runner.trial.machine import TrialMachine
 
 @dataclass(frozen=True, slots=True)
 class EndInPod:
-    """How an attempt ended whose pod goes on.
+    """How an attempt ended whose pod keeps running.
 
     Attributes:
         final: Its final commit, as JSON.

@@ -1,4 +1,4 @@
-"""Pods that serve one trial after the other (`trialTemplate.reuse`): which serves which, and when they go.
+"""Pods that serve one trial after the other (`trialTemplate.reuse`): which trial each serves, and when it ends.
 
 A trial's claim on a pod is its `status.pod`, or that the pod was made for its attempt. It is written before the pod's
 agent hears of it, and holds until the attempt's end is on record. A pod is free when no trial has a claim on it and its
@@ -42,7 +42,7 @@ class PodAssignment(Enum):
 
 
 class WarmPool:
-    """The pool of warm pods of one experiment. It outlives what the machine makes anew of the objects."""
+    """The pool of warm pods of one experiment. It survives rebuilds of the machine."""
 
     def __init__(self, trials: Trials, actions: ActionQueue, settings: RunnerSettings) -> None:
         self._trials = trials
@@ -53,7 +53,7 @@ class WarmPool:
         self._gone: set[str] = set()
         self._alive: set[str] = set()
         self._idle: dict[str, None] = {}
-        """UIDs of pods that no trial has a claim on, but for those that are retained."""
+        """UIDs of pods that no trial has a claim on, except retained ones."""
         self._retained: dict[str, None] = {}
         """UIDs of pods that have ended and are kept for people to look at."""
         self._failed_in: dict[str, str] = {}
@@ -88,7 +88,7 @@ class WarmPool:
         return names
 
     def reset(self) -> None:
-        """All trials are about to be made anew: they tell of their claims again."""
+        """All trials are about to be rebuilt: they will report their claims again."""
         self._claims.clear()
         self._making.clear()
         self._retained.clear()
@@ -283,7 +283,7 @@ class WarmPool:
         return known.idle_since + (self._settings.idle_pod_time if known.is_free else self._settings.report_wait)
 
     def _note_failure(self, trial: TrialMachine) -> None:
-        """Takes in in which pod a trial's last attempt has failed: another one need not be retained for it any more."""
+        """Takes in which pod a trial's last attempt failed in: another pod need no longer be retained for it."""
         last = trial.status.last_attempt
         failed = last is not None and last.failure_class in OWN_FAILURES
         uid = parse_pod_uid(last.uid) if last is not None and failed else ""

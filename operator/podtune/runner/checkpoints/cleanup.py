@@ -34,7 +34,7 @@ class Cleanup(TrialIndex):
         self._settings = settings
         self._actions = actions
         self._gathered: dict[str, tuple[float, TrialMachine]] = {}
-        """By name, the earliest first: since when the trial's pods are not needed any more."""
+        """By name, the earliest first: since when the trial's pods are no longer needed."""
         self._retaining: dict[str, TrialMachine] = {}
         self._surplus: set[str] = set()
         """Trials whose pods are too many to be retained."""
@@ -54,7 +54,7 @@ class Cleanup(TrialIndex):
 
     @override
     def update(self, trial: TrialMachine, now: float) -> None:
-        """Takes in a trial: once its end is durable all its pods are to go, and before that those of old attempts."""
+        """Takes in a trial: once its end is durable, all its pods are to go; before that, those of old attempts."""
         since = self._gathered.pop(trial.name, (now, trial))[0]
         self._retaining.pop(trial.name, None)
         if not trial.is_durable or trial.deleting:
@@ -77,15 +77,15 @@ class Cleanup(TrialIndex):
             self._actions.enqueue(DeletePod(trial.name, pod.name, pod.uid), now, trial.name)
 
     def follow_end(self, ended: float | None, now: float, *, shared: bool) -> list[str]:
-        """Hears when the experiment has come to its end, or that it has not.
+        """Takes in when the experiment ended, or that it has not.
 
         Args:
-            ended: When that was; None while something of the experiment goes on.
+            ended: When that was; None while something of the experiment is still running.
             now: The present time.
             shared: Whether pods that have served several trials are retained.
 
         Returns:
-            Names of trials that have to be looked at: what is retained of them may go.
+            Names of trials to check: their retained pods may be deleted.
         """
         self._over = ended is not None
         self._expired = ended is not None and now >= ended + self._time
@@ -99,7 +99,7 @@ class Cleanup(TrialIndex):
         return self._pick_surplus()
 
     def _pick_surplus(self) -> list[str]:
-        """Of too many trials whose pods are retained, the first to end."""
+        """The first trials to end, if pods of too many trials are retained."""
         surplus = len(self._retaining) - self._settings.retained_pods
         if surplus <= 0:
             return []

@@ -1,4 +1,4 @@
-"""What is to be done in the bucket without a running trial, and when."""
+"""Which jobs are due in the bucket without a running trial, and when."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Export(StorageJobSpec):
 
     @override
     def describe_trials(self) -> list[StoredTrial]:
-        """The checkpoints that are to be exported."""
+        """The checkpoints to export."""
         return exports.list_wanted(self.experiment, self.spec, self.trials.values(), self.best)
 
 
@@ -54,7 +54,7 @@ class _Prune(StorageJobSpec):
 def find_due(
     experiment: Experiment, spec: ExperimentSpec, trials: Trials, tracker: ExperimentTracker
 ) -> list[StorageJobSpec]:
-    """Finds the jobs that are due, in the order in which they are to be done; those included that are done already."""
+    """Finds the jobs that are due, in the order in which to do them, including those that are already done."""
     if spec.checkpoints.store is None or not trials or not tracker.is_over:
         return []
     due: list[StorageJobSpec] = []
@@ -68,7 +68,7 @@ def find_due(
 
 
 def _end(experiment: Experiment) -> str:
-    """When the experiment's end was decided: it may come to another one, if it goes on."""
+    """When the experiment's end was decided. If the experiment resumes, it may end again later."""
     ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     found = (find_condition(experiment.status.conditions, type_) for type_ in ends)
     return next((end.last_transition_time for end in found if end is not None and end.status == "True"), "")

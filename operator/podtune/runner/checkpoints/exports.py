@@ -33,7 +33,7 @@ def build_export_prefix(experiment: Experiment, spec: ExperimentSpec) -> str:
 
 
 def compute_settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:
-    """Tells what is asked for from what was asked for before: after a change there is another export."""
+    """Identifies what is requested: after a change another export is due."""
     assert spec.checkpoints.export is not None  # the caller has looked
     asked = f"{spec.checkpoints.export.trials} {build_export_prefix(experiment, spec)}"
     return hashlib.sha256(asked.encode()).hexdigest()[:12]
@@ -42,7 +42,7 @@ def compute_settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:
 def list_wanted(
     experiment: Experiment, spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMachine | None
 ) -> list[StoredTrial]:
-    """The checkpoints that are to be exported."""
+    """The checkpoints to export."""
     assert spec.checkpoints.export is not None  # the caller has looked
     only_best = spec.checkpoints.export.trials == "Best"
     found: list[StoredTrial] = []
@@ -61,7 +61,7 @@ def list_wanted(
 
 
 def is_any(spec: ExperimentSpec, trials: Iterable[TrialMachine], best: TrialMachine | None) -> bool:
-    """Whether there is a checkpoint that is to be exported."""
+    """Whether there is a checkpoint to export."""
     if spec.checkpoints.export is None:
         return False
     return any(trial.saved.checkpoints for trial in _list_chosen(spec, trials, best))
@@ -76,7 +76,7 @@ def _list_chosen(
 
 
 def _build_card(experiment: Experiment, spec: ExperimentSpec, trial: TrialMachine, checkpoint: Checkpoint) -> str:
-    """What is to be known of a model, but for what the storage pod finds in the bucket itself."""
+    """The facts about a model, except those that the storage pod finds in the bucket itself."""
     lineage = [
         {"decision": entry.action, "step": entry.step, "time": entry.time, "message": entry.message}
         for entry in trial.saved.ledger

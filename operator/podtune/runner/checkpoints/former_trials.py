@@ -1,12 +1,12 @@
-"""Trials that were deleted while their experiment goes on: each is made anew, under its name, with another UID.
+"""Trials that were deleted while their experiment runs: each is recreated under its name, with another UID.
 
-What the Trial leaves stands in the new one's spec (`spec.former`) from its creation on, so that no operator has to
-remember it. The new Trial takes over the checkpoints by its first status, before a pod is made: from then on they are
-its own, for retries, for those that clone it, and for what is kept and deleted in the bucket. With them go its last and
-its best result. What the scheduler remembered of it is gone: it is compared by what it reports from then on.
+What the Trial leaves behind is in the new one's spec (`spec.former`) from its creation on, so that no operator has to
+remember it. The new Trial takes over the checkpoints with its first status, before a pod is created. From then on they
+are its own, for retries, for trials that clone it, and for retention in the bucket. It also takes over the last and the
+best result. What the scheduler remembered about it is lost: the trial is compared by what it reports from then on.
 
-Where no checkpoint is on record, since no operator saw the Trial last or since it could not tell of one, the new one's
-first agent looks for them in the bucket (see `found_checkpoints`).
+If no checkpoint is on record, the new Trial's first agent looks for checkpoints in the bucket (see
+`found_checkpoints`).
 
 Only those are taken over that belong to the new Trial's configuration, as it was proposed: a searcher that has learnt
 more meanwhile may propose another one, and what an exploit or a user had changed is gone with the Trial. One that had
@@ -44,10 +44,10 @@ class FormerTrials:
         self._to_make_anew[trial.name] = (trial.spec, _describe(trial))
 
     def miss(self, experiment: str, recorded: int, present: Collection[str]) -> None:
-        """Finds out, at the start of an operator, which Trials were deleted while none ran.
+        """Finds out, when an operator starts, which Trials were deleted while no operator ran.
 
-        A number without a Trial is no proof: an operator may have died before it made that one. But where there are
-        fewer Trials than the Experiment's status has counted, some are gone.
+        A number without a Trial proves nothing: an operator may have died before it created that one. But if there are
+        fewer Trials than the Experiment's status has counted, some were deleted.
         """
         if len(present) >= recorded:
             return
@@ -60,7 +60,7 @@ class FormerTrials:
         self._to_make_anew.pop(name, None)
 
     def add_former(self, name: str, spec: TrialSpec) -> TrialSpec:
-        """The spec of a Trial that is to be made, with what is known of a former one of its name."""
+        """The spec of a Trial to create, with what is known about a former one of its name."""
         known = self._to_make_anew.get(name)
         if known is None:
             return spec
@@ -72,10 +72,10 @@ class FormerTrials:
 
 
 def take_over(trial: TrialMachine, now: float) -> str:
-    """Has a Trial that was made anew take over the checkpoints of the former one, and say so in its ledger.
+    """Lets a recreated Trial take over the checkpoints of the former one, and records that in its ledger.
 
     Returns:
-        What has become of it, for people; empty where that is on record already, or there was no former one.
+        The outcome, for people; empty if it is already on record or there was no former Trial.
     """
     former = trial.spec.former
     if former is None or trial.status.ledger:

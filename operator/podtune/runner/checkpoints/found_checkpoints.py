@@ -1,8 +1,8 @@
-"""What the agent of a Trial that was made anew has found in the bucket of the one that was deleted.
+"""The checkpoints of a deleted Trial that the agent of the recreated one has found in the bucket.
 
-The trial's first attempt looks for it, where no checkpoint was on record, and tells with its first report what it has
-begun with: before any result, and again after a restart of the operator. From then on that checkpoint is the trial's
-own. Until it is on record, the next attempt looks once more.
+The trial's first attempt looks for one if none was on record. Its first report says what it started from: before any
+result, and again after a restart of the operator. From then on that checkpoint is the trial's own. Until it is on
+record, the next attempt looks again.
 """
 
 from __future__ import annotations

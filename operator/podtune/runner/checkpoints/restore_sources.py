@@ -1,11 +1,11 @@
-"""Trials that start from another trial's checkpoint because a user says so (`spec.restoreFrom`).
+"""Trials that start from another trial's checkpoint at a user's request (`spec.restoreFrom`).
 
-The checkpoint is looked up when the trial is first to start, and recorded whole before its pod is made: as a clone, so
-that it is restored, and kept from deletion, as what a scheduler has a trial clone (see `clones`). The trial's own
-checkpoints take its place as soon as there is one.
+The checkpoint is looked up when the trial first starts, and recorded before its pod is created. It is recorded as a
+clone, so it is restored and protected from deletion like a checkpoint that a scheduler has a trial clone (see
+`clones`). The trial's own checkpoints replace it as soon as there is one.
 
-One that can't be restored is looked for once more, for it may be gone: an experiment does not know what others need
-of its checkpoints, and keeps no more than it has to. What was found before and could not be restored is passed over.
+If it can't be restored, the look-up is repeated, because the checkpoint may have been deleted: an experiment does not
+know which of its checkpoints others need. Checkpoints that could not be restored before are skipped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RestoreSources:
         """By donor of this experiment: trials that wait for a checkpoint of it."""
 
     def list_waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
-        """The trials that have to be looked at when something has become of a donor."""
+        """The trials to check when the state of a donor has changed."""
         if donor.name not in self._waiting or donor.awaits_restore_source:
             return ()
         return tuple(sorted(self._waiting[donor.name]))
@@ -170,7 +170,7 @@ def describe_missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], los
     if lost:
         return f"{wanted.trial} has no other checkpoint to start from"
     kept = ", ".join(str(known.step) for known in checkpoints)
-    return f"{wanted.trial} has no checkpoint of iteration {wanted.step} any more (there is {kept})"
+    return f"{wanted.trial} no longer has a checkpoint of iteration {wanted.step} (kept: {kept})"
 
 
 def describe_cycle(donor: str, trial: str) -> str:

@@ -20,7 +20,7 @@ def lies_below(uri: str, prefix: str) -> bool:
 def accept(
     status: TrialStatus, checkpoint: Checkpoint, keep: Keep, objective: Objective, pinned: Collection[int] = ()
 ) -> TrialStatus:
-    """Records a committed checkpoint, and lets go of those that are not to be kept any longer.
+    """Records a committed checkpoint, and drops those that need not be kept any longer.
 
     The newest is always kept: a retry starts from it. Order is that of commits, so after a fallback to an older
     checkpoint the newest may have a lower step than one before it.

@@ -1,9 +1,10 @@
-"""Work in the bucket that no trial's agent can do: what is due, and one short-lived pod at a time that does it.
+"""Work in the bucket that no trial's agent can do: the jobs that are due, and one short-lived pod at a time to do them.
 
-A job goes through the Experiment's status like any decision: that it begins, with the number of its pod, is written
-before the pod is made; how the pod ended is written before the pod is deleted, and before what waits for the job goes
-on. All follows from the status as the API server has it, and from the pods that are seen; so a restarted operator goes
-on with the same step. A job is tried a few times, with a backoff, and then given up: nothing waits for it for ever.
+A job goes through the Experiment's status like any decision. Its start, with the number of its pod, is written before
+the pod is created. How the pod ended is written before the pod is deleted, and before anything that waits for the job
+continues. Everything follows from the status as the API server has it and from the observed pods, so a restarted
+operator continues with the same step. A job is tried a few times, with a backoff, and then given up, so that nothing
+waits for it for ever.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ CREATE_STORAGE_POD = ("create-storage-pod", "")
 
 @dataclass(frozen=True, slots=True)
 class StorageJobSpec:
-    """A job that is to be done.
+    """A job that is due.
 
     Attributes:
         trigger: What it is due for; done for this, it is not due again.
@@ -75,7 +76,7 @@ class StorageWork:
         self._deleted: set[str] = set()
         """UIDs of pods whose deletion was accepted, and has not been seen yet."""
         self.is_namespace_ending = False
-        """Whether no pod can be made any more, since the namespace is being deleted."""
+        """Whether pods can no longer be created because the namespace is being deleted."""
         self._told = {(job.purpose, job.trigger) for job in self._status.jobs if job.state is StorageJobState.FAILED}
 
     # Observations of objects
@@ -113,7 +114,7 @@ class StorageWork:
         return any(job.state is StorageJobState.RUNNING for job in self._status.jobs)
 
     def is_over(self, due: StorageJobSpec) -> bool:
-        """Whether a job has come to its end, a good or a bad one, and that is on record."""
+        """Whether a job has succeeded or failed for good, and that is on record."""
         job = self._status.job(due.purpose)
         return job is not None and job.trigger == due.trigger and job.state.is_finished
 
@@ -170,7 +171,7 @@ class StorageWork:
         return storage
 
     def _call_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
-        """Ends a job that is not due any more; it is off the record when its pod is gone."""
+        """Ends a job that is no longer due; its record is removed when its pod is gone."""
         pod = self._pods.get(self._name(job))
         if CREATE_STORAGE_POD in self._actions:
             return storage
@@ -236,7 +237,7 @@ def set_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now:
 
 
 def _has_end(conditions: Iterable[Condition]) -> bool:
-    """Whether the experiment has come to an end: otherwise what was exported at an earlier one may not be the best."""
+    """Whether the experiment has ended: otherwise an export from an earlier end may not be the best."""
     ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     return any(condition.type in ends and condition.status == "True" for condition in conditions)
 
@@ -258,7 +259,7 @@ def _build_job(due: StorageJobSpec, pod: int, tries: int, now: float) -> Storage
 
 
 def _report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
-    """What a pod that is over says of its job, or what is to be said where it says nothing."""
+    """What an ended pod says about its job, or what to say instead if it says nothing."""
     try:
         report = parse_storage_report(pod.message)
         if report.purpose is purpose and pod.phase.is_finished:

@@ -1,8 +1,8 @@
-"""How long the pod of a trial that is to stop or pause stays, so that its checkpoints are stored.
+"""How long the pod of a trial stays before a stop or a pause, so that its checkpoints are stored.
 
-What its program had reported when that was decided is stored first, within `checkpoints.sync.timeout`; what it reports
-afterwards is not waited for. A pause asks the program for one more, and it has `checkpoints.requestTimeout` to report
-that. Both are counted from the decision's own time, so that they go on across restarts of the operator.
+Checkpoints that the program had reported before the decision are stored first, within `checkpoints.sync.timeout`; later
+ones are not waited for. A pause asks the program for one more, which it must report within
+`checkpoints.requestTimeout`. Both times count from the decision, so they span restarts of the operator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
 
 WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
-"""Decisions on a program that runs; where a rank of a gang has ended, no checkpoint can become whole any more."""
+"""Decisions on a running program. Once a rank of a gang has ended, no checkpoint can become complete."""
 
 
 def compute_upload_deadline(trial: TrialMachine, now: float) -> float:
@@ -76,7 +76,7 @@ def _read_moment(decision: Decision) -> float:
 
 
 def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
-    """Whether nothing that the attempt has left is stored, or would count: a clone goes on from another's."""
+    """Whether nothing the attempt left is stored, or would count: a clone continues from its donor's checkpoint."""
     return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
 
 

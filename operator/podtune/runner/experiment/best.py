@@ -1,4 +1,4 @@
-"""The best result so far: of a trial, or of a configuration that ran several times."""
+"""The best result so far, of a trial or of a configuration that ran several times."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class BestResult:
 
 
 class BestIndex:
-    """Remembers the best of what is recorded; among equals the trial with the lowest index, whoever was first.
+    """Remembers the best recorded result; among equals, that of the trial with the lowest index.
 
-    A configuration that runs several times counts once all its repeats have come to their ends: before that its mean
-    would be that of the luckier ones. Repeats without a value are left out.
+    A configuration with repeats counts once all of them have ended: before that, its mean would be that of the luckier
+    ones. Repeats without a value are left out.
     """
 
     def __init__(self, objective: Objective, repeats: int) -> None:

@@ -1,8 +1,8 @@
-"""An Experiment that is being deleted, and whose checkpoints go with it.
+"""An Experiment that is being deleted together with its checkpoints.
 
-First its pods end, so that no agent stores anything any more; then a storage pod purges what the experiment has in the
-bucket; then the finalizer is taken off. Where that can't be done, or not in a namespace that is going itself, the
-finalizer is taken off all the same: people can delete what is left, but nobody can delete a namespace that waits.
+First its pods end, so that no agent stores anything. Then a storage pod deletes the experiment's objects from the
+bucket, and the finalizer is removed. If that is impossible, for example in a terminating namespace, the finalizer is
+removed all the same: people can delete what is left in a bucket, but not a namespace that hangs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""When an experiment has come to its end."""
+"""Finds out when an experiment has ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from podtune.tuning.stoppers.factory import make_experiment_stopper
 class ExperimentEnd:
     """Finds the end of an experiment: one of its rules holds, or nothing is left to try.
 
-    An end that is found is written into the Experiment's status first, and acted on when it stands there (see
-    `ExperimentTracker`): a restarted operator would not find all ends again, since the trials that were stopped count
-    too.
+    An end is written into the Experiment's status first, and acted on once it is recorded there (see
+    `ExperimentTracker`). A restarted operator might not find the same end again, because the stopped trials count, too.
     """
 
     def __init__(self, spec: ExperimentSpec, tracker: ExperimentTracker, search: Search) -> None:
@@ -33,7 +32,7 @@ class ExperimentEnd:
         self._heard = 0
 
     def find(self, now: float) -> tuple[ExperimentOutcome | None, float | None]:
-        """Why the experiment ends now, and where it goes on, when to look again even if nothing happens.
+        """Why the experiment ends now, and if it continues, when to check again even if nothing happens.
 
         Either may be None.
         """
@@ -53,7 +52,7 @@ class ExperimentEnd:
         return None, deadline
 
     def still_holds(self, now: float, *, reopens: bool) -> bool:
-        """Whether an experiment that ended at `now` would end by its present spec too; `reopens`: some trials go on."""
+        """Whether an experiment that ended at `now` would also end by its current spec; `reopens`: trials continue."""
         self._hear()
         if self._is_stopped or self._stopper.check(self._progress(now)) is not None:
             return True
@@ -70,7 +69,7 @@ class ExperimentEnd:
         return max(now + deadline - progress.elapsed, now + SOON)
 
     def _hear(self) -> None:
-        """Tells the stopper of the trials that have ended, in the order that they record."""
+        """Passes the ended trials to the stopper, in their recorded order."""
         for observation in self._search.list_own_observations(self._heard):
             self._heard += 1
             if observation.final:
@@ -107,9 +106,10 @@ class ExperimentEnd:
         return self._checked(outcome) if total else outcome
 
     def _checked(self, outcome: ExperimentOutcome) -> ExperimentOutcome:
-        """The end, unless it would be a good one and there is nothing to show for it: then the experiment has failed.
+        """The end; a good one without any result becomes a failure.
 
-        Whoever waits for `Complete` goes on with the best result. Where none is there, a metric is misspelt, say.
+        Users who wait for `Complete` continue with the best result. If there is none, a metric may be misspelt, for
+        example.
         """
         if self._tracker.has_result or not outcome.good:
             return outcome

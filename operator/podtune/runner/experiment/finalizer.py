@@ -1,6 +1,6 @@
-"""The one finalizer: an Experiment whose checkpoints are to be deleted with it waits for that.
+"""The only finalizer: it holds an Experiment until its checkpoints are deleted, if they are to be deleted with it.
 
-It is there before the first trial's pod is, so before any checkpoint can be. Nothing else has finalizers: a dead
+It is set before the first trial's pod exists, so before any checkpoint can. Nothing else has finalizers: a dead
 operator must never block a namespace.
 """
 
@@ -41,7 +41,7 @@ class Finalizer:
 
 
 def is_wanted(spec: ExperimentSpec) -> bool:
-    """Whether what is in the bucket is to be deleted with the Experiment."""
+    """Whether to delete the Experiment's objects in the bucket along with it."""
     return spec.checkpoints.store is not None and spec.checkpoints.deletion_policy == "Delete"
 
 

@@ -1,7 +1,7 @@
 """Takes an experiment as far as it can go: plans its trials, starts and ends them, and writes its status.
 
-A planner is made of the objects as they are, with a scheduler that has seen nothing. Where it may be wrong about them,
-another one takes its place.
+A planner is built from the current objects, with a scheduler that has seen nothing. If it may be wrong about them, a
+new one replaces it.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.factory import make_trial_stopper
 
 CHANGED_AT_A_TIME = 400
-"""Trials that one decision plans: where an experiment was just read, all are to be planned at once."""
+"""How many trials one decision plans: right after an experiment is read, all of them are due."""
 TIMERS_AT_A_TIME = 100
 """Trials that one decision looks at because of the time: where thousands began to wait at once, all are due at once."""
 
 
 @dataclass(slots=True)
 class LastingParts:
-    """What one planner leaves to the next: what is under way, and what no object tells of.
+    """What one planner passes on to the next: requests under way, and facts that no object records.
 
     Attributes:
         prior_observations: What an earlier experiment has found; None while that is not known.
@@ -187,10 +187,10 @@ class ExperimentPlanner:
         self._trial_reset.forget(name)
 
     def on_status_saved(self, trial: TrialMachine) -> bool:
-        """Has go on what waited for the API server to have a trial's status.
+        """Continues what waited for the API server to have a trial's status.
 
         Returns:
-            Whether another planner has to take over: neither scheduler nor searcher is to know of former ends.
+            Whether a new planner must take over, because neither scheduler nor searcher may know about former ends.
         """
         self._warm.saved(trial)
         if self._processor.on_status_saved(trial):
@@ -270,7 +270,7 @@ class ExperimentPlanner:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether another planner has to take over: the scheduler was told what does not hold any more."""
+        """Whether a new planner must take over, because the scheduler was told something that is no longer true."""
         return self._paused_trials.is_outdated
 
     @property
@@ -299,7 +299,7 @@ class ExperimentPlanner:
             self._plan_named(name, now)
 
     def _restart_or_suspend_experiment(self, now: float) -> None:
-        """Has an experiment that has ended go on, and one that runs stand still, where its spec asks for that."""
+        """Resumes an ended experiment, and suspends a running one, if its spec asks for it."""
         if self.tracker.is_recorded and not self.experiment.problem:
             self._go_on_if_asked(now)
         self.tracker.follow_suspension(now, asked=self.spec.suspend, taken=self.slots.taken)
@@ -414,7 +414,7 @@ class ExperimentPlanner:
         self._plan_marked(now)
 
     def _go_on_if_asked(self, now: float) -> None:
-        """Looks whether an experiment that has ended is to go on, by its spec as it is now."""
+        """Checks whether an ended experiment should resume, by its current spec."""
         status = self.experiment.status
         following = resumption.build_resumption(status, self.spec)
         if resumption.is_asked(status, self.spec):

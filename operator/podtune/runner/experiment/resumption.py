@@ -1,8 +1,8 @@
-"""Whether an experiment that has ended goes on, and how that is recorded.
+"""Whether an ended experiment resumes, and how that is recorded.
 
-With its end an experiment records the limits that it ended by. It goes on when the spec says other ones by which it
-would not have ended, or when `spec.resume.id` is another one. That is written into its status first, with the policies
-that hold; then the trials follow (see `TrialReset`).
+When an experiment ends, it records the limits that ended it. It resumes when the spec has other limits that would not
+have ended it, or when `spec.resume.id` has changed. That is written into its status first, with the policies that
+apply; then the trials follow (see `TrialReset`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from podtune.api.resources.resume import Resume, Resumption
 
 
 def compute_end_key(spec: ExperimentSpec) -> str:
-    """What an end is recorded with: a digest of the limits, and the id of the last request to go on."""
+    """What an end is recorded with: a digest of the limits, and the id of the last request to resume."""
     limits = f"{spec.search.max_trials} {spec.stop.model_dump_json(exclude_defaults=True)}"
     return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}/{_resume(spec).id}"
 
 
 def is_asked(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
-    """Whether a user asks in so many words for an experiment that has ended to go on."""
+    """Whether a user explicitly asks to resume an ended experiment."""
     return status.ended_by.partition("/")[2] != _resume(spec).id
 
 
@@ -30,7 +30,7 @@ def has_other_limits(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
 
 
 def build_resumption(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:
-    """What is recorded when the experiment goes on."""
+    """What is recorded when the experiment resumes."""
     resume = _resume(spec)
     return Resumption(
         run_generation=read_run_generation(status) + 1,
@@ -41,7 +41,7 @@ def build_resumption(status: ExperimentStatus, spec: ExperimentSpec) -> Resumpti
 
 
 def read_run_generation(status: ExperimentStatus) -> int:
-    """How often the experiment has gone on after an end."""
+    """How many times the experiment has resumed after an end."""
     return status.resumption.run_generation if status.resumption is not None else 0
 
 

@@ -1,4 +1,4 @@
-"""How an experiment's status reads."""
+"""The text of an experiment's status: state, message and conditions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProposalBlocker:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why nothing can come of the experiment as things are, until somebody does something about it."""
+    """Why the experiment can't proceed until somebody intervenes."""
 
     reason: ExperimentReason
     message: str
@@ -65,7 +65,7 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class StatusInputs:
-    """What the Experiment's status says besides what the trials have come to.
+    """What the Experiment's status says besides the state of its trials.
 
     Attributes:
         blocker: What keeps Trials from being made at present.
@@ -192,10 +192,10 @@ def _describe_state(
 
 
 def _stall(problem: str, inputs: StatusInputs, trials: TrialCounts, outcome: ExperimentOutcome | None) -> Hold | None:
-    """Why the experiment comes to nothing; None where it can come to something.
+    """Why the experiment can't achieve anything; None if it can.
 
-    A searcher that has found no configuration, in a thousand draws, makes that so as long as there is no trial at all:
-    space and constraints can't be changed. It draws again all the same, and one that is found ends it.
+    That is so while there is no trial at all and the searcher has found no configuration in a thousand draws, because
+    space and constraints can't be changed. It keeps drawing, and the first configuration that it finds ends this.
     """
     if problem:
         return Hold(ExperimentReason.INVALID_SPEC, problem)
@@ -212,7 +212,7 @@ def _stall(problem: str, inputs: StatusInputs, trials: TrialCounts, outcome: Exp
 def _describe_outcome(
     conditions: tuple[Condition, ...], outcome: ExperimentOutcome | None
 ) -> list[tuple[ConditionType, bool, str, str]]:
-    """The conditions that tell of an end before it is acted on, named as those of a Job; there only from then on."""
+    """The conditions that announce an end before it is acted on, named like a Job's; absent before that."""
     truths = []
     for type_, good in ((ConditionType.SUCCESS_CRITERIA_MET, True), (ConditionType.FAILURE_TARGET, False)):
         if outcome is not None and outcome.good is good:

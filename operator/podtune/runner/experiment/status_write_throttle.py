@@ -1,4 +1,4 @@
-"""Makes status writes that can wait rarer, the more experiments and trials one operator serves at once."""
+"""Makes deferrable status writes rarer the more experiments and trials one operator serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ LONGEST_WAIT = 30.0
 
 
 class StatusWriteThrottle:
-    """Counts the experiments that go on, of all namespaces, and their trials that have a pod.
+    """Counts the running experiments of all namespaces, and their trials that have a pod.
 
     One thread updates the counts, while machines may ask in others.
     """
@@ -17,7 +17,7 @@ class StatusWriteThrottle:
         self._trials = 0
 
     def update(self, experiment: str, trials: int | None) -> None:
-        """Takes in how many trials of an experiment have a pod; None where it does not go on."""
+        """Takes in how many trials of an experiment have a pod; None if it has ended."""
         self._trials += (trials or 0) - self._pods.pop(experiment, 0)
         if trials is not None:
             self._pods[experiment] = trials
@@ -27,7 +27,7 @@ class StatusWriteThrottle:
         return _wait(seconds, self._trials, throttle_above)
 
     def stretch_experiment_wait(self, seconds: float, throttle_above: int) -> float:
-        """Seconds that an experiment's write may wait: longer where more experiments than `throttle_above` go on."""
+        """Seconds that an experiment's write may wait: longer if more experiments than `throttle_above` are running."""
         return _wait(seconds, len(self._pods), throttle_above)
 
 

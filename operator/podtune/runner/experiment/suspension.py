@@ -1,7 +1,7 @@
-"""An experiment that is suspended: as long as it is, its time stands still.
+"""A suspended experiment: its time stands still until it resumes.
 
-What a suspension has taken of the time is recorded in the Experiment's status; `spec.suspend` itself is the request,
-which the trials follow one by one (see `TrialPlanner`).
+The time spent suspended is recorded in the Experiment's status. `spec.suspend` itself is the request, which the trials
+follow one by one (see `TrialPlanner`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The experiment as a whole, kept up to date a trial at a time: counts, best result, and when to write it down."""
+"""The experiment as a whole, updated one trial at a time: counts, best result, and when to write its status."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class ExperimentTracker(TrialIndex):
         self._resumption: Resumption | None = None
         self.suspension = Suspension(experiment.status)
         self.is_held = False
-        """Whether something is to be done before the end is called one."""
+        """Whether work is left before the end is marked as one."""
         self.by_state: Counter[TrialState] = Counter()
         self.unfinished: dict[str, TrialMachine] = {}
         self.usage = Totals()
         self.outcome = self._end_to_act_on
 
     def observe_experiment(self, experiment: Experiment, *, changed: bool) -> None:
-        """Takes in a version of the Experiment; with another spec, an end that it has not come to is found anew."""
+        """Takes in a version of the Experiment; if the spec has changed, an unrecorded end is determined again."""
         self._experiment = experiment
         self._recorded_end = _read_recorded_end(experiment.status)
         self._end_to_act_on = _find_decided_end(experiment)
@@ -104,7 +104,7 @@ class ExperimentTracker(TrialIndex):
         return self._start
 
     def go_on(self, following: Resumption, now: float) -> None:
-        """Has the experiment go on after its end, as soon as that stands in its status."""
+        """Resumes the experiment after its end, as soon as its status says so."""
         if self._resumption is None:
             self.suspension.leave_out(parse_rfc3339(self._experiment.status.completion_time) or now, now)
         self._resumption = following
@@ -112,11 +112,11 @@ class ExperimentTracker(TrialIndex):
 
     @property
     def is_going_on(self) -> bool:
-        """Whether it was decided that it goes on, and is not on record yet."""
+        """Whether it was decided to resume it, but that is not on record yet."""
         return self._resumption is not None
 
     def follow_suspension(self, now: float, *, asked: bool, taken: int) -> None:
-        """Takes in whether the experiment is to be suspended, and how many trials have a pod."""
+        """Takes in whether the experiment should be suspended, and how many trials have a pod."""
         asked = asked and self.outcome is None
         self.suspension.follow(asked=asked, taken=taken, started=self._start is not None, now=now)
 
@@ -139,28 +139,28 @@ class ExperimentTracker(TrialIndex):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all trials that there are have come to their ends, and these are durable."""
+        """Whether all existing trials have ended, durably."""
         return not self.unfinished and not self._undurable
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that was decided and all that ended stands in the Trials."""
+        """Whether all decisions and ends are recorded in the Trials."""
         return not self._undurable
 
     @property
     def is_over(self) -> bool:
-        """Whether the experiment has come to its end and nothing of it goes on."""
+        """Whether the experiment has ended and nothing of it is still running."""
         return self.outcome is not None and self.is_settled
 
     def find_end_time(self, now: float) -> float | None:
-        """When the experiment has come to its end; None where something of it goes on."""
+        """When the experiment ended; None while something of it is still running."""
         if not self.is_over:
             return None
         return parse_rfc3339(self._experiment.status.completion_time) or now
 
     @property
     def end_to_act_on(self) -> ExperimentOutcome | None:
-        """Why the experiment ends, once that stands in its status."""
+        """Why the experiment ends, once its status says so."""
         return self._end_to_act_on if self.outcome is not None else None
 
     @property
@@ -179,13 +179,13 @@ class ExperimentTracker(TrialIndex):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the end stands in the status: it stays as it is, also when Trials are deleted afterwards."""
+        """Whether the end is in the status: it then stays, even if Trials are deleted later."""
         return self._recorded_end is not None
 
     def write(self, inputs: StatusInputs, debounce: float, now: float) -> None:
-        """Asks for the status to be written, if it changed; it is looked at each `debounce` seconds.
+        """Requests a write of the status if it has changed; it is compared every `debounce` seconds.
 
-        The end, and what is to be asked, are written at once.
+        An end, and a request to the searcher, are written immediately.
         """
         decided = self.outcome is not None and self.end_to_act_on is None
         before = self._experiment.status
@@ -313,12 +313,12 @@ def _to_hours(seconds: float) -> float:
 
 
 def _read_recorded_end(status: ExperimentStatus) -> ExperimentOutcome | None:
-    """The end that an experiment has come to before."""
+    """The recorded end of an experiment."""
     return next((end for end, _ in _ends(status, ConditionType.COMPLETE, ConditionType.FAILED)), None)
 
 
 def _find_decided_end(experiment: Experiment) -> ExperimentOutcome | None:
-    """The end that an experiment has come to, or is coming to by its present spec."""
+    """The recorded end of an experiment, or the one that its current spec leads to."""
     decided = _ends(experiment.status, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     present = (end for end, generation in decided if generation == experiment.generation)
     return _read_recorded_end(experiment.status) or next(present, None)

@@ -1,8 +1,8 @@
-"""Trials that had come to their ends before their experiment went on, and that run once more.
+"""Trials that had ended before their experiment resumed, and that run once more.
 
-Which they are follows from the objects: a trial records the run generation in which it has ended, the experiment the
-one that it is in and what becomes of trials of earlier ones. Each trial is opened by one write; when all are written,
-the experiment's machine is made anew, so that scheduler and searcher never hear of their former ends.
+The objects say which they are: a trial records the run generation in which it ended; the experiment records its current
+one and the policies for trials of earlier ones. Each trial is reopened by one write. When all are written, the
+experiment's machine is rebuilt, so that scheduler and searcher never learn about the former ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TrialReset:
         """Knows of none yet: see `restore`.
 
         Args:
-            resumption: How the experiment went on last; None where it never did.
+            resumption: How the experiment last resumed; None if it never did.
         """
         self._resumption = resumption
         self._pending: set[str] = set()
@@ -35,7 +35,7 @@ class TrialReset:
 
     @property
     def is_pending(self) -> bool:
-        """Whether some are not open yet, or that is not on record: until then the experiment stands still."""
+        """Whether some are not reopened yet, or not durably: until then the experiment stands still."""
         return bool(self._pending)
 
     def open(self, trial: TrialMachine, now: float) -> None:
@@ -64,7 +64,7 @@ class TrialReset:
 
 
 def find_resume_policy(status: TrialStatus, resumption: Resumption) -> ResumePolicy:
-    """What becomes of a trial that has ended."""
+    """What happens to a trial that has ended."""
     if status.state is TrialState.ERROR:
         return ResumePolicy(resumption.errored)
     is_unfinished = status.reason == TrialReason.STOPPED_BY_EXPERIMENT
@@ -72,7 +72,7 @@ def find_resume_policy(status: TrialStatus, resumption: Resumption) -> ResumePol
 
 
 def opens(trial: TrialMachine, resumption: Resumption) -> bool:
-    """Whether a trial runs once more when its experiment goes on."""
+    """Whether a trial runs once more when its experiment resumes."""
     status = trial.saved
     if (
         status.state is None
@@ -86,9 +86,9 @@ def opens(trial: TrialMachine, resumption: Resumption) -> bool:
 
 
 def _resume(status: TrialStatus) -> TrialStatus:
-    """The status of a trial that goes on; one that the scheduler had paused is paused again.
+    """The status of a trial that continues; one that the scheduler had paused is paused again.
 
-    A scheduler that has heard of its failure knows it as one that never runs again: it gets to know it anew.
+    A scheduler that was told of the trial's failure considers it ended for good, so the trial is registered again.
     """
     changes: dict[str, object] = {
         "decision": None,
@@ -107,7 +107,7 @@ def _resume(status: TrialStatus) -> TrialStatus:
 
 
 def _restart(status: TrialStatus) -> TrialStatus:
-    """The status of a trial that begins anew: but for its attempts' numbers, what they used, and the ledger."""
+    """The status of a trial that starts over: empty except for the number of attempts, their usage and the ledger."""
     return TrialStatus(
         observed_generation=status.observed_generation,
         state=TrialState.PENDING,

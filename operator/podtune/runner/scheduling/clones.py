@@ -1,12 +1,12 @@
-"""A trial that goes on from another one's checkpoint, with another configuration (an exploit).
+"""A trial that continues from another trial's checkpoint with another configuration (an exploit).
 
-What it clones stands in its status, whole, from the decision on: donor, checkpoint, and what to go back to. That stays
-there until the trial has a checkpoint of its own that was taken after it, so whatever attempt fails meanwhile, the next
-one starts from the same weights. For as long the donor's checkpoint is pinned: it is not deleted. Where the checkpoint
-is not stored yet, the exploit stands in the status as one that waits (see `exploits`).
+The decision is recorded whole in the trial's status: donor, checkpoint, and what to return to. The record stays until
+the trial has a later checkpoint of its own. So if an attempt fails in between, the next one starts from the same
+weights. Until then the donor's checkpoint is pinned and not deleted. If the checkpoint is not stored yet, the exploit
+is recorded as waiting (see `exploits`).
 
-Weights and parameters belong together: with a clone only the donor's checkpoint is restored, or nothing is, and then
-the exploit is undone; of its own checkpoints a trial restores only those that were taken with the parameters it has.
+Weights and parameters belong together. With a clone, only the donor's checkpoint may be restored; if it can't be, the
+exploit is undone. Of its own checkpoints, a trial restores only those taken with its current parameters.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def awaits_restore_source(spec: TrialSpec, status: TrialStatus) -> bool:
 
 
 def restores_from_source(status: TrialStatus) -> bool:
-    """Whether what the next attempt starts from is what a user has it start from."""
+    """Whether the next attempt starts from the checkpoint that a user chose."""
     clone, source = status.clone, status.restore_source
     return clone is not None and source is not None and clone.checkpoint.uri == source.uri
 
 
 def drop_restore_source(status: TrialStatus, clone: Clone) -> TrialStatus:
-    """The status of a trial that could not restore what a user has it start from: another one is to be found."""
+    """The status of a trial that could not restore the checkpoint that a user chose: another one must be found."""
     lost = [*status.failed_restore_sources, clone.checkpoint.uri][-MAX_FAILED_RESTORE_SOURCES:]
     return undo(status, clone).model_copy(update={"restore_source": None, "failed_restore_sources": lost})
 
@@ -49,9 +49,9 @@ def drop_restore_source(status: TrialStatus, clone: Clone) -> TrialStatus:
 def replace_with_clone(
     status: TrialStatus, spec: TrialSpec, donor: str, checkpoint: Checkpoint, parameters: Parameters
 ) -> TrialStatus:
-    """The status of a trial that is to go on from a donor's checkpoint with other parameters.
+    """The status of a trial that is to continue from a donor's checkpoint with other parameters.
 
-    Where an earlier clone has no checkpoint of its own yet, what was before that one is what is gone back to.
+    If an earlier clone has no checkpoint of its own yet, the parameters to return to are those from before it.
     """
     before = status.parameters if status.clone is None else status.clone.previous_parameters
     clone = Clone(donor=donor, checkpoint=checkpoint, previous_parameters=before)
@@ -64,10 +64,10 @@ def is_superseded(status: TrialStatus) -> bool:
 
 
 def record_restore(status: TrialStatus, uri: str, attempt: int) -> TrialStatus:
-    """The status after an attempt has told what it restored.
+    """The status after an attempt has reported what it restored.
 
-    With a clone the trial takes over its donor's time: iterations go on from the checkpoint's, and its progress begins
-    anew, so that none of what it reports from then on is taken for a stretch that was run before.
+    A clone takes over its donor's time: iterations continue from the checkpoint's. Progress is reset, so that no later
+    result is mistaken for one that was reported before.
     """
     clone = status.clone
     if clone is None or clone.attempt or clone.checkpoint.uri != uri:
@@ -77,15 +77,15 @@ def record_restore(status: TrialStatus, uri: str, attempt: int) -> TrialStatus:
 
 
 def is_same(one: Clone | None, other: Clone | None) -> bool:
-    """Whether two statuses have the trial go on from the same."""
+    """Whether two statuses let the trial continue from the same checkpoint."""
     if one is None or other is None:
         return one is other
     return one.checkpoint == other.checkpoint
 
 
 def undo(status: TrialStatus, clone: Clone) -> TrialStatus:
-    """The status without its clone, with the parameters that the trial's own checkpoints were taken with.
+    """The status without the clone, with the parameters that the trial's own checkpoints were taken with.
 
-    What a user has changed since is not among them, and is taken in once more.
+    They don't include later changes by a user, which are applied again.
     """
     return status.model_copy(update={"clone": None, "parameters": clone.previous_parameters, "overrides": {}})

@@ -1,11 +1,11 @@
-"""How the pods that an administrator allows a namespace are shared between its experiments.
+"""Shares the pods that an administrator allows a namespace between its experiments.
 
-A place that comes free is for the experiment that has the fewest pods, and of those with as many, for the one that has
-waited longest. So equals take turns, and one that comes late or has few trials is not kept waiting by one with
-thousands. The order follows from the pods that there are, but for the turns of equals, which a restart begins anew.
+A free slot goes to the experiment with the fewest pods and, among equals, to the one that has waited longest. So equals
+take turns, and an experiment that is new or small does not wait for one with thousands of trials. The order follows
+from the existing pods, except for the turns of equals, which start over after a restart.
 
-Whoever is next keeps its turn until there is room for all pods of its trial: small trials that could go before would
-keep a gang waiting for ever.
+The next experiment keeps its turn until there is room for all pods of its trial. Otherwise small trials could overtake
+a gang for ever.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class PodQuota(Protocol):
         """Asks for the pods of one attempt, all or none; returns why they may not be made now, empty where they may."""
 
     def wants_back(self) -> bool:
-        """Whether a pod that would go on with another trial is to go, so that another experiment gets its share."""
+        """Whether a pod that could run another trial should end instead, so that another experiment gets its share."""
 
 
 class Unlimited:
-    """The quota where there is no cap."""
+    """The quota of a namespace without a cap."""
 
     def claim(self, pods: int) -> str:  # noqa: ARG002 - any number will do
         """See `PodQuota.claim`."""
@@ -40,7 +40,7 @@ NO_LIMIT = Unlimited()
 
 
 class NamespaceCap:
-    """The pods of one namespace: those that there are, those that may come to be, and who waits for more."""
+    """The pods of one namespace: existing ones, those that may yet be created, and experiments that wait for more."""
 
     def __init__(self, namespace: str, limit: int) -> None:
         """Makes the cap of a namespace without pods; those that have ended do not count towards the limit."""
@@ -53,7 +53,7 @@ class NamespaceCap:
         self._promised: Counter[str] = Counter()
         """By experiment, how many pods may be made that were not seen yet."""
         self._waiting: dict[str, int] = {}
-        """By experiment, how many pods its next trial needs; who has waited longest is first."""
+        """By experiment, how many pods its next trial needs; the one that has waited longest comes first."""
 
     def add_pod(self, uid: str, experiment: str) -> None:
         """A pod was seen that has not ended."""
@@ -70,7 +70,7 @@ class NamespaceCap:
                 del self._pods[experiment]
 
     def claim(self, experiment: str, pods: int) -> str:
-        """See `PodQuota.claim`; who gets nothing waits for its turn from now on."""
+        """See `PodQuota.claim`; an experiment that gets nothing joins the queue."""
         if pods > self._limit:
             self._waiting.pop(experiment, None)
             return (
@@ -87,7 +87,8 @@ class NamespaceCap:
     def wants_back(self, experiment: str) -> bool:
         """See `PodQuota.wants_back`.
 
-        Not for equals to take turns, which would cost each its warm pods; but who has none is not kept waiting.
+        Equals don't take turns here, because that would cost each its warm pods. Only an experiment without pods is let
+        in.
         """
         first = self._first
         if first is None or first == experiment or self._waiting[first] <= self._free:

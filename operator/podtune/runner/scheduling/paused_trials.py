@@ -1,4 +1,4 @@
-"""Which of the trials that the scheduler has paused come to their end without running again."""
+"""Which of the trials that the scheduler paused end without running again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PausedEnd:
 
 
 class PausedTrials:
-    """Finds paused trials that end: those that the scheduler stops, and those that nothing can come of any more."""
+    """Finds paused trials that end: those that the scheduler stops, and those that can't achieve anything more."""
 
     def __init__(self, trials: Trials, processor: ResultProcessor, slots: Slots, search: Search) -> None:
         self._trials = trials
@@ -35,11 +35,11 @@ class PausedTrials:
         self._search = search
         self._said_over = False
         self._rests_on: dict[str, int] = {}
-        """By trial that is to be stopped: the latest LSN at the time when that was first said."""
+        """By trial to stop: the latest LSN when its stop was first requested."""
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the scheduler was told that the search is over, and it goes on: maxTrials was raised, say."""
+        """Whether the search continues although the scheduler was told it was over, as after maxTrials was raised."""
         return self._said_over and not self._search.is_over
 
     def list_stopped_by_scheduler(self) -> Iterator[PausedEnd]:
@@ -78,10 +78,10 @@ class PausedTrials:
 
 
 def was_removed(status: TrialStatus) -> bool:
-    """Whether a trial's end is one that the scheduler hears of by `on_trial_remove`.
+    """Whether the scheduler learns about a trial's end from `on_trial_remove`.
 
-    It was completed where the program came to its end, or was stopped while it ran: that was decided on an attempt. Of
-    the experiment's own end it hears nothing: if that goes on, so do the trials.
+    It does not if the program completed or was stopped while it ran: that was decided on an attempt. Nor does the
+    experiment's own end count, because the trials continue if the experiment resumes.
     """
     if status.state is TrialState.ERROR:
         return True

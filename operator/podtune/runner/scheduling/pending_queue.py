@@ -1,4 +1,4 @@
-"""The trials that could run now if there were a slot for them, in the order of their turns."""
+"""The trials that could run now if they had a slot, in the order of their turns."""
 
 from __future__ import annotations
 

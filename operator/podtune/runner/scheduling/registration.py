@@ -56,7 +56,7 @@ class SchedulerRegistration:
         self._waiting[trial.index] = trial
 
     def register_ready(self, now: float) -> list[TrialMachine]:
-        """Registers those that wait for no earlier one any more; returns them."""
+        """Registers the trials that no longer wait for an earlier one, and returns them."""
         registered: list[TrialMachine] = []
         for index in sorted(self._waiting):
             if self._search.is_making_one_before(index):

@@ -1,4 +1,4 @@
-"""What stopper and scheduler say to a result, turned into a decision that the Trial records."""
+"""Passes results to stopper and scheduler, and turns their answers into decisions that the Trial records."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ResultProcessor:
         self._held: set[int] = set()
 
     def add(self, trial: TrialMachine, now: float) -> None:
-        """Tells the scheduler of a new trial; what it remembers of it from the start is written before long."""
+        """Registers a new trial with the scheduler; what that remembers about it from the start is written soon."""
         if trial.status.scheduler:
             self.scheduler.restore(trial.index, trial.status.scheduler, trial.configuration)
             return
@@ -120,7 +120,7 @@ class ResultProcessor:
         return self._throttle.stretch_trial_wait(settings.result_debounce, settings.throttle_above_trials)
 
     def check_time(self, trial: TrialMachine, now: float) -> float:
-        """Stops a running trial that has had its time, whether it reports or not; returns when to look again."""
+        """Stops a running trial whose time is over, whether it reports or not; returns when to check again."""
         if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None:
             return NEVER
         if not trial.pod.training_since or trial.pod.training_until:
@@ -142,12 +142,12 @@ class ResultProcessor:
             self.stopper.restore(trial.index, trial.status.stopper)
 
     def ended(self, trial: TrialMachine) -> None:
-        """A trial has come to its end: what the stopper remembers of it is of no use any more."""
+        """Forgets what the stopper remembers about a trial that has ended."""
         self.stopper.forget(trial.index)
         trial.set(stopper={})
 
     def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
-        """Tells the scheduler of a trial's good end."""
+        """Tells the scheduler that a trial has completed."""
         if self.scheduler.on_trial_complete(trial.index, make_comparable(metrics, trial.context.spec.objective)):
             self.barrier.write_record(trial, now)
 
@@ -180,7 +180,7 @@ class ResultProcessor:
         return Begin.ONCE_WRITTEN
 
     def continue_exploit(self, trial: TrialMachine, now: float) -> float:
-        """Goes on with an exploit that waits for its donor's checkpoint; returns when to look again."""
+        """Continues with an exploit that waits for its donor's checkpoint; returns when to check again."""
         outcome = self._exploits.continue_waiting(trial, now)
         if outcome is ExploitOutcome.WAITS:
             return self._exploits.deadline(trial) or NEVER
@@ -190,7 +190,7 @@ class ResultProcessor:
         return NEVER
 
     def list_waiting_for(self, donor: TrialMachine) -> tuple[str, ...]:
-        """The trials that have to be looked at when something has become of one that they are to clone."""
+        """The trials to check when the state of their donor has changed."""
         return self._exploits.list_waiting_for(donor)
 
     def limits(self, trial: TrialMachine) -> dict[str, str]:
@@ -252,10 +252,10 @@ class ResultProcessor:
                     trial.current.wanted_step = result.step
 
     def _exploit(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
-        """Has the trial give up what it has learnt; where the donor has nothing to clone, it goes on.
+        """Replaces what the trial has learnt by a clone of the donor; with nothing to clone, the trial continues.
 
-        Where the donor's checkpoint is still to come, the trial is paused with a checkpoint of its own: it may have to
-        go on from that.
+        If the donor's checkpoint is not stored yet, the trial is paused with its own checkpoint, which it may have to
+        continue from.
         """
         assert decision.exploit is not None  # the caller has looked
         outcome = self._exploits.carry_out(

@@ -51,14 +51,14 @@ class Slots(TrialIndex):
         self._processor = processor
         self._holders: set[str] = set()
         self._picked: dict[str, TrialMachine] = {}
-        """Trials that hold a slot and whose pod is to be made as soon as that is possible."""
+        """Trials that hold a slot and whose pod is created as soon as possible."""
         self._begun: set[str] = set()
         """Trials that were picked and that something has to be durable for first, or another gang to be placed."""
         self._turn = PlacementTurn()
         self._pending: set[str] = set()
         """Trials that hold a slot and whose program does not run yet."""
         self._resumed: set[str] = set()
-        """Trials that will wait for a slot as soon as it is on record that they may go on."""
+        """Trials that will wait for a slot as soon as it is on record that they may resume."""
         self._promised: Counter[str] = Counter()
         """By trial, how many pods were claimed of the quota that were not seen yet."""
         self.kept_back = ""
@@ -117,7 +117,7 @@ class Slots(TrialIndex):
         return limit - self.taken
 
     def count_unclaimed(self, limit: int) -> int:
-        """How many slots there are that no trial waits for, but for those that the scheduler does not want to run yet.
+        """How many slots no trial waits for, except trials that the scheduler does not want to run yet.
 
         It may want neither those that it has paused nor those that are retried: PBT completes its population first.
         """
@@ -230,7 +230,7 @@ class Slots(TrialIndex):
         return False
 
     def creation(self, trial: TrialMachine, now: float) -> CreatePod:
-        """What is asked for where a trial's next attempt has its pods made."""
+        """The request to create the pods of a trial's next attempt."""
         limits = self._processor.limits(trial)
         return CreatePod(
             trial=trial.name,
@@ -261,5 +261,5 @@ def _due(trial: TrialMachine, at: float, now: float) -> float:
 
 
 def _is_resumed(trial: TrialMachine) -> bool:
-    """Whether a trial is to go on after a pause, and that is not on record yet."""
+    """Whether a trial is to resume after a pause, and that is not on record yet."""
     return trial.saved.state is TrialState.PAUSED and trial.is_to_run and not trial.refusal

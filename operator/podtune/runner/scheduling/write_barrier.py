@@ -1,4 +1,4 @@
-"""Keeps decisions from being acted on before the scheduler's records that they rest on are durable."""
+"""Holds decisions back until the scheduler's records behind them are durable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class WriteBarrier:
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Starts with all that there is being durable.
+        """Starts with everything durable.
 
         Args:
             scheduler: Whose records they are.

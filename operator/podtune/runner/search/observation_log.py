@@ -42,7 +42,7 @@ class ObservationLog:
         """The searcher may be told of all with a lower sequence number than this."""
 
     def prepend(self, prior: Sequence[Observation]) -> None:
-        """Takes in what was known beforehand, as long as nobody has been told anything."""
+        """Takes in prior observations, as long as no searcher has observed anything yet."""
         self.in_order[:0] = prior
         self.prior += len(prior)
 

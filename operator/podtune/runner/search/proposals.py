@@ -1,7 +1,7 @@
-"""From proposals to Trials: which numbers were asked for, which are still to be made, which are under way.
+"""From proposals to Trials: which numbers were requested, which Trials must still be created, which are under way.
 
-A proposal's number is that of a configuration. Repeated n times, it becomes n Trials, `<experiment>-<n · number>` and
-those after it, which differ in their seeds alone.
+A proposal's number identifies a configuration. With n repeats it becomes n Trials, `<experiment>-<n · number>` and the
+following ones, which differ only in their seeds.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Proposals:
         return range(self._next, self._next + count)
 
     def answered(self, request: Propose, answers: Sequence[Proposal]) -> None:
-        """Takes in the searcher's answer; fewer than asked for mean that there are no more."""
+        """Takes in the searcher's answer; fewer proposals than requested mean that there are no more."""
         running = [trial.number for trial in request.pending]
         for number, proposed in enumerate(answers, start=request.first):
             if number not in self._answered:
@@ -118,7 +118,7 @@ class Proposals:
         return f"{self._experiment}-{index}"
 
     def _wait_for(self, number: int, parameters: dict[str, str], basis: ProposalRecord | None) -> None:
-        """The Trials of a configuration that are not there are to be made."""
+        """Marks the missing Trials of a configuration as still to be created."""
         for repeat in range(self._repeats):
             index = number * self._repeats + repeat
             if index not in self._present:

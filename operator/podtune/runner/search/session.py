@@ -1,4 +1,4 @@
-"""The dialogue with the searcher: what it is told, what it is asked, and the Trials that come of its answers.
+"""The dialogue with the searcher: what it observes, what it is asked, and the Trials created from its answers.
 
     search.ask(slots, …)              a request, with how many observations the searcher is to know (`Propose`)
     answers = session.answer(request) tells the searcher what it does not know yet, and asks it
@@ -34,7 +34,7 @@ from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 from podtune.tuning.searchers.factory import learns_from_rungs, make_searcher
 
 MAX_RUNNING = 1024
-"""So many trials under way are shown to the searcher at most, the newest: a Trial records which they were."""
+"""How many trials under way the searcher sees at most, the newest ones: a Trial records which they were."""
 END = -1
 """Stands for a trial's end, where others stand for one of its rungs."""
 SLOTS_AHEAD = 16
@@ -42,7 +42,7 @@ SLOTS_AHEAD = 16
 
 
 class SearcherSession:
-    """Tells a searcher each thing once, in order; one that knows too much for a request is made anew.
+    """Has a searcher observe everything once, in order, and replaces one that knows too much for a request.
 
     Not safe for concurrent use.
     """
@@ -59,10 +59,10 @@ class SearcherSession:
         self._observed = 0
 
     def answer(self, request: Propose) -> tuple[Proposal, ...]:
-        """Tells the searcher what it has not been told yet, and asks it for configurations, one after the other.
+        """Has the searcher observe what is new to it, and asks it for configurations, one after the other.
 
         Returns:
-            As many as were asked for, or fewer where the space is exhausted.
+            As many as were requested, or fewer if the space is exhausted.
 
         Raises:
             NoConfiguration: There is none that could be proposed.
@@ -110,7 +110,7 @@ class Search:
             actions: Where actions are asked for.
             settings: Times and limits.
             prior_observations: What an earlier experiment has found; None where that has to be looked up first.
-            former: Trials that were deleted, and are made anew.
+            former: Trials that were deleted and are recreated.
         """
         self.spec = spec
         self.learns_from_rungs = learns_from_rungs(spec)
@@ -138,7 +138,7 @@ class Search:
         self._is_needed = False
         self._not_made: dict[str, ProposalBlocker] = {}
         self.to_record: ProposalRequest | None = None
-        """What has to stand in the Experiment's status before the searcher is asked; None where nothing has."""
+        """What the Experiment's status must record before the searcher is asked; None if nothing."""
 
     def restore(self, trials: Collection[TrialMachine]) -> BuildSteps:
         """Takes in what all Trials record, in steps.
@@ -201,11 +201,11 @@ class Search:
         return self._log.in_order[self._log.prior + start :]
 
     def reserve_seq(self) -> int:
-        """Reserves a sequence number for the observation of a trial that has come to its end."""
+        """Reserves a sequence number for the observation of a trial that has ended."""
         return self._log.reserve()
 
     def saved(self, trial: TrialMachine) -> None:
-        """The API server has a trial's status: if that is its end, the searcher is to be told."""
+        """The API server has a trial's status: if the trial has ended, the searcher must observe it."""
         for seq, name, rung in self._list_seqs(trial):
             if (name, rung) not in self._logged:
                 self._logged.add((name, rung))
@@ -286,7 +286,7 @@ class Search:
                 self._actions.enqueue(EmitEvent("", str(ExperimentReason.WARM_STARTED), result.message), now)
 
     def proposed(self, request: Propose, result: ActionResult) -> None:
-        """Hears of the searcher's answer; one to a request from before the log was made anew counts for nothing."""
+        """Takes in the searcher's answer. An answer to a request from before the log was rebuilt is ignored."""
         if result.status is not ActionStatus.DONE:
             message = result.message if result.reason else f"the searcher failed: {result.message}"
             self._failure = ProposalBlocker(result.reason or ExperimentReason.SEARCH_FAILED, message)
@@ -416,7 +416,7 @@ class Search:
         return average([repeats[index] for index in sorted(repeats)])
 
     def _end_pending(self, observations: Iterable[Observation]) -> None:
-        """The searcher may be told of these: what has ended is no longer under way."""
+        """Lets the searcher observe these: trials that have ended are no longer under way."""
         for observation in observations:
             if observation.final:
                 self._pending.end(observation.number)

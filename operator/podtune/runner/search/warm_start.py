@@ -1,7 +1,7 @@
-"""What an earlier experiment has found, for the searcher of another one.
+"""Results of an earlier experiment, for the searcher of another one.
 
-It is picked out once, when the earlier experiment has ended, and kept with the one that learns from it (decision 10):
-so the searcher is told the same after a restart, even if the earlier experiment is gone by then.
+They are selected once, when the earlier experiment has ended, and stored with the one that learns from them (decision
+10). So after a restart the searcher observes the same, even if the earlier experiment no longer exists.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long a trial is waited for: every one of them comes to an end, or says what it waits for.
+"""How long a trial may take: every trial ends, or says what it waits for.
 
-Each deadline is counted from what the objects say (when a pod was made, when its program started, when the last result
-came), so it goes on across restarts of the operator. One that is over becomes a decision, which is written first.
+Each deadline counts from times in the objects (when a pod was created, when its program started, when the last result
+arrived), so it spans restarts of the operator. A missed deadline becomes a decision, which is written first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def find_earliest(trial: TrialMachine, now: float) -> Deadline | None:
 def find_of_refused_pod(trial: TrialMachine) -> Deadline | None:
     """The deadline of a trial that waits for its first pod, which the API server refuses; None for any other.
 
-    One that had a pod before waits on: what it has come to is not given up.
+    A trial that had a pod before keeps waiting, so that its results are not lost.
     """
     if trial.refused_since is None or trial.status.last_attempt is not None or trial.current.pods:
         return None

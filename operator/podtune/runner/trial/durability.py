@@ -1,4 +1,4 @@
-"""What the API server has of a trial's status, compared with what it should have."""
+"""Compares a trial's status in the API server with the status that it should have."""
 
 from __future__ import annotations
 

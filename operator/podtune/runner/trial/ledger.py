@@ -1,8 +1,8 @@
 """The latest decisions on a trial, in its status.
 
-All of them go to the bucket, beside the results of the attempts; a status has to stay small. The agents take them
-there. What was decided when there was no agent travels with that of the next attempt; where none comes,
-`not_exported` is what is left for somebody else to take.
+A status must stay small, so the agents store all decisions in the bucket, beside the attempts' results. Decisions from
+a time without an agent are stored by the next attempt's agent. If there is none, `not_exported` lists what is left for
+somebody else to store.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DecisionKind(StrEnum):
     FAIL = "FAIL"
     START = "START"
     PROMOTE = "PROMOTE"
-    """A paused trial goes on."""
+    """A paused trial resumes."""
     EXPLOIT = "EXPLOIT"
     UNDO = "UNDO"
     """An exploit could not be carried out, and what was before holds again."""
@@ -54,9 +54,9 @@ class DecisionKind(StrEnum):
     RESTORE = "RESTORE"
     """It starts from another trial's checkpoint, since its user says so."""
     RESUME = "RESUME"
-    """The experiment goes on after its end, and the trial with it."""
+    """The experiment resumes after its end, and the trial with it."""
     RECREATE = "RECREATE"
-    """Its Trial was deleted, and is made anew."""
+    """Its Trial was deleted and is recreated."""
     CONFIGURE = "CONFIGURE"
     """A user has changed its parameters."""
 
@@ -91,7 +91,7 @@ def find_latest_start(status: TrialStatus) -> int:
 
 
 def tells_of_start(status: TrialStatus) -> bool:
-    """Whether why the next attempt starts stands there: nothing but new parameters has come after it."""
+    """Whether the ledger already says why the next attempt starts, followed by nothing but new parameters."""
     latest = next((entry for entry in reversed(status.ledger) if entry.action != DecisionKind.CONFIGURE), None)
     return latest is not None and latest.action in (DecisionKind.START, DecisionKind.PROMOTE, DecisionKind.EXPLOIT)
 
@@ -151,7 +151,7 @@ def _measure_part(part: BaseModel) -> int:
 
 
 def _list_kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:
-    """Those that there is room for: first what is not in the bucket, then the newest of each kind, then the newest."""
+    """The entries that fit: first those not in the bucket, then the newest of each kind, then the newest."""
     newest = {entry.action: entry.number for entry in entries}.values()
     ranked = sorted(entries, key=lambda e: (e.number > exported, e.number in newest, e.number), reverse=True)
     room, kept = MAX_SIZE, 0

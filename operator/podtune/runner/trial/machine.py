@@ -1,14 +1,14 @@
-"""One trial: what was seen of it, what its status should say, and what has to be done next.
+"""One trial: what was observed of it, what its status should say, and what to do next.
 
 `saved` is the status as the API server has it, `status` as it should be. Everything that acts on the world (a pod
-created, deleted) follows from `saved` alone: so whatever was decided is durable before it is acted on, and a restarted
-operator, which knows nothing but `saved`, goes on with the same step.
+created or deleted) follows from `saved` alone. So every decision is durable before it is acted on, and a restarted
+operator, which knows only `saved`, continues with the same step.
 
-What is known of one attempt alone is an `AttemptState`, and each attempt has one of its own. Where the trial is between
-its creation and its end is its `TrialPhase`, derived from `status` and the attempt's pods.
+Each attempt has its own `AttemptState`. The trial's `TrialPhase`, its position between creation and end, is derived
+from `status` and the attempt's pods.
 
-An attempt ends in four steps, each of which may be the first that a restarted operator takes: the pod is seen to be
-over; its logs are fetched if they are needed; the end is classified and written; the pod is cleaned up.
+An attempt ends in four steps, and a restarted operator may begin with any of them: observe that the pod has ended;
+fetch its logs if needed; classify the end and write it; clean up the pod.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TrialContext:
     settings: RunnerSettings
     time_attribute: str
     run_generation: int
-    """How often the experiment has gone on after an end."""
+    """How many times the experiment has resumed after an end."""
     store_prefix: str
     """`s3://bucket/prefix/<experiment uid>/`, below which checkpoints are accepted; empty without a store."""
     replicas: int = 1
@@ -81,7 +81,7 @@ class TrialMachine:
         self.news = ""
         """What was found of a former Trial, for an Event."""
         self.remark = ""
-        """What is wrong with its last result that the trial goes on for."""
+        """The problem with its last result despite which the trial continues."""
         self.refusal = ""
         """Why what its user has changed of its configuration can't be: it does not start before that is corrected."""
         self.refused_since = _find_refusal_time(trial.status)
@@ -190,7 +190,7 @@ class TrialMachine:
         return self.pod is None and bool(self.current.uid or self.recorded_pod) and self.saved.pod is not None
 
     def miss_pods(self) -> None:
-        """All pods that there are have been seen: an attempt that has begun has lost those that are not among them."""
+        """All existing pods have been observed: a started attempt has lost those that are not among them."""
         recorded = self.saved.pod
         if self.lacks_recorded_pod and recorded is not None:
             self._miss_pod(0, recorded.name, recorded.uid, recorded.node)
@@ -219,7 +219,7 @@ class TrialMachine:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the trial has come to its end, be it recorded already or not."""
+        """Whether the trial has ended, recorded or not."""
         return self.status.state is not None and self.status.state.is_finished
 
     @property
@@ -229,7 +229,7 @@ class TrialMachine:
 
     @property
     def awaits_takeover(self) -> bool:
-        """Whether it was made anew and what it takes over, the first entry of its ledger, is not on record yet."""
+        """Whether it was recreated and has not recorded yet, as the first entry of its ledger, what it takes over."""
         return self.spec.former is not None and not self.saved.ledger
 
     @property
@@ -244,7 +244,7 @@ class TrialMachine:
 
     @property
     def is_being_reset(self) -> bool:
-        """Whether it had ended before its experiment went on: the scheduler knows it as one that has."""
+        """Whether it had ended before its experiment resumed: the scheduler knows it as ended."""
         return self.saved.state is not None and self.saved.state.is_finished and not self.is_finished
 
     @property
@@ -289,7 +289,7 @@ class TrialMachine:
         return not self.deleting and self.spec.desired_state is DesiredState.RUNNING
 
     def find_start_time(self) -> float:
-        """When a new attempt may be started: a point in time, infinity where none is to be started.
+        """When a new attempt may start; infinity if none is to start.
 
         For a trial that the scheduler has paused, it is the time from which that may pick it.
         """
@@ -321,7 +321,7 @@ class TrialMachine:
         """Records a decision that ends or pauses the current attempt.
 
         Args:
-            action: What is to become of the attempt.
+            action: What to do with the attempt.
             reason: Why, in one word.
             message: Why, in a sentence.
             now: The present time.
@@ -403,7 +403,7 @@ class TrialMachine:
         )
 
     def follow_end(self, ending: AttemptEnding, now: float) -> None:
-        """The current attempt has ended: the next one begins afresh."""
+        """The current attempt has ended: the next one begins with a clean state."""
         if not self.context.reuses:  # else the pod is not the trial's to clean up
             self.leftovers.update((pod.name, pod) for pod in self.current.pods if not pod.gone)
         self.status = ending.status

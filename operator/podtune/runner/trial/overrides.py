@@ -1,8 +1,8 @@
-"""Parameters that a user changes while a trial has no pod: it goes on with them from its own checkpoint.
+"""Parameters that a user changes while a trial has no pod: it continues with them from its own checkpoint.
 
-What stands in `spec.overrides` is taken in once, in one write with the parameters that come of it and an entry of the
-ledger. From then on the trial's checkpoints count as taken with these: whoever changes the parameters of a trial that
-is paused wants its weights kept, and a checkpoint that can't be restored is fallen back from as ever.
+`spec.overrides` is applied once, in one write with the resulting parameters and an entry of the ledger. From then on
+the trial's checkpoints count as taken with these parameters: a user who changes the parameters of a paused trial wants
+to keep its weights. If a checkpoint can't be restored, the usual fallback applies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_REFUSAL = 512
 
 
 class Overrides:
-    """Takes in what users change, and tells scheduler and searcher of it."""
+    """Applies users' changes, and passes them on to scheduler and searcher."""
 
     def __init__(self, processor: ResultProcessor, search: Search) -> None:
         self._processor = processor

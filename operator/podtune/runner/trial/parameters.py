@@ -33,10 +33,10 @@ def find_changed(spec: TrialSpec, parameters: Parameters) -> dict[str, str]:
 
 
 def compute_fingerprint(parameters: Parameters) -> str:
-    """Tells the parameters of a status from others, in 12 characters; empty for the spec's.
+    """Identifies the parameters of a status by 12 characters; empty for the spec's.
 
-    A checkpoint carries it: weights are never gone on from with other parameters than they were trained with, unless an
-    exploit says so.
+    A checkpoint carries it: a trial never continues from weights with other parameters than they were trained with,
+    unless an exploit says so.
     """
     if not parameters:
         return ""
@@ -44,10 +44,10 @@ def compute_fingerprint(parameters: Parameters) -> str:
 
 
 def compute_configuration_digest(spec: TrialSpec) -> str:
-    """Tells what a trial trains with from what another one does: a SHA-256, in hexadecimal.
+    """Identifies the configuration that a trial trains with: a SHA-256, in hexadecimal.
 
-    The manifests of its checkpoints hold it. So a checkpoint whose Trial is gone says by itself what it may be gone on
-    from with.
+    The manifests of its checkpoints hold it. So a checkpoint whose Trial is gone still says which configuration may
+    continue from it.
     """
     content = {"parameters": spec.parameters, "seed": spec.seed}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

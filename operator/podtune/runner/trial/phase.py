@@ -1,4 +1,4 @@
-"""Where a trial is between its creation and its end, derived from its status and the pods of its current attempt."""
+"""A trial's position between creation and end, derived from its status and the pods of its current attempt."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TrialPhase(Enum):
     PAUSED_BY_SCHEDULER = auto()
     """It waits for the scheduler to start it again, or to give it up."""
     PAUSED_BY_USER = auto()
-    """It waits for a user to let it go on."""
+    """It waits for a user to resume it."""
     FINISHED = auto()
-    """It has come to its end, be that on record already or not."""
+    """It has ended, whether that is on record or not."""
 
 
 WAITING_FOR_PODS = frozenset({TrialPhase.NEW, TrialPhase.QUEUED, TrialPhase.BACKING_OFF})

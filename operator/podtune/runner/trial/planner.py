@@ -146,7 +146,7 @@ class TrialPlanner:
         trial.touch(now)
 
     def _on_pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
-        """The pods of the trial's next attempt can't be made any more, and those of another one may be."""
+        """The pods of the trial's next attempt can no longer be created, so another trial's may be."""
         trial.expectations.pod_expected_until = 0.0
         self._follow_end(trial, reject_attempt(trial.describe_end(None), message, now), now)
 
@@ -170,7 +170,7 @@ class TrialPlanner:
                 trial.current.logs = fetched
 
     def _take_over(self, trial: TrialMachine, now: float) -> None:
-        """Has a Trial that was made anew go on from what the former one has left, and tells its user."""
+        """Lets a recreated Trial continue from what the former one left, and notifies its user."""
         if message := former_trials.take_over(trial, now):
             self._warn_of_new_one(f"{trial.name} was {message}", now)
         if trial.news:
@@ -315,7 +315,7 @@ class TrialPlanner:
         self._actions.enqueue(EmitEvent(trial.name, deadline.reason, clip(trial.status.message), warning=True), now)
 
     def _make_anew(self, trial: TrialMachine, pod: Pod, now: float) -> None:
-        """Has pods made anew that no node has taken, once they need not avoid all that they were made to avoid."""
+        """Replaces unscheduled pods once they need not avoid all the nodes that they were created to avoid."""
         if trial.status.decision is not None or pod.node or not pod.avoids:
             return
         due = max(self._slots.nodes.release(trial, pod.avoids, now), pod.created + trial.context.settings.requeue_wait)
@@ -376,7 +376,7 @@ class TrialPlanner:
 
 
 def _leaves_by(trial: TrialMachine) -> float:
-    """Until when a program that shares its pod may leave the trial by itself; its agent tells it to. 0 for no time."""
+    """Until when a program in a reused pod may leave the trial by itself, as its agent asks. 0 for no time."""
     decision, ledger = trial.saved.decision, trial.saved.ledger
     if not trial.context.reuses or decision is None or not ledger:
         return 0.0

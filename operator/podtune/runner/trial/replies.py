@@ -69,7 +69,7 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
 
 
 def _wants_checkpoint(trial: TrialMachine) -> bool:
-    """Whether the trial is to pause, and goes on from what it has learnt, or is worth being cloned."""
+    """Whether the trial is to pause and will resume from what it has learnt, or is worth cloning."""
     decision = trial.status.decision
     pauses = decision is not None and decision.action is DecisionAction.PAUSE and not clones.is_superseded(trial.status)
     if pauses and upload_waits.stores_answer(trial):

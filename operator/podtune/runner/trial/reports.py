@@ -1,4 +1,4 @@
-"""What a trial's agents report and what it changes: results, checkpoints, what was restored, trouble with a store."""
+"""What a trial's agents report, and what it changes: results, checkpoints, restores, problems with the store."""
 
 from __future__ import annotations
 

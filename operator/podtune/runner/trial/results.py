@@ -1,4 +1,4 @@
-"""Taking in a trial's results: what each one changes in the trial's status."""
+"""Takes in a trial's results: what each one changes in the trial's status."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _told(metrics: Mapping[str, MetricValue], objective: Objective, time_attribu
 
 
 def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -> bool:
-    """Whether a result is not to stand for the trial: it lacks what an earlier one has, and that is no mistake."""
+    """Whether a result should not represent the trial, because it legitimately lacks what an earlier one has."""
     if objective.missing == "strict":
         return False
     wanted = [criterion.metric for criterion in objective.criteria]

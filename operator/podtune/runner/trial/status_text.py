@@ -1,4 +1,4 @@
-"""How a trial's status reads: the projection of what is known onto state, message and conditions."""
+"""The text of a trial's status: projects what is known onto state, message and conditions."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _format_completion(trial: TrialMachine) -> str:
 
 
 def _pause_message(trial: TrialMachine) -> str:
-    """The scheduler's reason, and whether the trial would go on if the scheduler wanted that."""
+    """The scheduler's reason, and whether the trial would resume if the scheduler wanted it."""
     reason = trial.status.message.removesuffix(HELD)
     return clip(reason, MAX_MESSAGE - len(HELD)) + HELD if trial.spec.desired_state is DesiredState.PAUSED else reason
 

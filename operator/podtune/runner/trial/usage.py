@@ -1,4 +1,4 @@
-"""What trials use: time of their programs, of pods and of GPUs, counted by when pods began and ended.
+"""What trials use: time of programs, pods and GPUs, computed from when pods started and ended.
 
 A trial's status holds what its attempts have used, in whole seconds. The current attempt is counted by its pod while
 that is there, so no write is needed for it; its part in the status, as of the last write, is what counts when a pod is
@@ -43,7 +43,7 @@ def sum_ended_attempts(status: TrialStatus) -> Consumption:
 
 
 def sum_up(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | None:
-    """What a status is to say while an attempt goes on; None where there is nothing to say."""
+    """The usage to write while an attempt is running; None if there is none."""
     part = measure_attempt(status, pods, now)
     return _add(sum_ended_attempts(status), part, part if part != _NOTHING else None)
 
@@ -110,7 +110,7 @@ class Totals:
         self._add(part, 1)
 
     def at(self, now: float) -> Total:
-        """What is used by then; whatever runs goes on running."""
+        """The usage at that time, if whatever runs keeps running."""
         since_origin = now - self._origin if self._running else 0.0
         return Total(
             pod_seconds=self._pod_seconds + self._running * since_origin - self._starts,

@@ -31,7 +31,7 @@ class ObjectiveFunction:
     most: int | None = None
 
     def dimensions(self, given: int) -> int:
-        """How many of the dimensions that there are it depends on: the first ones."""
+        """How many of the dimensions it depends on: the first ones."""
         return given if self.most is None else min(given, self.most)
 
     def minimum(self, given: int) -> float:

@@ -147,6 +147,6 @@ def _speed(shares: Sequence[float]) -> float:
 
 
 def _left(iteration: int, iterations: int, speed: float) -> float:
-    """The share of what there is to learn that is left: 1 before the first iteration, 0 after the last."""
+    """The share that is left to learn: 1 before the first iteration, 0 after the last."""
     last = math.pow(iterations + 1, -speed)
     return (math.pow(iteration + 1, -speed) - last) / (1 - last)

@@ -72,7 +72,8 @@ def test_a_paused_trial_goes_on_with_new_values(api: FakeApi, capsys: pytest.Cap
         (
             "resume digits-7 --set learning_rate=0.1 --set hidden_units=256",
             "PAUSED",
-            "--set: overrides: make no configuration: the constraint 'hidden_units * learning_rate < 10' does not hold",
+            "--set: overrides: don't make a valid configuration: the constraint 'hidden_units * learning_rate < 10' "
+            "does not hold",
         ),
         ("resume digits-7 --set learning_rate=0.01", "RUNNING", "trial digits-7 is running; pause it before"),
         ("resume digits --set learning_rate=0.01", "RUNNING", "experiment digits has many trials; use --set with one"),

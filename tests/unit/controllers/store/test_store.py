@@ -320,7 +320,7 @@ def test_a_machine_that_fails_on_a_fact_is_made_anew_of_all_facts(known: Known) 
     first.observe_pod = fail
     with capture_logs() as logs:
         known.store.observe_pod(pod_body())
-    assert "made anew" in logs[0]["event"]
+    assert "rebuilt" in logs[0]["event"]
     assert known.machine() is not first
     assert known.pods() == [("digits-0", "p-1")]
 

@@ -122,7 +122,7 @@ def test_one_that_will_never_be_there_ends_the_trial(elsewhere: bool) -> None:
     simulation.run()
     status = simulation.status(1)
     assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.CHECKPOINT_UNAVAILABLE)
-    found = "other-3 ended without a checkpoint" if elsewhere else "e-0 has no checkpoint of iteration 5 any more"
+    found = "other-3 ended without a checkpoint" if elsewhere else "e-0 no longer has a checkpoint of iteration 5"
     assert status.message.startswith(f"spec.restoreFrom: {found}")
     assert status.message.endswith("; name another checkpoint, or set ifUnavailable: StartAfresh")
     assert "e-1-1" not in simulation.pods

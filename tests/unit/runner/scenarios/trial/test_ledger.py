@@ -57,7 +57,7 @@ def simulated(program: Program) -> tuple[Simulation, Dictated]:
     scheduler = Dictated(
         {
             (0, step): SchedulerDecision(
-                SchedulerAction.CONTINUE, f"went on at rung {step}", {"rung": step}, recorded=True
+                SchedulerAction.CONTINUE, f"continued at rung {step}", {"rung": step}, recorded=True
             )
             for step in (1, 3)
         }
@@ -73,8 +73,8 @@ def test_every_decision_with_a_reason_is_kept_with_its_numbers() -> None:
     simulation.run()
     told = [(e.number, e.attempt, e.step, e.action, e.message, e.inputs) for e in simulation.status().ledger]
     assert told == [
-        (1, 1, 1, "CONTINUE", "went on at rung 1", {"rung": "1"}),
-        (2, 1, 3, "CONTINUE", "went on at rung 3", {"rung": "3"}),
+        (1, 1, 1, "CONTINUE", "continued at rung 1", {"rung": "1"}),
+        (2, 1, 3, "CONTINUE", "continued at rung 3", {"rung": "3"}),
         (3, 1, 5, "STOP", "stopped at rung 5: 0.1 is below 0.4", {"cutoff": "0.4"}),
     ]
 
