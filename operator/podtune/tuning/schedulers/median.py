@@ -29,6 +29,9 @@ from podtune.tuning.schedulers.records import format_shortest
 from podtune.tuning.searchers.base import Configuration
 
 _TIME_FIELD = "scheduler.median.timeAttribute"
+_HARD = (SchedulerAction.STOP, "stopped {at}")
+_SOFT = (SchedulerAction.PAUSE, "paused {at}")
+_NARROWLY = "continued {at}, by one trial"
 
 
 @dataclass(slots=True)
@@ -118,15 +121,14 @@ class Median(Scheduler):
         state = self._trials[trial]
         if state.judged:
             return CONTINUE
-        better = state.best is None or self._sign * value > self._sign * state.best
-        if better:
+        improved = state.best is None or self._sign * value > self._sign * state.best
+        if improved:
             state.best = value
         if time < self._settings.grace_period:
-            return SchedulerDecision(SchedulerAction.CONTINUE, recorded=better)
+            return SchedulerDecision(SchedulerAction.CONTINUE, recorded=improved)
         means = self._means.at(time)
-        samples = len(means)
-        if samples < self._settings.min_samples:
-            decision = self._decide_with_too_few(state, time, samples, waiting)
+        if len(means) < self._settings.min_samples:
+            decision = self._decide_with_too_few(state, time, len(means), waiting)
         else:
             decision = self._compare(state, time, means)
         self._means.add(trial, time, value)
@@ -199,42 +201,46 @@ class Median(Scheduler):
             SchedulerAction.PAUSE,
             message=(
                 f"gave way at {self.time_attribute} {shorten(time)}: only {samples} of {needed} samples to compare "
-                "with, "
-                f"{waiting} others wait"
+                f"with, {waiting} others wait"
             ),
             inputs={"time": time, "samples": samples, "minSamples": needed, "waiting": waiting},
             recorded=True,
         )
 
     def _compare(self, state: _Trial, time: float, means: Sequence[float]) -> SchedulerDecision:
+        """Stops the trial if its best value is worse than the median; a narrow escape is worth a message, too."""
         best = math.nan if state.best is None else state.best
         median = find_median(means, 0, len(means))
         inputs: dict[str, float | int | str] = {"time": time, "metric": self._metric}
         inputs |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
-        if not self._sign * best >= self._sign * median:
+        if self._is_worse(best, median):
             state.judged = self._settings.soft_stop
-            action = SchedulerAction.PAUSE if self._settings.soft_stop else SchedulerAction.STOP
-            return SchedulerDecision(
-                action, self._write_message(action, time, best, median, len(means)), inputs, recorded=True
-            )
-        # It was close where the worst of the others decided it: without that one the median would have been better.
-        first = 1 if self._mode == "max" else 0
-        close = len(means) > 1 and self._sign * best < self._sign * find_median(means, first, first + len(means) - 1)
-        message = self._write_message(SchedulerAction.CONTINUE, time, best, median, len(means)) if close else ""
-        return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs if close else {}, recorded=True)
+            action, did = _SOFT if self._settings.soft_stop else _HARD
+            message = self._write_message(did, time, best, median, len(means))
+            return SchedulerDecision(action, message, inputs, recorded=True)
+        if len(means) > 1 and self._is_worse(best, self._find_median_without_worst(means)):
+            message = self._write_message(_NARROWLY, time, best, median, len(means))
+            return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs, recorded=True)
+        return SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
 
-    def _write_message(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
-        did = {SchedulerAction.STOP: "stopped", SchedulerAction.PAUSE: "paused", SchedulerAction.CONTINUE: "continued"}[
-            action
-        ]
-        against = f"the median {shorten(median, best)} of the means of {samples} trials up to then"
-        at = f"{did} at {self.time_attribute} {shorten(time)}"
-        if math.isnan(best):
-            return f"{at}: its first {self._metric} was NaN, which is worse than {against}"
+    def _write_message(self, did: str, time: float, best: float, median: float, samples: int) -> str:
         side = "below" if self._mode == "max" else "above"
-        if action is SchedulerAction.CONTINUE:
-            return f"{at}, by one trial: its best {self._metric} {shorten(best, median)} is not {side} {against}"
-        return f"{at}: its best {self._metric} {shorten(best, median)} is {side} {against}"
+        if math.isnan(best):
+            finding = f"its first {self._metric} was NaN, which is worse than"
+        else:
+            finding = f"its best {self._metric} {shorten(best, median)} is {'not ' * (did is _NARROWLY)}{side}"
+        return (
+            f"{did.format(at=f'at {self.time_attribute} {shorten(time)}')}: {finding} the median "
+            f"{shorten(median, best)} of the means of {samples} trials up to then"
+        )
+
+    def _is_worse(self, best: float, median: float) -> bool:
+        """Whether a value is worse than a median; NaN always is."""
+        return not self._sign * best >= self._sign * median
+
+    def _find_median_without_worst(self, means: Sequence[float]) -> float:
+        first = 1 if self._mode == "max" else 0
+        return find_median(means, first, first + len(means) - 1)
 
 
 def find_median(ordered: Sequence[float], start: int, stop: int) -> float:
