@@ -191,10 +191,13 @@ class StorageWork:
                 self._delete(pod, now)
 
     def _may_start(self, pod: StoragePod) -> bool:
-        return not (pod.is_over or pod.deleting or pod.uid in self._deleted)
+        return not (pod.is_over or self._is_going(pod))
+
+    def _is_going(self, pod: StoragePod) -> bool:
+        return pod.deleting or pod.uid in self._deleted
 
     def _delete(self, pod: StoragePod, now: float) -> None:
-        if not pod.deleting and pod.uid not in self._deleted:
+        if not self._is_going(pod):
             self._actions.enqueue(DeletePod("", pod.name, pod.uid), now)
 
     def _tell(self, now: float) -> None:
