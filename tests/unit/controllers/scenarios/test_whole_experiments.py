@@ -461,7 +461,7 @@ async def test_an_error_on_an_outcome_leaves_nothing_hanging() -> None:
         operator.store.entry("e-1").machine.on_action_result = lambda *_: 1 / 0
         with capture_logs() as logs:
             await world.until("Complete")
-    assert [log["event"] for log in logs if "anew" in log["event"]]
+    assert [log["event"] for log in logs if "rebuilt" in log["event"]]
     assert len(world.cluster.all("trials")) == 3
 
 

@@ -135,7 +135,7 @@ def test_what_was_read_before_the_secret_was_deleted_is_used_until_it_is_refused
 
 def test_keys_that_can_not_be_sent_are_named(store: S3Store, secret: Secret) -> None:
     secret.write(accessKeyID="key\nInjected: yes", secretAccessKey="a")
-    with pytest.raises(InvalidCredentials, match="the key accessKeyID in Secret 'podtune-s3' holds characters"):
+    with pytest.raises(InvalidCredentials, match="the key accessKeyID in Secret 'podtune-s3' contains characters"):
         store.put_bytes("a", b"")
 
 
