@@ -154,7 +154,7 @@ def _metric(name: str, kind: str, labels: tuple[str, ...], meaning: str) -> str:
 class _NoExperiments:
     """A store in which there is nothing to count: the families are described all the same."""
 
-    def entries(self) -> tuple[()]:
+    def list_entries(self) -> tuple[()]:
         return ()
 
 

@@ -146,7 +146,7 @@ def _problem() -> Problem:
     return Problem(
         name="sphere",
         parameters=[{"name": name, "float": {"min": 0, "max": 1}} for name in names],
-        value=lambda configuration: sphere.at([float(configuration[name]) for name in names]),
+        value=lambda configuration: sphere.evaluate([float(configuration[name]) for name in names]),
         optimum=0.0,
     )
 

@@ -72,8 +72,8 @@ def _function(name: str) -> Problem:
     return Problem(
         name=name,
         parameters=[{"name": each, "float": {"min": 0, "max": 1}} for each in names],
-        value=lambda configuration: function.at([float(configuration[each]) for each in names]),
-        optimum=function.minimum(dimensions),
+        value=lambda configuration: function.evaluate([float(configuration[each]) for each in names]),
+        optimum=function.compute_minimum(dimensions),
     )
 
 
@@ -83,9 +83,9 @@ def _table() -> Problem:
     metric = experiment.objective.metric
 
     def error(configuration: Configuration) -> float:
-        curve = curves.curve(configuration, 0)
-        return 1.0 - curve.metrics(curve.length)[metric]
+        curve = curves.build_curve(configuration, 0)
+        return 1.0 - curve.compute_metrics(curve.length)[metric]
 
-    ends = [curve.metrics(curve.length)[metric] for curve in curves]
+    ends = [curve.compute_metrics(curve.length)[metric] for curve in curves]
     written = yaml.safe_load((DIGITS / "experiment.yaml").read_text(encoding="utf-8"))["spec"]["parameters"]
     return Problem(CURVES, written, error, 1.0 - max(ends))

@@ -27,7 +27,7 @@ from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.messages import Restored, parse_final_commit
 from podtune.runner.records import ContainerEnd
 from podtune.simulation.curves.functions import compute_rising_value
-from podtune.simulation.faults import COMPLETED, DISRUPTIONS, KILLED, Fault, ScheduledFault, of_attempt
+from podtune.simulation.faults import COMPLETED, DISRUPTIONS, KILLED, Fault, ScheduledFault, find_for_attempt
 
 AUDIENCE = "podtune.dev/results"
 HIDDEN_SECONDS = 60.0
@@ -155,7 +155,7 @@ class SimulatedPod:
     async def _program(self) -> ContainerEnd:
         assert self.agent is not None  # made
         scenario = self._script.scenario
-        fault = of_attempt(scenario.faults, self.index, self.number)
+        fault = find_for_attempt(scenario.faults, self.index, self.number)
         step = self.truth.restored
         while step < scenario.steps:
             if fault is not None and step >= fault.step:
@@ -241,7 +241,7 @@ class SimulatedPod:
     @property
     def _uploads(self) -> Uploads:
         scenario = self._script.scenario
-        stuck_from = of_attempt(scenario.stuck, self.index, self.number) or 0
+        stuck_from = find_for_attempt(scenario.stuck, self.index, self.number) or 0
         return Uploads(scenario.upload_seconds, stuck_from, float(self._settings[agent_env.DRAIN_SECONDS]))
 
     async def _mint_token(self) -> str:

@@ -143,13 +143,13 @@ class SimulatedAgent:
         attempt.start_draining()
         if self.wants_stop:
             attempt.checkpoints.give_up_all_but_newest()
-        self.words = attempt.final_commit().to_json()
+        self.words = attempt.build_final_commit().to_json()
         self._changed.set()
         await self._store_rest()
         await until(lambda: attempt.is_delivered, PATIENCE, interval=0.02)
         self.die()
         self.log += [f"{UNACKED_PREFIX}{encode_result(result)}" for result in attempt.outbox.release()]
-        self.words = attempt.final_commit().to_json()
+        self.words = attempt.build_final_commit().to_json()
         return self.words
 
     @property
@@ -209,7 +209,7 @@ class SimulatedAgent:
 
     async def _post(self, wait: float) -> float:
         """Posts once; returns how long to wait after a failure the next time."""
-        report = self.attempt.report(time.monotonic())
+        report = self.attempt.build_report(time.monotonic())
         try:
             timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
             headers = {"Authorization": f"Bearer {self._token()}", "Content-Type": "application/json"}
@@ -263,5 +263,5 @@ class SimulatedAgent:
             self._own.committed.append(commit)
             self.attempt.commit(commit)
             if self.words:
-                self.words = self.attempt.final_commit().to_json()
+                self.words = self.attempt.build_final_commit().to_json()
             self._changed.set()

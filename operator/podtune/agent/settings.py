@@ -124,27 +124,27 @@ class Settings:
         Raises:
             AgentSettingsError: One is missing or wrong.
         """
-        environ = {**_variables(argument), **environ}
-        trial = _required(environ, layout.ENV_TRIAL)
-        token_file = Path(_required(environ, env.TOKEN_FILE))
-        attempt = environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _pod_of(token_file)
+        environ = {**_parse_variables(argument), **environ}
+        trial = _read_required(environ, layout.ENV_TRIAL)
+        token_file = Path(_read_required(environ, env.TOKEN_FILE))
+        attempt = environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _read_pod_uid(token_file)
         reuse = environ.get(layout.ENV_REUSE) == "true"
         if reuse:
             attempt = build_attempt_id(attempt, trial, _count(environ, layout.ENV_ATTEMPT, default=1))
         return cls(
             directory=Directory(Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY)),
-            state=Path(_required(environ, env.STATE)) if reuse else None,
-            results_url=_url(environ, env.RESULTS_URL),
+            state=Path(_read_required(environ, env.STATE)) if reuse else None,
+            results_url=_read_url(environ, env.RESULTS_URL),
             token_file=token_file,
-            namespace=_required(environ, env.NAMESPACE),
-            experiment=_required(environ, layout.ENV_EXPERIMENT),
+            namespace=_read_required(environ, env.NAMESPACE),
+            experiment=_read_required(environ, layout.ENV_EXPERIMENT),
             trial=trial,
             attempt=attempt,
             rank=_count(environ, env.RANK, default=0),
             replicas=_count(environ, env.REPLICAS, default=1),
             stores_alone=environ.get(env.ALONE) == "true",
             reuse=reuse,
-            objective=_required(environ, env.OBJECTIVE_METRIC),
+            objective=_read_required(environ, env.OBJECTIVE_METRIC),
             store=_store(environ, trial),
             sync=_sync(environ),
             scratch=Path(environ[env.SCRATCH]) if environ.get(env.SCRATCH) else None,
@@ -152,14 +152,14 @@ class Settings:
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             finds=environ.get(env.FIND_CHECKPOINTS) == "true",
             configuration=environ.get(env.CONFIGURATION, ""),
-            stdout_pattern=_pattern(environ),
+            stdout_pattern=_read_pattern(environ),
             stdout_last=environ.get(env.STDOUT_LAST, ""),
-            drain_seconds=_seconds(environ, env.DRAIN_SECONDS, default=20.0),
+            drain_seconds=_read_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )
 
 
-def _variables(argument: str) -> dict[str, str]:
+def _parse_variables(argument: str) -> dict[str, str]:
     """The variables that came as one argument."""
     try:
         variables = json.loads(argument)
@@ -170,7 +170,7 @@ def _variables(argument: str) -> dict[str, str]:
     return variables
 
 
-def _pod_of(token_file: Path) -> str:
+def _read_pod_uid(token_file: Path) -> str:
     """UID of the pod that a token is bound to, by the token's own claims; only who takes the token has to verify it."""
     try:
         claims = token_file.read_text(encoding="ascii").split(".")[1]
@@ -183,15 +183,15 @@ def _pod_of(token_file: Path) -> str:
     return str(uid)
 
 
-def _required(environ: Mapping[str, str], name: str) -> str:
+def _read_required(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name, "")
     if not value:
         raise AgentSettingsError(f"{name} is not set; the operator sets it in the agent's containers")
     return value
 
 
-def _url(environ: Mapping[str, str], name: str) -> str:
-    text = _required(environ, name)
+def _read_url(environ: Mapping[str, str], name: str) -> str:
+    text = _read_required(environ, name)
     try:
         url = urlsplit(text)
         usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
@@ -209,7 +209,7 @@ def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:
     if not text:
         return None
     try:
-        return TrialAddress(StoreAddress.from_json(text), _required(environ, env.EXPERIMENT_UID), trial)
+        return TrialAddress(StoreAddress.from_json(text), _read_required(environ, env.EXPERIMENT_UID), trial)
     except StoreError as error:
         raise AgentSettingsError(f"{env.STORE} is {text!r}: {error}") from error
 
@@ -230,7 +230,7 @@ def _sync(environ: Mapping[str, str]) -> SyncSettings:
         raise AgentSettingsError(f"{env.SYNC} is {text!r}: {error}; the operator sets it") from error
 
 
-def _pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
+def _read_pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
     text = environ.get(env.STDOUT_PATTERN, "")
     if not text:
         return None
@@ -254,7 +254,7 @@ def _count(environ: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+def _read_seconds(environ: Mapping[str, str], name: str, default: float) -> float:
     text = environ.get(name, "")
     try:
         seconds = float(text) if text else default

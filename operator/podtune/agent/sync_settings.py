@@ -67,33 +67,33 @@ class SyncSettings:
             options=Options(
                 packs=body.get("layout", "Plain") == "Packed",
                 reuses=body.get("reuseUnchanged", True) is not False,
-                exclude=_patterns(body, "exclude", ()),
+                exclude=_read_patterns(body, "exclude", ()),
             ),
-            timeout=_number(body, "timeout", _TIMEOUT),
-            retries=int(_number(body, "retries", RETRIES)),
-            artifacts=None if artifacts is None else _artifacts(artifacts),
+            timeout=_read_number(body, "timeout", _TIMEOUT),
+            retries=int(_read_number(body, "retries", RETRIES)),
+            artifacts=None if artifacts is None else _parse_artifacts(artifacts),
         )
 
 
-def _artifacts(body: Any) -> ArtifactSettings:
+def _parse_artifacts(body: Any) -> ArtifactSettings:
     if not isinstance(body, dict):
         raise SyncSettingsError(f"artifacts is {body!r}, not a JSON object")
     return ArtifactSettings(
-        include=_patterns(body, "include", ("*",)),
-        exclude=_patterns(body, "exclude", ()),
-        period=_number(body, "period", _PERIOD),
+        include=_read_patterns(body, "include", ("*",)),
+        exclude=_read_patterns(body, "exclude", ()),
+        period=_read_number(body, "period", _PERIOD),
         on_checkpoint=body.get("onCheckpoint", True) is not False,
     )
 
 
-def _patterns(body: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+def _read_patterns(body: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
     value = body.get(name, default)
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise SyncSettingsError(f"{name} is {value!r}, not a list of strings")
     return tuple(value)
 
 
-def _number(body: Mapping[str, Any], name: str, default: float) -> float:
+def _read_number(body: Mapping[str, Any], name: str, default: float) -> float:
     value = body.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 31:
         raise SyncSettingsError(f"{name} is {value!r}, not a number from 0")

@@ -62,7 +62,7 @@ class Form:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Checks the text after all else."""
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Says the same in CEL."""
@@ -73,7 +73,7 @@ class Form:
         }
         return handler(schema) | {"x-kubernetes-validations": [rule]}
 
-    def _checked(self, text: str) -> str:
+    def _check(self, text: str) -> str:
         if not re.fullmatch(self.pattern, text):
             raise ValueError(f"{text!r} {self.remedy}")
         return text
@@ -95,7 +95,7 @@ class IntegerOrWord:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Says one thing of a mistake; a union would say one for each of its types."""
-        return core_schema.no_info_plain_validator_function(self._checked)
+        return core_schema.no_info_plain_validator_function(self._check)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """As Kubernetes has it, for instance in a Service's targetPort."""
@@ -105,7 +105,7 @@ class IntegerOrWord:
         }
         return {"x-kubernetes-int-or-string": True, "x-kubernetes-validations": [rule]}
 
-    def _checked(self, value: object) -> object:
+    def _check(self, value: object) -> object:
         if value == self.word:
             return value
         if isinstance(value, bool) or not isinstance(value, int):

@@ -42,10 +42,10 @@ def compile_pattern(pattern: str) -> Pattern:
     return found
 
 
-def _checked(pattern: str) -> str:
+def _check(pattern: str) -> str:
     compile_pattern(pattern)
     return pattern
 
 
-LinearPattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), AfterValidator(_checked)]
+LinearPattern = Annotated[str, Field(min_length=1, max_length=MAX_PATTERN), AfterValidator(_check)]
 """A regular expression in RE2's syntax."""

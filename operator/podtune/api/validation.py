@@ -87,14 +87,14 @@ def parse_experiment(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAU
     Raises:
         InvalidSpec: The spec can't be worked with.
     """
-    problem = _name_problem(resource)
+    problem = _find_name_problem(resource)
     if problem:
         raise InvalidSpec(problem)
     try:
         spec = ExperimentSpec.model_validate(resource.get("spec"), context={TEMPLATE_POLICY: policy})
     except ValidationError as error:
         raise InvalidSpec(explain(error)) from error
-    problem = _source_problem(resource, spec)
+    problem = _find_source_problem(resource, spec)
     if problem:
         raise InvalidSpec(problem)
     return spec
@@ -106,41 +106,43 @@ def find_problems(resource: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_
     A rule about several fields is looked at when each of them is right by itself, so correcting mistakes may bring
     others to light.
     """
-    named = _name_problem(resource)
+    named = _find_name_problem(resource)
     problems = [named] if named else []
-    wrong = {_written(("spec", *path)): f"{_shown(value)} {what}" for path, value, what in _wrong_types(resource)}
+    wrong = {
+        _format_path(("spec", *path)): f"{_show(value)} {what}" for path, value, what in _find_wrong_types(resource)
+    }
     problems += [f"{field_path}: {what}" for field_path, what in wrong.items()]
     try:
         spec = ExperimentSpec.model_validate(resource.get("spec"), context={TEMPLATE_POLICY: policy})
     except ValidationError as error:
-        mistakes = [_sentence(mistake) for mistake in error.errors(include_url=False)]
+        mistakes = [_describe_mistake(mistake) for mistake in error.errors(include_url=False)]
         return problems + [mistake for mistake in mistakes if mistake.partition(": ")[0] not in wrong]
     if problems:
         return problems
-    source = _source_problem(resource, spec)
+    source = _find_source_problem(resource, spec)
     return [source] if source else []
 
 
-def _wrong_types(resource: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
+def _find_wrong_types(resource: Mapping[str, Any]) -> Iterator[tuple[Path, Any, str]]:
     """What the API server refuses by its type alone; the model reports a spec that is not a map."""
     spec = resource.get("spec")
-    return find_wrong_types(spec, _schema()) if isinstance(spec, Mapping) else iter(())
+    return find_wrong_types(spec, _build_schema()) if isinstance(spec, Mapping) else iter(())
 
 
 def explain(error: ValidationError) -> str:
     """Says in one sentence what is wrong with a spec: the first mistake, and how many more there are."""
     first, *others = error.errors(include_url=False)
-    return _sentence(first) + (f" (and {len(others)} more)" if others else "")
+    return _describe_mistake(first) + (f" (and {len(others)} more)" if others else "")
 
 
-def _name_problem(resource: Mapping[str, Any]) -> str:
+def _find_name_problem(resource: Mapping[str, Any]) -> str:
     """What is wrong with the Experiment's name; empty where nothing is."""
     metadata = resource.get("metadata") or {}
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if name is None:
         return ""  # the API server makes one of generateName
     if not isinstance(name, str):
-        return f"metadata.name: {_shown(name)} is not a string; put it in quotes"
+        return f"metadata.name: {_show(name)} is not a string; put it in quotes"
     if len(name) > MAX_NAME:
         return f"metadata.name: {name!r} has {len(name)} characters; shorten it to {MAX_NAME}"
     if "." in name:
@@ -150,7 +152,7 @@ def _name_problem(resource: Mapping[str, Any]) -> str:
     return ""
 
 
-def _source_problem(resource: Mapping[str, Any], spec: ExperimentSpec) -> str:
+def _find_source_problem(resource: Mapping[str, Any], spec: ExperimentSpec) -> str:
     """What is wrong with where the search starts from; empty where nothing is."""
     source = spec.search.warm_start
     if source is None or source.experiment != resource.get("metadata", {}).get("name"):
@@ -159,13 +161,13 @@ def _source_problem(resource: Mapping[str, Any], spec: ExperimentSpec) -> str:
     return f"{path}: {source.experiment!r} is this experiment itself, which has no trials yet; name an earlier one"
 
 
-def _sentence(mistake: Any) -> str:
+def _describe_mistake(mistake: Any) -> str:
     """Where a mistake is, and what to do about it."""
-    path, problem = _located(mistake)
-    return f"{_written(('spec', *path))}: {problem}".replace("\n", " ")
+    path, problem = _locate(mistake)
+    return f"{_format_path(('spec', *path))}: {problem}".replace("\n", " ")
 
 
-def _located(error: Any) -> tuple[Sequence[str | int], str]:
+def _locate(error: Any) -> tuple[Sequence[str | int], str]:
     """The path of a mistake, below the spec, and what to say of it."""
     path = tuple(part for part in error["loc"] if part != "[key]")
     cause = error.get("ctx", {}).get("error")
@@ -174,28 +176,28 @@ def _located(error: Any) -> tuple[Sequence[str | int], str]:
     if error["type"] == "value_error" and cause is not None:
         return path, str(cause)
     if error["type"] == "extra_forbidden":
-        known = ", ".join(_schema_at(path[:-1]).get("properties", {})) or "none"
+        known = ", ".join(_find_schema(path[:-1]).get("properties", {})) or "none"
         return (
             path,
-            f"{_shown(error['input'])} is set in a field that does not exist; {_instead(path)} (fields here: {known})",
+            f"{_show(error['input'])} is set in a field that does not exist; {_suggest(path)} (fields here: {known})",
         )
     if error["type"] == "missing":
-        return path, f"is missing; add it ({_schema_at(path).get('description', 'it is required')})"
+        return path, f"is missing; add it ({_find_schema(path).get('description', 'it is required')})"
     template = _PROBLEMS.get(error["type"], "{value} is not valid; correct it ({message})")
-    values = {"value": _shown(error["input"]), "message": error["msg"]}
+    values = {"value": _show(error["input"]), "message": error["msg"]}
     return path, template.format_map(dict(error.get("ctx", {})) | values)
 
 
-def _instead(path: Sequence[str | int]) -> str:
+def _suggest(path: Sequence[str | int]) -> str:
     """What to do about a field that does not exist."""
     elsewhere = _ELSEWHERE.get(tuple(part for part in path if isinstance(part, str)))
-    meant = did_you_mean(str(path[-1]), _schema_at(path[:-1]).get("properties", {}))
+    meant = did_you_mean(str(path[-1]), _find_schema(path[:-1]).get("properties", {}))
     return elsewhere or meant or "remove it"
 
 
-def _schema_at(path: Sequence[str | int]) -> Schema:
+def _find_schema(path: Sequence[str | int]) -> Schema:
     """The schema of a field of the spec; empty where the path leaves it."""
-    schema = _schema()
+    schema = _build_schema()
     for part in path:
         below = schema.get("items") if isinstance(part, int) else schema.get("properties", {}).get(part)
         schema = below or schema.get("additionalProperties") or {}
@@ -203,12 +205,12 @@ def _schema_at(path: Sequence[str | int]) -> Schema:
 
 
 @cache
-def _schema() -> Schema:
+def _build_schema() -> Schema:
     """The schema of a spec; to make it takes a tenth of a second."""
     return build_structural_schema(ExperimentSpec)
 
 
-def _written(path: Sequence[str | int]) -> str:
+def _format_path(path: Sequence[str | int]) -> str:
     """A path as people write it: spec.parameters[0].float.min."""
     text = ""
     for part in path:
@@ -223,7 +225,7 @@ def _written(path: Sequence[str | int]) -> str:
     return text
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     """A value as in the manifest, shortened."""
     match value:
         case bool():

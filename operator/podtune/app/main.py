@@ -44,7 +44,7 @@ def main() -> None:
     try:
         uvloop.run(_run(settings))
     except Exception as error:
-        for failure in _failures(error):
+        for failure in _list_failures(error):
             log.error("operator ends", error=str(failure), exc_info=not isinstance(failure, EXPECTED) and failure)
         sys.exit(1)
 
@@ -94,11 +94,11 @@ async def _run(settings: Settings) -> None:
         await lease_client.close()
 
 
-def _failures(error: Exception) -> Iterator[Exception]:
+def _list_failures(error: Exception) -> Iterator[Exception]:
     """The exceptions in a group, whatever is nested in it."""
     if isinstance(error, ExceptionGroup):
         for inner in error.exceptions:
-            yield from _failures(inner)
+            yield from _list_failures(inner)
     else:
         yield error
 

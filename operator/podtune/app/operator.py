@@ -67,14 +67,14 @@ class Operator:
         lease = LeaseSettings(settings.pod_namespace, settings.lease_name, settings.identity)
         self._lease = Lease(lease_client, lease, time.monotonic, rng)
         self._label = LeaderLabel(lease_client, settings.pod_namespace, settings.pod_name)
-        client = client.guarded(lambda: self._lease.is_held)
+        client = client.guard_writes(lambda: self._lease.is_held)
         queue = WorkQueue(time.time)
         limits = RunnerSettings(proposal_deadline=settings.proposal_deadline)
         self._overdue_pods = OverduePods(client, time.time)
         self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits, self._overdue_pods)
         self._health = WatchHealth(time.monotonic)
         observer = StoreUpdater(self._store, self._health)
-        executor = Executor(client, observer, settings.agent, self._reporter())
+        executor = Executor(client, observer, settings.agent, self._build_reporter())
         pod_waiters = PodWaiters()
         actions = ActionRunner(queue, executor, SearcherThreads(), settings.proposal_deadline, time.time)
         self._decisions = DecisionLoop(
@@ -104,12 +104,12 @@ class Operator:
         """
         listen_to_signals()
         async with contextlib.AsyncExitStack() as servers:
-            await servers.enter_async_context(serve(self._probes.application(), self._settings.probe_port))
-            await servers.enter_async_context(serve(self._results.application(), self._settings.results_port))
+            await servers.enter_async_context(serve(self._probes.build_application(), self._settings.probe_port))
+            await servers.enter_async_context(serve(self._results.build_application(), self._settings.results_port))
             await self._label.drop()
             self._probes.is_ready = True
             log.info("waiting for the lease", identity=self._settings.identity, version=__version__)
-            await _first(self._lease.acquire(), stop.wait())
+            await _wait_for_first(self._lease.acquire(), stop.wait())
             try:
                 if not stop.is_set():
                     log.info("leading", identity=self._settings.identity)
@@ -120,7 +120,7 @@ class Operator:
 
     async def _lead(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
         """Decides, until `stop` is set or a part fails; nothing goes on after it."""
-        with _counted(self._store):
+        with _count_in_metrics(self._store):
             async with asyncio.TaskGroup() as group:
                 holding = group.create_task(self._lease.hold())
                 await self._fill()
@@ -128,7 +128,7 @@ class Operator:
                 registry = make_registry(self._store, self._health, self._resync)
                 watching = group.create_task(run_kopf(registry, self._settings.namespaces, ready))
                 watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
-                await _first(ready.wait(), stop.wait())
+                await _wait_for_first(ready.wait(), stop.wait())
                 listen_to_signals()
                 await self._work(stop)
                 watching.cancel()
@@ -137,7 +137,7 @@ class Operator:
     async def _fill(self) -> None:
         """Takes in everything that is there."""
         try:
-            await self._resync.first()
+            await self._resync.run_first()
         except ResourceNotFound as refusal:
             raise ApiError(
                 "the API server knows no Experiments and Trials; install their definitions, the chart podtune-crds"
@@ -161,18 +161,18 @@ class Operator:
             except (ApiError, TimeoutError) as error:
                 log.warning("leadership not given back", error=str(error) or "no answer in time")
 
-    def _reporter(self) -> Reporter:
+    def _build_reporter(self) -> Reporter:
         return Reporter(
             instance=self._settings.identity,
             now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            trial_uid=self._store.trial_uid,
+            trial_uid=self._store.find_trial_uid,
             namespace=self._settings.pod_namespace,
             lease=self._settings.lease_name,
         )
 
 
 @contextlib.contextmanager
-def _counted(store: Store) -> Any:
+def _count_in_metrics(store: Store) -> Any:
     """Shows in the metrics that we lead, and what."""
     collector = metrics.TrialsCollector(store)
     metrics.LEADING.set(1)
@@ -184,7 +184,7 @@ def _counted(store: Store) -> Any:
         metrics.LEADING.set(0)
 
 
-async def _first(*coroutines: Coroutine[Any, Any, Any]) -> None:
+async def _wait_for_first(*coroutines: Coroutine[Any, Any, Any]) -> None:
     """Waits until one of them has ended, and ends the others."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:

@@ -57,21 +57,21 @@ class Probes:
         self._is_healthy = is_healthy
         self.is_ready = False
 
-    def application(self) -> web.Application:
+    def build_application(self) -> web.Application:
         """The server's routes."""
         application = web.Application()
-        application.router.add_get("/metrics", self._metrics)
-        application.router.add_get("/healthz", self._healthz)
-        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/metrics", self._answer_metrics)
+        application.router.add_get("/healthz", self._answer_healthz)
+        application.router.add_get("/readyz", self._answer_readyz)
         return application
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _answer_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def _healthz(self, _: web.Request) -> web.Response:
+    async def _answer_healthz(self, _: web.Request) -> web.Response:
         if self._is_healthy():
             return web.Response(text="ok")
         return web.Response(status=500, text="a write has not come back through the watch for a minute")
 
-    async def _readyz(self, _: web.Request) -> web.Response:
+    async def _answer_readyz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok") if self.is_ready else web.Response(status=503, text="starting")

@@ -67,26 +67,28 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         raise SettingsError(f"PODTUNE_LOG_LEVEL is {level!r}; use debug, info, warning or error")
     return Settings(
         agent=AgentSettings(
-            image=_required(environment, "PODTUNE_AGENT_IMAGE"),
+            image=_read_required(environment, "PODTUNE_AGENT_IMAGE"),
             pull_policy=environment.get("PODTUNE_AGENT_PULL_POLICY", "IfNotPresent"),
             results_url=results_url,
-            non_root=_boolean(environment, "PODTUNE_TRIALS_RUN_AS_NON_ROOT"),
+            non_root=_read_boolean(environment, "PODTUNE_TRIALS_RUN_AS_NON_ROOT"),
         ),
         namespaces=_list(environment, "PODTUNE_NAMESPACES"),
-        template_policy=_template_policy(environment, results_url),
-        pod_limits=_pod_limits(environment),
+        template_policy=_read_template_policy(environment, results_url),
+        pod_limits=_read_pod_limits(environment),
         pod_name=pod_name,
         pod_namespace=namespace,
         identity=f"{pod_name or socket.gethostname()}_{environment.get('PODTUNE_POD_UID', str(os.getpid()))}",
         lease_name=environment.get("PODTUNE_LEASE_NAME", "podtune-operator"),
-        results_port=_number(environment, "PODTUNE_LISTEN_RESULTS", 8080, 65535, "port number"),
-        probe_port=_number(environment, "PODTUNE_LISTEN_PROBES", 8081, 65535, "port number"),
+        results_port=_read_number(environment, "PODTUNE_LISTEN_RESULTS", 8080, 65535, "port number"),
+        probe_port=_read_number(environment, "PODTUNE_LISTEN_PROBES", 8081, 65535, "port number"),
         log_level=level,
-        proposal_deadline=_number(environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"),
+        proposal_deadline=_read_number(
+            environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"
+        ),
     )
 
 
-def _required(environment: Mapping[str, str], name: str) -> str:
+def _read_required(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "")
     if not value:
         raise SettingsError(f"{name} is not set; the chart sets it, outside of a cluster set it yourself")
@@ -98,7 +100,7 @@ def _list(environment: Mapping[str, str], name: str, default: tuple[str, ...] = 
     return tuple(part.strip() for part in environment.get(name, ",".join(default)).split(",") if part.strip())
 
 
-def _template_policy(environment: Mapping[str, str], results_url: str) -> TemplatePolicy:
+def _read_template_policy(environment: Mapping[str, str], results_url: str) -> TemplatePolicy:
     return TemplatePolicy(
         service_accounts=_list(environment, "PODTUNE_ALLOWED_SERVICE_ACCOUNTS"),
         priority_classes=_list(environment, "PODTUNE_ALLOWED_PRIORITY_CLASSES"),
@@ -110,24 +112,24 @@ def _template_policy(environment: Mapping[str, str], results_url: str) -> Templa
     )
 
 
-def _boolean(environment: Mapping[str, str], name: str) -> bool:
+def _read_boolean(environment: Mapping[str, str], name: str) -> bool:
     written = environment.get(name, "false")
     if written not in ("true", "false"):
         raise SettingsError(f"{name} is {written!r}; use true or false")
     return written == "true"
 
 
-def _pod_limits(environment: Mapping[str, str]) -> PodLimits:
+def _read_pod_limits(environment: Mapping[str, str]) -> PodLimits:
     """A limit for all namespaces, and a list such as `team-a=8,team-b=unlimited` of those that have their own."""
     limits = {}
     for entry in _list(environment, "PODTUNE_NAMESPACE_PODS"):
         namespace, _, limit = entry.partition("=")
-        limits[namespace] = _limit(f"PODTUNE_NAMESPACE_PODS, of namespace {namespace!r},", limit)
+        limits[namespace] = _parse_limit(f"PODTUNE_NAMESPACE_PODS, of namespace {namespace!r},", limit)
     written = environment.get("PODTUNE_PODS_PER_NAMESPACE", _UNLIMITED)
-    return PodLimits(_limit("PODTUNE_PODS_PER_NAMESPACE", written), limits)
+    return PodLimits(_parse_limit("PODTUNE_PODS_PER_NAMESPACE", written), limits)
 
 
-def _limit(name: str, written: str) -> int | None:
+def _parse_limit(name: str, written: str) -> int | None:
     if written == _UNLIMITED:
         return None
     if not written.isdecimal() or int(written) > MAX_PODS:
@@ -135,7 +137,7 @@ def _limit(name: str, written: str) -> int | None:
     return int(written)
 
 
-def _number(environment: Mapping[str, str], name: str, default: int, most: int, what: str) -> int:
+def _read_number(environment: Mapping[str, str], name: str, default: int, most: int, what: str) -> int:
     written = environment.get(name, str(default))
     if not written.isdecimal() or not 0 < int(written) <= most:
         raise SettingsError(f"{name} is {written!r}; use a {what} from 1 to {most}")

@@ -24,7 +24,7 @@ class StoreUpdater:
         self._store.observe_experiment(body)
 
     def observe_trial(self, body: Manifest) -> None:
-        """See `Observer.trial`."""
+        """See `Observer.observe_trial`."""
         self._health.wrote(TRIAL_KIND, body)
         self._store.observe_trial(body)
 

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        result = app(given, prog_name=_program_name(), standalone_mode=False)
+        result = app(given, prog_name=_find_program_name(), standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (CliError, ApiError, PathError) as error:
         typer.echo(f"error: {explain_error(error)}", err=True)
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _program_name() -> str:
+def _find_program_name() -> str:
     name = Path(sys.argv[0]).name
     return "kubectl podtune" if name.startswith("kubectl") else "podtune"
 

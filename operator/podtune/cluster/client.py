@@ -78,7 +78,7 @@ class ClusterClient(Protocol):
             NotLeading: It would have written, and we may not any more.
         """
 
-    async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
+    async def get_text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
         """Reads a text, such as a log; one try.
 
         Raises:
@@ -115,7 +115,7 @@ class KubernetesClient:
         """
         return cls(await Connection.find(), rng)
 
-    def guarded(self, may_write: Callable[[], bool]) -> KubernetesClient:
+    def guard_writes(self, may_write: Callable[[], bool]) -> KubernetesClient:
         """A client over the same connections that writes only while it may."""
         return KubernetesClient(self._connection, self._rng, may_write)
 
@@ -147,7 +147,7 @@ class KubernetesClient:
                 return _decode(answer, method, path)
             except ApiError as error:
                 is_last = tries == _MAX_TRIES or not (may_repeat or _was_surely_not_carried_out(error))
-                wait = self._wait(error, tries, is_last=is_last)
+                wait = self._compute_wait(error, tries, is_last=is_last)
                 if wait is None:
                     raise
                 await asyncio.sleep(wait)
@@ -155,8 +155,8 @@ class KubernetesClient:
                     raise
             tries += 1
 
-    async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
-        """See `ClusterClient.text`."""
+    async def get_text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
+        """See `ClusterClient.get_text`."""
         answer = await self._connection.send("GET", path, params=params, data=None, headers={})
         return answer.decode(errors="replace")
 
@@ -164,7 +164,7 @@ class KubernetesClient:
         """See `ClusterClient.stream`."""
         return self._connection.stream(path, params=params)
 
-    def _wait(self, error: ApiError, tries: int, *, is_last: bool) -> float | None:
+    def _compute_wait(self, error: ApiError, tries: int, *, is_last: bool) -> float | None:
         """Seconds until the next try, or until its caller may try again; None where it need not wait."""
         match error:
             case Unanswered():

@@ -70,13 +70,13 @@ class Connection:
             Unanswered: It did not answer.
             PathError: The path is none; nothing was sent.
         """
-        url = self._url(path)
+        url = self._build_url(path)
         if self._requests is None:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
-            self._requests = self._session(MAX_CONNECTIONS, timeout)
+            self._requests = self._open_session(MAX_CONNECTIONS, timeout)
         with keep_kind(f"{method} {path}"):
             async with self._requests.request(
-                method, url, params=params, data=data, headers=headers | await self._credentials()
+                method, url, params=params, data=data, headers=headers | await self._read_credentials()
             ) as response:
                 answer = await _read(response, f"{method} {path}")
         _raise_for_status(response, answer)
@@ -90,12 +90,12 @@ class Connection:
             Unanswered: It did not answer, or the answer broke off.
             PathError: The path is none; nothing was sent.
         """
-        url = self._url(path)
+        url = self._build_url(path)
         if self._streams is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=STREAM_SILENCE)
-            self._streams = self._session(0, timeout)
+            self._streams = self._open_session(0, timeout)
         with keep_kind(f"GET {path}"):
-            async with self._streams.get(url, params=params, headers=await self._credentials()) as response:
+            async with self._streams.get(url, params=params, headers=await self._read_credentials()) as response:
                 if response.status >= 400:
                     _raise_for_status(response, await _read(response, f"GET {path}"))
                 yield b""
@@ -109,11 +109,11 @@ class Connection:
                 await session.close()
         self._requests = self._streams = None
 
-    def _url(self, path: str) -> str:
+    def _build_url(self, path: str) -> str:
         return f"{self._configuration.host}{check_path(path)}"
 
-    def _session(self, limit: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=limit, ssl=_ssl_context(self._configuration))
+    def _open_session(self, limit: int, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=limit, ssl=_build_ssl_context(self._configuration))
         return aiohttp.ClientSession(
             connector=connector,
             timeout=timeout,
@@ -121,7 +121,7 @@ class Connection:
             cookie_jar=aiohttp.DummyCookieJar(),  # an API server sets none, and to look for some takes time
         )
 
-    async def _credentials(self) -> dict[str, str]:
+    async def _read_credentials(self) -> dict[str, str]:
         settings = (await self._configuration.auth_settings()).values()
         return {setting["key"]: setting["value"] for setting in settings if setting["in"] == "header"}
 
@@ -137,7 +137,7 @@ async def _read(response: aiohttp.ClientResponse, request: str) -> bytes:
     return b"".join(parts)
 
 
-def _ssl_context(configuration: Any) -> ssl.SSLContext:
+def _build_ssl_context(configuration: Any) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)

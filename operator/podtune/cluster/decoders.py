@@ -125,7 +125,7 @@ def decode_experiment(
     if known is not None and known.generation == generation:
         spec, problem = known.spec, known.problem
     else:
-        spec, problem = _experiment_spec(body, policy)
+        spec, problem = _decode_experiment_spec(body, policy)
     return Experiment(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -173,9 +173,11 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
     program = annotations.get(ANNOTATION_CONTAINER) or find_trial_container(spec)
     sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    training = [_state(c) for c in containers if c["name"] == program]
+    training = [_read_state(c) for c in containers if c["name"] == program]
     phase = PodPhase(status.get("phase") or "Pending")
-    ends = {c["name"]: end for c in containers if c["name"] not in sidecars and (end := _state(c).get("terminated"))}
+    ends = {
+        c["name"]: end for c in containers if c["name"] not in sidecars and (end := _read_state(c).get("terminated"))
+    }
     return Pod(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -184,23 +186,25 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         phase=phase,
         version=read_version(body),
         deleting="deletionTimestamp" in metadata,
-        interrupted=_interrupted(metadata, ends.get(program)),
+        interrupted=_was_interrupted(metadata, ends.get(program)),
         gone=gone,
         node=spec.get("nodeName") or "",
-        training=any(c["name"] == program and _started(c) for c in containers),
+        training=any(c["name"] == program and _has_started(c) for c in containers),
         restoring=any(c["name"] == RESTORE_CONTAINER and _is_running(c) for c in containers),
-        waiting=_waiting(status, containers, sidecars),
-        ends=tuple(_end(name, end) for name, end in ends.items()),
-        agent_message=_agent_message(containers),
-        disruption=_disruption(status),
+        waiting=_find_waiting(status, containers, sidecars),
+        ends=tuple(_decode_end(name, end) for name, end in ends.items()),
+        agent_message=_find_agent_message(containers),
+        disruption=_find_disruption(status),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
         avoids=tuple(filter(None, annotations.get(ANNOTATION_AVOIDED_NODES, "").split(","))),
-        created=_moment(metadata.get("creationTimestamp")),
-        started=_moment(status.get("startTime")),
-        ended=_last(map(_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,
-        training_since=max(_last(training, "running", "startedAt"), _last(training, "terminated", "startedAt")),
-        training_until=_last(training, "terminated", "finishedAt"),
+        created=_parse_moment(metadata.get("creationTimestamp")),
+        started=_parse_moment(status.get("startTime")),
+        ended=_find_last(map(_read_state, containers), "terminated", "finishedAt") if phase.is_finished else 0.0,
+        training_since=max(
+            _find_last(training, "running", "startedAt"), _find_last(training, "terminated", "startedAt")
+        ),
+        training_until=_find_last(training, "terminated", "finishedAt"),
         gpus=count_requested_gpus(spec),
         trial_uid=annotations.get(ANNOTATION_MADE_FOR, ""),
         rank=int(metadata["labels"].get(LABEL_RANK, 0)),
@@ -223,8 +227,8 @@ def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
     """
     metadata, status = body["metadata"], body.get("status") or {}
     containers = list(status.get("containerStatuses") or ())
-    ends = [end for container in containers if (end := _state(container).get("terminated"))]
-    waiting = _waiting(status, containers, ())
+    ends = [end for container in containers if (end := _read_state(container).get("terminated"))]
+    waiting = _find_waiting(status, containers, ())
     reason = ": ".join(part for part in (status.get("reason"), status.get("message")) if part)
     return StoragePod(
         name=metadata["name"],
@@ -233,7 +237,7 @@ def decode_storage_pod(body: Object, *, gone: bool = False) -> StoragePod:
         version=read_version(body),
         deleting="deletionTimestamp" in metadata,
         gone=gone,
-        started=any(_started(container) for container in containers),
+        started=any(_has_started(container) for container in containers),
         waiting=f"{waiting.reason}: {waiting.message}" if waiting is not None else "",
         message=next((end["message"] for end in ends if end.get("message")), ""),
         reason=reason or next((end.get("reason") or "" for end in ends), ""),
@@ -286,7 +290,7 @@ def decode_grace_period(body: Object) -> GracePeriod | None:
         sidecars = {c["name"] for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
         containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
         given = float(metadata.get("deletionGracePeriodSeconds") or 0)
-        deadline = _moment(metadata.get("deletionTimestamp"))
+        deadline = _parse_moment(metadata.get("deletionTimestamp"))
         return GracePeriod(
             namespace=metadata["namespace"],
             name=metadata["name"],
@@ -308,7 +312,7 @@ def _count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < MAX_DIGITS else 0
 
 
-def _experiment_spec(body: Object, policy: TemplatePolicy) -> tuple[ExperimentSpec | None, str]:
+def _decode_experiment_spec(body: Object, policy: TemplatePolicy) -> tuple[ExperimentSpec | None, str]:
     try:
         spec = parse_experiment(body, policy)
         problem = find_problem(spec)
@@ -319,25 +323,25 @@ def _experiment_spec(body: Object, policy: TemplatePolicy) -> tuple[ExperimentSp
         return None, f"spec: can't be read ({type(error).__name__}: {error}); compare it with the documentation"
 
 
-def _state(container: Object) -> Object:
+def _read_state(container: Object) -> Object:
     state: Object = container.get("state") or {}
     return state
 
 
-def _last(states: Iterable[Object], state: str, field: str) -> float:
+def _find_last(states: Iterable[Object], state: str, field: str) -> float:
     """The latest point in time that a field of containers' states holds; 0 where none does."""
-    return max((_moment((found.get(state) or {}).get(field)) for found in states), default=0.0)
+    return max((_parse_moment((found.get(state) or {}).get(field)) for found in states), default=0.0)
 
 
 def _is_running(container: Object) -> bool:
-    return _state(container).get("running") is not None
+    return _read_state(container).get("running") is not None
 
 
-def _started(container: Object) -> bool:
-    return _is_running(container) or bool((_state(container).get("terminated") or {}).get("startedAt"))
+def _has_started(container: Object) -> bool:
+    return _is_running(container) or bool((_read_state(container).get("terminated") or {}).get("startedAt"))
 
 
-def _end(name: str, terminated: Object) -> ContainerEnd:
+def _decode_end(name: str, terminated: Object) -> ContainerEnd:
     return ContainerEnd(
         name=name,
         exit_code=terminated.get("exitCode") or 0,
@@ -346,49 +350,49 @@ def _end(name: str, terminated: Object) -> ContainerEnd:
     )
 
 
-def _agent_message(containers: Collection[Object]) -> str:
+def _find_agent_message(containers: Collection[Object]) -> str:
     """The agent's final commit; one that was restarted or killed may have written it before."""
     for container in containers:
         if container["name"] == AGENT_CONTAINER:
-            for state in (_state(container), container.get("lastState") or {}):
+            for state in (_read_state(container), container.get("lastState") or {}):
                 message = (state.get("terminated") or {}).get("message")
                 if message:
                     return str(message)
     return ""
 
 
-def _waiting(status: Object, containers: Collection[Object], sidecars: Collection[str]) -> Waiting | None:
+def _find_waiting(status: Object, containers: Collection[Object], sidecars: Collection[str]) -> Waiting | None:
     for condition in status.get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return Waiting(condition.get("reason") or "Unschedulable", condition.get("message") or "")
-    waits = [wait for c in containers if (wait := _state(c).get("waiting"))]
+    waits = [wait for c in containers if (wait := _read_state(c).get("waiting"))]
     hopeless = next((wait for wait in waits if wait.get("reason") in HOPELESS), None)
     if hopeless is not None:
         return Waiting(hopeless["reason"], hopeless.get("message") or "", hopeless=True)
     if status.get("phase") == "Pending":
-        return next((_crash_loop(c) for c in containers if c["name"] in sidecars and _crashes(c)), None)
+        return next((_crash_loop(c) for c in containers if c["name"] in sidecars and _is_crashing(c)), None)
     return None
 
 
-def _crashes(sidecar: Object) -> bool:
+def _is_crashing(sidecar: Object) -> bool:
     """Whether a sidecar has ended again and again: between two starts the kubelet shows its last end, no waiting."""
-    return bool(_state(sidecar).get("terminated")) and (sidecar.get("restartCount") or 0) > 1
+    return bool(_read_state(sidecar).get("terminated")) and (sidecar.get("restartCount") or 0) > 1
 
 
 def _crash_loop(sidecar: Object) -> Waiting:
-    end, name = _state(sidecar)["terminated"], sidecar["name"]
+    end, name = _read_state(sidecar)["terminated"], sidecar["name"]
     words = end.get("message") or end.get("reason") or "Error"
     return Waiting("CrashLoopBackOff", f"container {name} ends with exit code {end.get('exitCode')}: {words}", True)
 
 
-def _disruption(status: Object) -> str:
+def _find_disruption(status: Object) -> str:
     for condition in status.get("conditions") or ():
         if condition["type"] in DISRUPTION_CONDITIONS and condition["status"] == "True":
             return f"{condition.get('reason') or condition['type']}: {condition.get('message') or ''}"
     return ""
 
 
-def _interrupted(metadata: Object, program_end: Object | None) -> bool:
+def _was_interrupted(metadata: Object, program_end: Object | None) -> bool:
     """Whether the deletion was asked for before the program had ended.
 
     Both are known to the second. Within the same second it is taken for interrupted: a program that runs once more
@@ -398,9 +402,9 @@ def _interrupted(metadata: Object, program_end: Object | None) -> bool:
         return False
     if program_end is None or not program_end.get("finishedAt"):
         return True
-    asked = _moment(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
-    return bool(asked <= _moment(program_end["finishedAt"]))
+    asked = _parse_moment(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
+    return bool(asked <= _parse_moment(program_end["finishedAt"]))
 
 
-def _moment(text: str | None) -> float:
+def _parse_moment(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else 0.0

@@ -216,16 +216,16 @@ class Executor:
         if action.program:
             container = find_trial_container(experiment.spec.trial_template.spec)
             failed = paths.log_of(paths.pod(experiment.namespace, action.failed or action.pod))
-            program = await self._log(failed, container, LOG_LINES)
+            program = await self._read_log(failed, container, LOG_LINES)
         if action.agent:
-            agent = await self._log(path, AGENT_CONTAINER, AGENT_LOG_LINES)
+            agent = await self._read_log(path, AGENT_CONTAINER, AGENT_LOG_LINES)
         logs = Logs(program_tail=program[-LOG_TAIL:].strip(), agent_lines=tuple(agent.splitlines()))
         return ActionResult(ActionStatus.DONE, logs=logs)
 
-    async def _log(self, path: str, container: str, lines: int) -> str:
+    async def _read_log(self, path: str, container: str, lines: int) -> str:
         params = {"container": container, "tailLines": str(lines), "limitBytes": str(MAX_LOG_BYTES)}
         try:
-            return await self._client.text(path, params=params)
+            return await self._client.get_text(path, params=params)
         except ApiRefusal as refusal:
             if refusal.is_transient:
                 raise

@@ -66,7 +66,7 @@ class Lease:
     @property
     def is_held(self) -> bool:
         """Whether we lead at this moment: nobody else can have taken the Lease over yet."""
-        return self._held is not None and self._time_left() > 0
+        return self._held is not None and self._compute_time_left() > 0
 
     async def acquire(self) -> None:
         """Waits until the Lease is ours."""
@@ -86,7 +86,7 @@ class Lease:
             LeaseLost: It was not renewed in time, or someone else has it.
         """
         while True:
-            left = self._time_left()
+            left = self._compute_time_left()
             if left <= 0:
                 raise LeaseLost(f"the lease was not renewed for {self._settings.give_up_after:g} s")
             try:
@@ -94,7 +94,7 @@ class Lease:
                     await self._renew()
             except (ApiError, TimeoutError) as error:
                 log.warning("lease not renewed", error=str(error) or "no answer in time")
-            await asyncio.sleep(min(self._settings.renew_every, max(0.0, self._time_left())))
+            await asyncio.sleep(min(self._settings.renew_every, max(0.0, self._compute_time_left())))
 
     async def release(self) -> None:
         """Gives the Lease back, so that the next leader need not wait for it to expire.
@@ -104,7 +104,7 @@ class Lease:
         """
         held, self._held = self._held, None
         if held is not None:
-            held["spec"] |= {"holderIdentity": "", "renewTime": _now()}
+            held["spec"] |= {"holderIdentity": "", "renewTime": _format_now()}
             await self._client.request("PUT", self._path, body=held)
 
     async def _try_to_take(self) -> bool:
@@ -126,8 +126,8 @@ class Lease:
             "spec": {
                 "holderIdentity": self._settings.identity,
                 "leaseDurationSeconds": math.ceil(self._settings.duration),
-                "acquireTime": _now(),
-                "renewTime": _now(),
+                "acquireTime": _format_now(),
+                "renewTime": _format_now(),
                 "leaseTransitions": transitions,
             },
         }
@@ -155,7 +155,7 @@ class Lease:
     async def _renew(self) -> None:
         assert self._held is not None  # acquired before
         begun = self._monotonic()
-        body = self._held | {"spec": self._held["spec"] | {"renewTime": _now()}}
+        body = self._held | {"spec": self._held["spec"] | {"renewTime": _format_now()}}
         try:
             self._held = await self._client.request("PUT", self._path, body=body)
         except (ResourceConflict, ResourceNotFound):
@@ -172,7 +172,7 @@ class Lease:
             raise LeaseLost(f"the lease is held by {holder!r} now" if holder else "the lease was taken away")
         self._held = lease
 
-    def _time_left(self) -> float:
+    def _compute_time_left(self) -> float:
         """Seconds for which the last renewal still holds."""
         return self._renewed + self._settings.give_up_after - self._monotonic()
 
@@ -181,7 +181,7 @@ class Lease:
         return paths.lease(self._settings.namespace, self._settings.name)
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -47,10 +47,10 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
         return _read(experiment, kept)
     body = await read_if_there(client, paths.experiment(experiment.namespace, source))
     if body is None:
-        return _waiting(source, "it does not exist")
+        return _report_waiting(source, "it does not exist")
     if not _has_ended(body):
-        return _waiting(source, "it has not ended yet")
-    found = warm_start.pick_observations(_spec_of(experiment), await _trials(client, body))
+        return _report_waiting(source, "it has not ended yet")
+    found = warm_start.pick_observations(_get_spec(experiment), await _list_trials(client, body))
     owner = refer_to_experiment(experiment.name, experiment.uid)
     manifest = make_warm_start(experiment.name, owner, {"experiment": source, _RESULTS: found.text})
     try:
@@ -60,7 +60,7 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
         return ActionResult(ActionStatus.FAILED, f"{name} was made meanwhile; it is read next")
     result = _read(experiment, kept)
     return ActionResult(
-        result.status, _summary(source, found), result.reason, prior_observations=result.prior_observations
+        result.status, _summarize(source, found), result.reason, prior_observations=result.prior_observations
     )
 
 
@@ -69,7 +69,7 @@ def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     if find_owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} with another owner already exists; delete it")
     try:
-        prior = warm_start.read(_spec_of(experiment), (kept.get("data") or {}).get(_RESULTS) or "")
+        prior = warm_start.read(_get_spec(experiment), (kept.get("data") or {}).get(_RESULTS) or "")
     except Unusable as problem:
         return ActionResult(
             ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it recreated"
@@ -77,7 +77,7 @@ def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     return ActionResult(ActionStatus.DONE, prior_observations=prior)
 
 
-def _waiting(source: str, why: str) -> ActionResult:
+def _report_waiting(source: str, why: str) -> ActionResult:
     message = f"waiting for experiment {source} (search.warmStart): {why}"
     return ActionResult(ActionStatus.FAILED, message, ExperimentReason.WAITING_FOR_EXPERIMENT)
 
@@ -88,7 +88,7 @@ def _has_ended(body: Manifest) -> bool:
     return any(end is not None and end.status == "True" for end in ends)
 
 
-async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
+async def _list_trials(client: ClusterClient, source: Manifest) -> list[Trial]:
     """All Trials of an Experiment; not those of an earlier one of the same name."""
     metadata = source["metadata"]
     return [
@@ -99,7 +99,7 @@ async def _trials(client: ClusterClient, source: Manifest) -> list[Trial]:
     ]
 
 
-def _summary(source: str, found: Found) -> str:
+def _summarize(source: str, found: Found) -> str:
     parts = [f"{len(found.observations)} results of experiment {source} are known to the search"]
     if found.passed_over:
         parts.append(f"{found.passed_over} trials have no value, or lie outside of this search space")
@@ -108,6 +108,6 @@ def _summary(source: str, found: Found) -> str:
     return "; ".join(parts)
 
 
-def _spec_of(experiment: Experiment) -> ExperimentSpec:
+def _get_spec(experiment: Experiment) -> ExperimentSpec:
     assert experiment.spec is not None  # its machine asks
     return experiment.spec

@@ -86,11 +86,11 @@ class ActionRunner:
     async def _carry_out(self, entry: ExperimentEntry, action: Action) -> None:
         """Carries out an action and tells the machine the result, whatever happens."""
         _log_leftovers(entry, action)
-        kind, ended = type(action).__name__, _ended_attempt(entry, action)
+        kind, ended = type(action).__name__, _find_ended_attempt(entry, action)
         result = ActionResult(ActionStatus.FAILED, "internal error; see the operator's log")
         try:
             if isinstance(action, Propose):
-                result = await self._proposer(entry).propose(action)
+                result = await self._get_proposer(entry).propose(action)
             else:
                 with metrics.ACTION_SECONDS.labels(kind).time():
                     result = await self._executor.execute(entry.served, action)
@@ -100,7 +100,7 @@ class ActionRunner:
             metrics.ATTEMPTS.labels(ended).inc()
         self._tell(entry, action, result)
 
-    def _proposer(self, entry: ExperimentEntry) -> Proposer:
+    def _get_proposer(self, entry: ExperimentEntry) -> Proposer:
         uid, spec = entry.experiment.uid, entry.served.spec
         if uid not in self._proposers:
             assert spec is not None  # who asks has a machine
@@ -141,7 +141,7 @@ def _log_leftovers(entry: ExperimentEntry, action: Action) -> None:
         )
 
 
-def _ended_attempt(entry: ExperimentEntry, action: Action) -> str | None:
+def _find_ended_attempt(entry: ExperimentEntry, action: Action) -> str | None:
     """Class of the attempt whose end an action writes down; None where it writes down no end."""
     if not isinstance(action, WriteTrialStatus) or action.status.last_attempt is None:
         return None

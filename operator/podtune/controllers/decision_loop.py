@@ -82,7 +82,7 @@ class DecisionLoop:
     def _decide(self, uid: str) -> None:
         now = self._now()
         self._heed_clock(now)
-        entry = self._store.entry(uid)
+        entry = self._store.find_entry(uid)
         if entry is None:
             self._queue.remove(uid)
             self._actions.cancel(uid)
@@ -115,7 +115,7 @@ class DecisionLoop:
         """Rebuilds all machines if the clock was set back: their timers would be far in the future."""
         if now < self._latest - CLOCK_TOLERANCE:
             log.warning("machines rebuilt: the clock was set back", seconds=round(self._latest - now, 1))
-            for entry in self._store.entries():
+            for entry in self._store.list_entries():
                 entry.drop_machine()
                 self._queue.add(entry.experiment.uid)
         self._latest = now

@@ -90,7 +90,7 @@ class FairQueue(Generic[T]):
             del self._waiting[key]
             self._turns = deque(turn for turn in self._turns if turn != key)
 
-    def done(self, key: str) -> None:
+    def mark_done(self, key: str) -> None:
         """The work on an item of this key has ended."""
         if self._processing[key] == self._most_of_one and key in self._waiting:
             self._turns.append(key)
@@ -156,5 +156,5 @@ class FairTasks:
         """Gives a task's seat to the next one, unless that was done before."""
         if task in self._seated:
             self._seated.discard(task)
-            self._queue.done(key)
+            self._queue.mark_done(key)
             self._start_next()

@@ -48,7 +48,7 @@ class TrialsCollector(Collector):
             "Nodes that an experiment avoids since they failed too many of its trials.",
             labels=["namespace", "experiment"],
         )
-        for entry in self._store.entries():
+        for entry in self._store.list_entries():
             experiment = entry.experiment
             counts = experiment.status.trials
             for state in ("pending", "running", "paused", "terminated", "error"):

@@ -57,13 +57,13 @@ class Proposer:
         """Answers a request; after a failure the next one is put to a fresh searcher."""
         thinking = self._find(request)
         if thinking is None:
-            return self._slow(f"it is still working on {len(self._thinking)} earlier requests")
+            return self._report_slow(f"it is still working on {len(self._thinking)} earlier requests")
         thinking.waits += 1
         try:
             async with asyncio.timeout(self._deadline):
                 self._searcher, proposals = await asyncio.shield(thinking.answer)
         except TimeoutError:
-            return self._slow(f"no proposal within {thinking.waits * self._deadline:g} s")
+            return self._report_slow(f"no proposal within {thinking.waits * self._deadline:g} s")
         except NoConfiguration as error:
             result = ActionResult(ActionStatus.REFUSED, str(error), ExperimentReason.NO_CONFIGURATION)
         except Exception as error:  # noqa: BLE001 - a searcher may be anyone's code; its failure is the experiment's alone
@@ -91,7 +91,7 @@ class Proposer:
         self._thinking.append(thinking)
         return thinking
 
-    def _slow(self, why: str) -> ActionResult:
+    def _report_slow(self, why: str) -> ActionResult:
         return ActionResult(ActionStatus.FAILED, f"the searcher is slow: {why}", ExperimentReason.SEARCH_SLOW)
 
 

@@ -39,8 +39,8 @@ class MachineReportHandler:
 
     def report(self, namespace: str, trial: str, pod: str, report: Report) -> Reply | Unaccepted:
         """See `ReportHandler.report`."""
-        self._store.agent_heard(parse_pod_uid(report.attempt), report.unstored)
-        entry = self._store.entry_of_trial(namespace, trial)
+        self._store.observe_agent(parse_pod_uid(report.attempt), report.unstored)
+        entry = self._store.find_entry_of_trial(namespace, trial)
         if entry is None or entry.machine is None:
             return Unaccepted.TOO_EARLY
         answer = entry.machine.report(trial, pod, report, self._now())
@@ -55,7 +55,7 @@ class MachineReportHandler:
 
     def find_program_container(self, namespace: str, trial: str) -> str | None:
         """See `ReportHandler.find_program_container`."""
-        entry = self._store.entry_of_trial(namespace, trial)
+        entry = self._store.find_entry_of_trial(namespace, trial)
         spec = entry.served.spec if entry is not None else None
         if spec is None or spec.results.stdout is None:
             return None

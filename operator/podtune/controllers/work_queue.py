@@ -47,7 +47,7 @@ class WorkQueue:
     def add_rate_limited(self, key: str) -> None:
         """Makes a key dirty after a while, since its processing has failed: the more often in a row, the later."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        self.add_at(key, self._now() + RETRY_BACKOFF.delay(count, key))
+        self.add_at(key, self._now() + RETRY_BACKOFF.compute_delay(count, key))
 
     def forget(self, key: str) -> None:
         """The processing of a key was a success: its failures count no longer."""

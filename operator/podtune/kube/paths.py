@@ -68,42 +68,42 @@ class PathError(ValueError):
 
 def experiments(namespace: str = "") -> str:
     """All Experiments, of one namespace or of all."""
-    return _collection(_OWN, namespace, EXPERIMENT_PLURAL)
+    return _build_collection(_OWN, namespace, EXPERIMENT_PLURAL)
 
 
 def experiment(namespace: str, name: str) -> str:
     """One Experiment."""
-    return name_in(experiments(_given(namespace)), name)
+    return name_in(experiments(_require_given(namespace)), name)
 
 
 def trials(namespace: str = "") -> str:
     """All Trials, of one namespace or of all."""
-    return _collection(_OWN, namespace, TRIAL_PLURAL)
+    return _build_collection(_OWN, namespace, TRIAL_PLURAL)
 
 
 def trial(namespace: str, name: str) -> str:
     """One Trial."""
-    return name_in(trials(_given(namespace)), name)
+    return name_in(trials(_require_given(namespace)), name)
 
 
 def pods(namespace: str = "") -> str:
     """All pods, of one namespace or of all."""
-    return _collection(_CORE, namespace, "pods")
+    return _build_collection(_CORE, namespace, "pods")
 
 
 def pod(namespace: str, name: str) -> str:
     """One pod."""
-    return name_in(pods(_given(namespace)), name)
+    return name_in(pods(_require_given(namespace)), name)
 
 
 def services(namespace: str) -> str:
     """Services of a namespace."""
-    return _collection(_CORE, _given(namespace), "services")
+    return _build_collection(_CORE, _require_given(namespace), "services")
 
 
 def claims(namespace: str) -> str:
     """PersistentVolumeClaims of a namespace."""
-    return _collection(_CORE, _given(namespace), "persistentvolumeclaims")
+    return _build_collection(_CORE, _require_given(namespace), "persistentvolumeclaims")
 
 
 def claim(namespace: str, name: str) -> str:
@@ -113,7 +113,7 @@ def claim(namespace: str, name: str) -> str:
 
 def config_maps(namespace: str) -> str:
     """ConfigMaps of a namespace."""
-    return _collection(_CORE, _given(namespace), "configmaps")
+    return _build_collection(_CORE, _require_given(namespace), "configmaps")
 
 
 def config_map(namespace: str, name: str) -> str:
@@ -123,12 +123,12 @@ def config_map(namespace: str, name: str) -> str:
 
 def events(namespace: str) -> str:
     """Events of a namespace."""
-    return _collection("/apis/events.k8s.io/v1", _given(namespace), "events")
+    return _build_collection("/apis/events.k8s.io/v1", _require_given(namespace), "events")
 
 
 def leases(namespace: str) -> str:
     """Leases of a namespace."""
-    return _collection("/apis/coordination.k8s.io/v1", _given(namespace), "leases")
+    return _build_collection("/apis/coordination.k8s.io/v1", _require_given(namespace), "leases")
 
 
 def lease(namespace: str, name: str) -> str:
@@ -142,7 +142,7 @@ def name_in(collection: str, name: str) -> str:
     Raises:
         PathError: It can't be the name of an object.
     """
-    return f"{collection}/{_checked(name)}"
+    return f"{collection}/{_check(name)}"
 
 
 def status_of(path: str) -> str:
@@ -166,16 +166,16 @@ def check_path(path: str) -> str:
     return path
 
 
-def _collection(api: str, namespace: str, plural: str) -> str:
-    return f"{api}/namespaces/{_checked(namespace)}/{plural}" if namespace else f"{api}/{plural}"
+def _build_collection(api: str, namespace: str, plural: str) -> str:
+    return f"{api}/namespaces/{_check(namespace)}/{plural}" if namespace else f"{api}/{plural}"
 
 
-def _given(namespace: str) -> str:
+def _require_given(namespace: str) -> str:
     """A namespace that must not be left out: what is one object's place in a namespace is a collection without."""
-    return namespace or _checked(namespace)
+    return namespace or _check(namespace)
 
 
-def _checked(name: str) -> str:
+def _check(name: str) -> str:
     if len(name) > _MAX_NAME or not _NAME.fullmatch(name):
         raise PathError(f"{name!r:.100} can't be a name; names have lowercase letters, digits, - and .")
     return quote(name, safe="")

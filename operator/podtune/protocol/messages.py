@@ -212,7 +212,7 @@ class Report:
 
     def to_json(self) -> bytes:
         """Encodes the report."""
-        return json.dumps(self, default=_fields, separators=(",", ":"), allow_nan=True).encode()
+        return json.dumps(self, default=_encode_fields, separators=(",", ":"), allow_nan=True).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class Reply:
 
     def to_json(self) -> bytes:
         """Encodes the reply."""
-        return json.dumps(self, default=_fields, separators=(",", ":")).encode()
+        return json.dumps(self, default=_encode_fields, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ class FinalCommit:
         What does not fit is given up in this order: the ends of messages, older commits, texts among the last
         result's values, other values from the last one on, the last result, and all but the counters.
         """
-        return next(text for text in map(_written, _shortened(self)) if len(text) <= MAX_FINAL_COMMIT)
+        return next(text for text in map(_encode, _shorten(self)) if len(text) <= MAX_FINAL_COMMIT)
 
 
 MAX_FINAL_COMMIT = 3072
@@ -426,7 +426,7 @@ def find_metric_problem(key: str, value: object) -> str | None:
 
 def encode_result(result: Result) -> str:
     """Encodes one result on one line."""
-    return json.dumps(result, default=_fields, separators=(",", ":"), allow_nan=True)
+    return json.dumps(result, default=_encode_fields, separators=(",", ":"), allow_nan=True)
 
 
 def encode_ledger(entries: Iterable[LedgerLine]) -> bytes:
@@ -443,7 +443,7 @@ def parse_ledger(data: bytes) -> tuple[LedgerLine, ...]:
     return tuple(_parse_entry(read_json(line)) for line in data.splitlines())
 
 
-def _shortened(commit: FinalCommit) -> Iterator[FinalCommit]:
+def _shorten(commit: FinalCommit) -> Iterator[FinalCommit]:
     """The final commit, then ever shorter ones, the last of which always fits."""
     commit = replace(commit, checkpoints=commit.checkpoints[-MAX_COMMITS_AT_END:])
     yield commit
@@ -473,11 +473,11 @@ def _cut(text: str, limit: int) -> str:
     return text
 
 
-def _written(commit: FinalCommit) -> str:
-    return json.dumps(commit, default=_fields, separators=(",", ":"), allow_nan=True)
+def _encode(commit: FinalCommit) -> str:
+    return json.dumps(commit, default=_encode_fields, separators=(",", ":"), allow_nan=True)
 
 
-def _fields(message: Any) -> dict[str, Any]:
+def _encode_fields(message: Any) -> dict[str, Any]:
     """What is encoded of a message; those within it follow in turn, and nothing is copied, as `asdict` does."""
     return {name: getattr(message, name) for name in message.__slots__}
 

@@ -131,12 +131,12 @@ def parse_task(text: str) -> StorageTask:
     """
     body = read_object(read_json(text), "the job")
     return StorageTask(
-        purpose=_purpose(body),
-        namespace=_text(body, "namespace"),
-        experiment=_text(body, "experiment"),
-        experiment_uid=_part_of_key(body, "experiment_uid"),
+        purpose=_read_purpose(body),
+        namespace=_read_text(body, "namespace"),
+        experiment=_read_text(body, "experiment"),
+        experiment_uid=_read_part_of_key(body, "experiment_uid"),
         chunks=_count(body, "chunks"),
-        export_to=_text(body, "export_to") if "export_to" in body else "",
+        export_to=_read_text(body, "export_to") if "export_to" in body else "",
     )
 
 
@@ -148,11 +148,11 @@ def parse_storage_report(text: str) -> StorageReport:
     """
     body = read_object(read_json(text), "the report")
     return StorageReport(
-        purpose=_purpose(body),
+        purpose=_read_purpose(body),
         ok=body.get("ok") is True,
-        message=_text(body, "message"),
+        message=_read_text(body, "message"),
         deleted=_count(body, "deleted"),
-        uri=_text(body, "uri") if "uri" in body else "",
+        uri=_read_text(body, "uri") if "uri" in body else "",
     )
 
 
@@ -162,20 +162,20 @@ def encode_chunks(trials: Iterable[StoredTrial]) -> Iterator[bytes]:
     for trial in trials:
         lines.append(json.dumps(asdict(trial), separators=(",", ":")).encode())
         if len(lines) == TRIALS_A_CHUNK:
-            yield from _compressed(lines)
+            yield from _compress(lines)
             lines = []
     if lines:
-        yield from _compressed(lines)
+        yield from _compress(lines)
 
 
-def _compressed(lines: list[bytes]) -> Iterator[bytes]:
+def _compress(lines: list[bytes]) -> Iterator[bytes]:
     data = gzip.compress(b"\n".join(lines), mtime=0)
     if len(data) <= _CHUNK or len(lines) == 1:
         yield data
         return
     middle = len(lines) // 2
-    yield from _compressed(lines[:middle])
-    yield from _compressed(lines[middle:])
+    yield from _compress(lines[:middle])
+    yield from _compress(lines[middle:])
 
 
 def read_chunk(data: bytes) -> Iterator[StoredTrial]:
@@ -191,7 +191,7 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
     for line in lines:
         body = read_object(read_json(line.decode(errors="replace")), "a trial")
         yield StoredTrial(
-            _part_of_key(body, "trial"),
+            _read_part_of_key(body, "trial"),
             read_texts(body, "kept"),
             _export(body.get("export")),
             read_texts(body, "ledger"),
@@ -202,27 +202,27 @@ def _export(body: Any) -> ExportedCheckpoint | None:
     if body is None:
         return None
     body = read_object(body, "export")
-    texts = {name: _text(body, name) for name in ("uri", "digest", "card")}
-    return ExportedCheckpoint(**texts, folder=_part_of_key(body, "folder"), is_best=body.get("is_best") is True)
+    texts = {name: _read_text(body, name) for name in ("uri", "digest", "card")}
+    return ExportedCheckpoint(**texts, folder=_read_part_of_key(body, "folder"), is_best=body.get("is_best") is True)
 
 
-def _purpose(body: dict[str, Any]) -> StoragePurpose:
+def _read_purpose(body: dict[str, Any]) -> StoragePurpose:
     try:
-        return StoragePurpose(_text(body, "purpose"))
+        return StoragePurpose(_read_text(body, "purpose"))
     except ValueError as error:
         raise ProtocolError(f"purpose: {error}; the pod's image is of another version than the operator") from error
 
 
-def _text(body: dict[str, Any], name: str) -> str:
+def _read_text(body: dict[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str):
         raise ProtocolError(f"{name} is missing or not a string")
     return value
 
 
-def _part_of_key(body: dict[str, Any], name: str) -> str:
+def _read_part_of_key(body: dict[str, Any], name: str) -> str:
     """A text that is one part of a key: an empty one would make a prefix that holds everybody's."""
-    value = _text(body, name)
+    value = _read_text(body, name)
     if not value or "/" in value:
         raise ProtocolError(f"{name} is {value!r}, which is not one part of a key")
     return value

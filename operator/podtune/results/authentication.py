@@ -64,10 +64,10 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token or not token.isascii():
             raise Unauthenticated("no bearer token was sent")
         key = hashlib.sha256(token.encode()).digest()
-        if (caller := self._remembered(key)) is not None:
+        if (caller := self._recall(key)) is not None:
             return caller
         async with self._reviews:
-            if (caller := self._remembered(key)) is not None:
+            if (caller := self._recall(key)) is not None:
                 return caller  # it was reviewed for another request while this one waited
             try:
                 caller = await self._review(token)
@@ -77,7 +77,7 @@ class Authenticator:
             _remember(self._known, key, (self._monotonic() + CACHE_SECONDS, caller), CACHE_SIZE)
         return caller
 
-    def _remembered(self, key: bytes) -> Caller | None:
+    def _recall(self, key: bytes) -> Caller | None:
         """Whose a token is by its last review; None where that was too long ago, or there was none.
 
         Raises:
@@ -99,7 +99,7 @@ class Authenticator:
         }
         answer = await self._client.request("POST", TOKEN_REVIEWS, body=review, idempotent=True)
         try:
-            return _caller(answer.get("status") or {})
+            return _read_caller(answer.get("status") or {})
         except (AttributeError, LookupError, TypeError) as error:
             raise Unauthenticated("the review of the token can't be read") from error
 
@@ -112,18 +112,18 @@ def _remember(cache: OrderedDict[bytes, T], key: bytes, value: T, size: int) -> 
         cache.popitem(last=False)
 
 
-def _caller(status: Mapping[str, Any]) -> Caller:
+def _read_caller(status: Mapping[str, Any]) -> Caller:
     """The pod that a reviewed token was given to."""
     if not status.get("authenticated") or TOKEN_AUDIENCE not in (status.get("audiences") or ()):
         raise Unauthenticated(status.get("error") or f"the token is not valid for the audience {TOKEN_AUDIENCE}")
     user = status.get("user") or {}
     username = user.get("username", "")
-    pod, uid = _extra(user, POD_NAME), _extra(user, POD_UID_CLAIM)
+    pod, uid = _read_extra(user, POD_NAME), _read_extra(user, POD_UID_CLAIM)
     if not pod or not uid or not username.startswith(SERVICE_ACCOUNT_PREFIX):
         raise Unauthenticated("the token is not bound to a pod")
     return Caller(namespace=username.removeprefix(SERVICE_ACCOUNT_PREFIX).split(":")[0], pod=pod, uid=uid)
 
 
-def _extra(user: Mapping[str, Any], key: str) -> str:
+def _read_extra(user: Mapping[str, Any], key: str) -> str:
     values = (user.get("extra") or {}).get(key) or [""]
     return str(values[0])

@@ -66,7 +66,7 @@ class ResultsServer:
         self._limiter = LoopRateLimiter(_AT_A_TIME)
         self._relays = 0
 
-    def application(self) -> web.Application:
+    def build_application(self) -> web.Application:
         """The server's routes."""
         application = web.Application(client_max_size=MAX_REPORT_BYTES)
         application.router.add_post(f"{ROUTE}/results", self._post_results)
@@ -75,9 +75,9 @@ class ResultsServer:
 
     async def _post_results(self, request: web.Request) -> web.Response:
         await self._limiter.wait()
-        caller = await self._caller(request)
+        caller = await self._authenticate(request)
         try:
-            report = parse_report(await _body(request))
+            report = parse_report(await _read_body(request))
         except ProtocolError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         if parse_pod_uid(report.attempt) != caller.uid:
@@ -105,7 +105,7 @@ class ResultsServer:
 
     async def _get_log(self, request: web.Request) -> web.StreamResponse:
         """Passes the program's standard output on to its own agent, which must not ask the API server itself."""
-        caller = await self._caller(request)
+        caller = await self._authenticate(request)
         trial = request.match_info["trial"]
         container = self._handler.find_program_container(caller.namespace, trial)
         if container is None or not _LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
@@ -143,7 +143,7 @@ class ResultsServer:
         if not self._handler.is_leading:
             raise web.HTTPServiceUnavailable(text="another operator leads", headers=RETRY_AFTER)
 
-    async def _caller(self, request: web.Request) -> Caller:
+    async def _authenticate(self, request: web.Request) -> Caller:
         self._check_leads()
         try:
             caller = await self._authenticator.authenticate(request.headers.get("Authorization", ""))
@@ -157,7 +157,7 @@ class ResultsServer:
         return caller
 
 
-async def _body(request: web.Request) -> bytes:
+async def _read_body(request: web.Request) -> bytes:
     """The whole of a request's body, which may not take for ever."""
     try:
         async with asyncio.timeout(BODY_SECONDS):

@@ -38,7 +38,7 @@ class ActionQueue:
         """Whether an action of this key is under way."""
         return key in self._in_flight
 
-    def ready(self, key: Key, now: float, trial: str = EXPERIMENT) -> bool:
+    def is_ready(self, key: Key, now: float, trial: str = EXPERIMENT) -> bool:
         """Whether an action of this key may be asked for.
 
         Args:
@@ -59,7 +59,7 @@ class ActionQueue:
 
     def enqueue(self, action: Action, now: float, trial: str = EXPERIMENT) -> bool:
         """Asks for an action if it is ready; whether it was."""
-        if not self.ready(action.key, now, trial):
+        if not self.is_ready(action.key, now, trial):
             return False
         self._in_flight.add(action.key)
         self._enqueued.append(action)
@@ -78,10 +78,10 @@ class ActionQueue:
         if result.status is ActionStatus.DONE or is_settled:
             self._failed.pop(key, None)
             return
-        count = self.failures(key) + 1
-        self._failed[key] = (count, now + self._backoff.delay(count, "/".join(key)))
+        count = self.count_failures(key) + 1
+        self._failed[key] = (count, now + self._backoff.compute_delay(count, "/".join(key)))
 
-    def failures(self, key: Key) -> int:
+    def count_failures(self, key: Key) -> int:
         """How often in a row an action of this key has failed."""
         return self._failed[key][0] if key in self._failed else 0
 

@@ -17,7 +17,7 @@ class Backoff:
     initial: float
     maximum: float
 
-    def delay(self, attempt: int, key: str) -> float:
+    def compute_delay(self, attempt: int, key: str) -> float:
         """Seconds to wait after the `attempt`-th failure in a row, from 1, of the thing named `key`."""
         whole = min(self.maximum, self.initial * 2.0 ** min(attempt - 1, 30))
         return whole * (0.5 + 0.5 * random.Random(f"{key}/{attempt}").random())

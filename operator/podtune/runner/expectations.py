@@ -32,7 +32,7 @@ class Expectations:
     unstored: tuple[str, Unstored | None] = ("", None)
     answer: tuple[str, int] = ("", 0)
 
-    def heard(self, uid: str, unstored: Unstored | None) -> None:
+    def observe_report(self, uid: str, unstored: Unstored | None) -> None:
         """The agent of this attempt has reported."""
         self.listening = (uid, float("-inf"))
         self.unstored = (uid, unstored)

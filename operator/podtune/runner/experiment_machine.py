@@ -254,7 +254,7 @@ class ExperimentMachine:
         """A Trial was deleted: unless the experiment has ended, it is recreated and continues from its checkpoints."""
         trial = self._trials.pop(name, None)
         if trial is not None:
-            self._former.deleted(trial)
+            self._former.record_deletion(trial)
             self._actions.forget(name)
             self._planner.forget_trial(name)
             self._warm.observe_trial_deletion(name)

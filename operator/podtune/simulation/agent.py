@@ -113,7 +113,7 @@ class Agent:
         """Posts what is not acknowledged and learns from the reply; again if the operator lacks older results."""
         for _ in range(2):
             acked = self._acked
-            reply = self._environment.operator.post(self._trial, self._pod, self._report())
+            reply = self._environment.operator.post(self._trial, self._pod, self._build_report())
             if not isinstance(reply, Reply):
                 return
             self._learn(reply)
@@ -125,11 +125,11 @@ class Agent:
         if self._final is None:
             self.post()
         else:
-            self._environment.operator.post(self._trial, self._pod, self._report())
+            self._environment.operator.post(self._trial, self._pod, self._build_report())
 
     def hand_over(self, *, done: bool = True) -> None:
         """The program has gone on to another trial: tells so until it is told what is next."""
-        self._final = self.final_commit(done=done)
+        self._final = self.build_final_commit(done=done)
         self._poll()
 
     def _poll(self) -> None:
@@ -137,7 +137,7 @@ class Agent:
         self.post()
         if self._final is not None:
             self._polls += 1
-            self._environment.clock.after(
+            self._environment.clock.call_later(
                 min(LONGEST_PATIENCE, FIRST_PATIENCE * 2.0 ** min(self._polls, 10)), self._ask
             )
 
@@ -150,7 +150,7 @@ class Agent:
         self._final = None
         self._uploads.close()
 
-    def final_commit(self, *, done: bool) -> FinalCommit:
+    def build_final_commit(self, *, done: bool) -> FinalCommit:
         """The final commit, if nothing more is stored from now on."""
         return FinalCommit(
             attempt=self._attempt,
@@ -165,7 +165,7 @@ class Agent:
             unstored=self._uploads.queue.unstored,
         )
 
-    def _report(self) -> Report:
+    def _build_report(self) -> Report:
         sent = [result for result in self._results if result.seq > self._acked]
         return Report(
             self._attempt,

@@ -18,7 +18,7 @@ class Clock:
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._asked = 0
 
-    def after(self, seconds: float, what: Callable[[], None]) -> None:
+    def call_later(self, seconds: float, what: Callable[[], None]) -> None:
         """Has something happen so many seconds from now."""
         self._asked += 1
         heapq.heappush(self._queue, (self.now + seconds, self._asked, what))

@@ -48,13 +48,13 @@ def set_limits(pod_spec: Mapping[str, Any], limits: Mapping[str, str]) -> Mappin
         return pod_spec
     training = find_trial_container(pod_spec)
     containers = [
-        _limited(container, limits) if container.get("name", "") == training else container
+        _set_limits(container, limits) if container.get("name", "") == training else container
         for container in pod_spec["containers"]
     ]
     return {**pod_spec, "containers": containers}
 
 
-def _limited(container: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping[str, Any]:
+def _set_limits(container: Mapping[str, Any], limits: Mapping[str, str]) -> Mapping[str, Any]:
     resources = container.get("resources") or {}
     return {**container, "resources": {**resources, "limits": {**(resources.get("limits") or {}), **limits}}}
 

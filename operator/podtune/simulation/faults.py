@@ -65,7 +65,7 @@ DISRUPTIONS = {
 """Reason and message of the DisruptionTarget that Kubernetes sets before it takes a pod away."""
 
 
-def of_attempt(by_trial: Mapping[int, Sequence[_T]], trial: int, attempt: int) -> _T | None:
+def find_for_attempt(by_trial: Mapping[int, Sequence[_T]], trial: int, attempt: int) -> _T | None:
     """What is scheduled for an attempt of a trial, of which there are numbers from 1; None for nothing."""
     scheduled = by_trial.get(trial, ())
     return scheduled[attempt - 1] if attempt <= len(scheduled) else None

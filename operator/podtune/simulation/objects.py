@@ -57,11 +57,9 @@ class Objects:
     def reload(self) -> None:
         """Reads every Trial back as an API server returns it: maps sorted by their keys, defaults left out."""
         for name, trial in self.trials.items():
-            self.trials[name] = replace(
-                trial, spec=_written_and_read(trial.spec), status=_written_and_read(trial.status)
-            )
+            self.trials[name] = replace(trial, spec=_write_and_read(trial.spec), status=_write_and_read(trial.status))
 
 
-def _written_and_read(model: ModelT) -> ModelT:
+def _write_and_read(model: ModelT) -> ModelT:
     written = json.dumps(model.model_dump(mode="json", by_alias=True, exclude_defaults=True), sort_keys=True)
     return type(model).model_validate_json(written)

@@ -111,15 +111,15 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     length = iterations or find_iteration_limit(spec, seconds) or ITERATIONS
     advance = compute_time_per_iteration(spec, seconds)
     gpus = count_requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
-    simulated = _simulable(spec)
+    simulated = _make_simulable(spec)
     if spec.scheduler.needs_store is None:
         model = replace(model, checkpoint_every=0)  # they hold a pod for some seconds at its end, and take our time
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
-    scale = _scale(spec, simulated, outcomes)
+    scale = _compute_scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
     of_rungs = any(count_gpus_among(rung.limits) for rung in spec.scheduler.resources)
     counts = bool(gpus) or of_rungs or spec.trial_template.replicas == 1
-    a_trial = _counted(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
+    a_trial = _count_gpus(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
     return Plan(
         algorithm=spec.search.algorithm,
         scheduler=spec.scheduler.name,
@@ -128,16 +128,16 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         at_once=spec.max_concurrent_trials,
         iterations=length,
         seconds=seconds,
-        gpus_a_trial=_counted(gpus, spec.trial_template.replicas),
+        gpus_a_trial=_count_gpus(gpus, spec.trial_template.replicas),
         brackets=plan_brackets(spec),
-        rungs=_rungs(
+        rungs=_plan_rungs(
             spec, plan_milestones(spec, math.ceil(length * advance)), outcomes, scale, seconds=seconds, advance=advance
         ),
-        decisions=_decisions(outcomes, scale),
+        decisions=_count_decisions(outcomes, scale),
         hours=_mean(outcome.seconds for outcome in outcomes) * scale / _SECONDS_AN_HOUR,
         gpu_hours=_mean(outcome.gpu_hours for outcome in outcomes) * scale if counts else 0.0,
         whole_gpu_hours=trials * a_trial / _SECONDS_AN_HOUR,
-        notes=tuple(_notes(spec, iterations, seconds, scale)),
+        notes=tuple(_list_notes(spec, iterations, seconds, scale)),
     )
 
 
@@ -164,7 +164,7 @@ class LotteryCurves(Curves):
         return
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
+    def build_curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """Draws the worth of a trial, and the error of its first result."""
         random = build_generator(self._seed, "worth", trial)
         return _LotteryCurve(self, random.random(), random.gauss(0.0, ERROR))
@@ -182,7 +182,7 @@ class _LotteryCurve(LearningCurve):
         return self._curves.iterations
 
     @override
-    def metrics(self, iteration: int) -> Mapping[str, float]:
+    def compute_metrics(self, iteration: int) -> Mapping[str, float]:
         cost = 10.0 - self._worth - self._error / math.sqrt(iteration)
         return {
             criterion.metric: LotteryCurves.SCALE * (cost if criterion.mode == "min" else -cost)
@@ -190,11 +190,11 @@ class _LotteryCurve(LearningCurve):
         }
 
     @override
-    def seconds(self, iteration: int) -> float:
+    def compute_seconds(self, iteration: int) -> float:
         return self._curves.seconds
 
 
-def _simulable(spec: ExperimentSpec) -> ExperimentSpec:
+def _make_simulable(spec: ExperimentSpec) -> ExperimentSpec:
     """The experiment as it is simulated: without what needs a cluster or Optuna, with as many trials as needed."""
     search = spec.search
     changes: dict[str, object] = {"max_trials": min(search.trial_limit, _MAX_TRIALS), "warm_start": None}
@@ -212,7 +212,7 @@ def _runs(trials: int) -> int:
     return max(1, min(RUNS, _MAX_TRIALS // trials))
 
 
-def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[SimulationResult]) -> float:
+def _compute_scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[SimulationResult]) -> float:
     """How many times as many trials there will be as were simulated, where those came to their number's end."""
     limit = simulated.search.trial_limit
     if isinstance(spec.search.max_trials, str) or any(len(outcome.trials) < limit for outcome in outcomes):
@@ -220,7 +220,7 @@ def _scale(spec: ExperimentSpec, simulated: ExperimentSpec, outcomes: Sequence[S
     return spec.search.trial_limit / limit
 
 
-def _rungs(
+def _plan_rungs(
     spec: ExperimentSpec,
     milestones: Sequence[int],
     outcomes: Sequence[SimulationResult],
@@ -246,7 +246,7 @@ def _rungs(
         times = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
         limits = resources.compute_limits(spec.scheduler, passed)
         replicas = spec.trial_template.replicas
-        gpus = _counted(count_requested_gpus(set_limits(spec.trial_template.spec, limits)) * replicas, replicas)
+        gpus = _count_gpus(count_requested_gpus(set_limits(spec.trial_template.spec, limits)) * replicas, replicas)
         planned.append(
             PlannedRung(
                 time=milestone,
@@ -258,14 +258,14 @@ def _rungs(
     return tuple(planned)
 
 
-def _decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict[str, float]:
+def _count_decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict[str, float]:
     """Counts what the ledgers of the trials hold, by kind; decisions to let a trial be are left out."""
     counts = Counter(decided.entry.action for outcome in outcomes for decided in outcome.decisions)
     told = sorted(action for action in counts if action != DecisionKind.CONTINUE)
     return {action: scale * counts[action] / len(outcomes) for action in told}
 
 
-def _notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
+def _list_notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
     if iterations is None and find_iteration_limit(spec, seconds) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
     if not count_requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
@@ -278,7 +278,7 @@ def _notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: 
         yield f"numbers follow from those of {_MAX_TRIALS} trials"
 
 
-def _counted(gpus: float, replicas: int) -> float:
+def _count_gpus(gpus: float, replicas: int) -> float:
     """How many GPUs a trial is counted with: a single pod that asks for none, with one; a gang, with none."""
     return gpus or (1.0 if replicas == 1 else 0.0)
 

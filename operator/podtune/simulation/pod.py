@@ -74,13 +74,13 @@ class SimulatedPod:
         self._trial = trial
         self._is_leaving = False
         """Whether the program has gone on to the next trial, while its agent stores what is left of this one."""
-        self._curve = self._environment.curves.curve(configuration, int(trial.rpartition("-")[2]))
+        self._curve = self._environment.curves.build_curve(configuration, int(trial.rpartition("-")[2]))
         found = self._environment.bucket.restore(restore)
         assert found or not or_fail, f"{trial}: the checkpoint that it clones is gone"
         self._training = resume_training(found[1], configuration) if found else start_training(configuration)
         restored = Restored(found[0] if found else None)
         self.agent = Agent(
-            self._environment, trial, self.record.name, attempt, restored, begin=self._take_next, stored=self._stored
+            self._environment, trial, self.record.name, attempt, restored, begin=self._take_next, stored=self._on_stored
         )
         self._restores = found is not None
 
@@ -91,7 +91,7 @@ class SimulatedPod:
         self._take_up(assignment.trial, assignment.attempt, dict(assignment.parameters), candidates, or_fail=or_fail)
         self.agent.post()
         seconds = self._environment.model.restore * self._slowness if self._restores else 0.0
-        self._environment.clock.after(seconds, self._train_next)
+        self._environment.clock.call_later(seconds, self._train_next)
 
     def _train_next(self) -> None:
         if self._stage is _Stage.TRAINING and not self.record.deleting:
@@ -144,7 +144,7 @@ class SimulatedPod:
         self._change(started=self._environment.clock.now, node=NODE)
         model = self._environment.model
         seconds = model.pod_start + (model.restore if self._restores else 0.0)
-        self._environment.clock.after(seconds * self._slowness, self._begin)
+        self._environment.clock.call_later(seconds * self._slowness, self._begin)
 
     def _begin(self) -> None:
         if self._stage is not _Stage.STARTING or self.record.deleting:
@@ -171,11 +171,11 @@ class SimulatedPod:
         if is_through:
             self._finish(PodPhase.SUCCEEDED, ContainerEnd("trial", 0), done=True)
             return
-        seconds = self._curve.seconds(self._training.iteration + 1)
+        seconds = self._curve.compute_seconds(self._training.iteration + 1)
         if clock.now + seconds > self._fails_at:
-            clock.after(max(0.0, self._fails_at - clock.now), self._fail)
+            clock.call_later(max(0.0, self._fails_at - clock.now), self._fail)
         else:
-            clock.after(seconds, self._iterate)
+            clock.call_later(seconds, self._iterate)
 
     @property
     def _may_leave(self) -> bool:
@@ -199,7 +199,7 @@ class SimulatedPod:
         self.agent.take(metrics, self._training, checkpoint=checkpoint)
         self._go_on()
 
-    def _stored(self) -> None:
+    def _on_stored(self) -> None:
         """Its agent has stored a checkpoint, or has given one up."""
         self.agent.post()
         self._hand_over_if_stored()
@@ -229,9 +229,9 @@ class SimulatedPod:
     def _terminate(self, grace: float) -> None:
         """SIGTERM: the program ends, then its agent, both before so many seconds are over."""
         self._killed_at = self._environment.clock.now + grace
-        self._environment.clock.after(min(grace, self._environment.model.pod_stop), self._terminated)
+        self._environment.clock.call_later(min(grace, self._environment.model.pod_stop), self._on_terminated)
 
-    def _terminated(self) -> None:
+    def _on_terminated(self) -> None:
         if self._stage is _Stage.TRAINING:
             self._finish(PodPhase.FAILED, KILLED, done=False)
         elif self._stage is _Stage.STARTING:
@@ -248,10 +248,10 @@ class SimulatedPod:
         if not self.agent.is_storing or until <= clock.now:
             self._conclude()
             return
-        clock.after(compute_backlog_time(self._environment.drain), self.agent.hurry)
-        clock.after(until - clock.now, self._out_of_time)
+        clock.call_later(compute_backlog_time(self._environment.drain), self.agent.hurry)
+        clock.call_later(until - clock.now, self._on_out_of_time)
 
-    def _out_of_time(self) -> None:
+    def _on_out_of_time(self) -> None:
         """The agent has had all the time that it may take, or is killed before."""
         if self._stage is not _Stage.DRAINING:
             return
@@ -261,7 +261,7 @@ class SimulatedPod:
 
     def _conclude(self) -> None:
         """Nothing of it runs any more."""
-        words = self.agent.final_commit(done=self._is_done).to_json() if self._stage is _Stage.DRAINING else ""
+        words = self.agent.build_final_commit(done=self._is_done).to_json() if self._stage is _Stage.DRAINING else ""
         self.agent.close()
         self._stage = _Stage.ENDED
         self._change(phase=self._phase, agent_message=words, ended=self._environment.clock.now)

@@ -37,11 +37,11 @@ def plan_brackets(spec: ExperimentSpec) -> tuple[PlannedBracket, ...]:
     """The brackets of an experiment's scheduler; none where it compares trials at no rungs."""
     match spec.scheduler.settings:
         case AshaSettings() as settings:
-            return _of_asha(settings)
+            return _plan_asha(settings)
         case AshaPromotionSettings() as settings:
-            return _of_promotion(settings)
+            return _plan_promotion(settings)
         case HyperbandSettings() as settings:
-            return _of_hyperband(settings)
+            return _plan_hyperband(settings)
         case _:
             return ()
 
@@ -57,7 +57,7 @@ def plan_milestones(spec: ExperimentSpec, length: int) -> tuple[int, ...]:
     return (*sorted(rung for rung in found if 0 < rung < length), length)
 
 
-def _of_asha(settings: AshaSettings) -> tuple[PlannedBracket, ...]:
+def _plan_asha(settings: AshaSettings) -> tuple[PlannedBracket, ...]:
     grace, limit, factor = settings.grace_period, settings.max_time, settings.reduction_factor
     found = [rungs.Bracket(grace, limit, factor, skipped).rungs for skipped in range(settings.brackets)]
     weights = [math.exp(len(bracket)) for bracket in found]
@@ -67,7 +67,7 @@ def _of_asha(settings: AshaSettings) -> tuple[PlannedBracket, ...]:
     )
 
 
-def _of_promotion(settings: AshaPromotionSettings) -> tuple[PlannedBracket, ...]:
+def _plan_promotion(settings: AshaPromotionSettings) -> tuple[PlannedBracket, ...]:
     levels = settings.levels
     count = min(settings.brackets, len(levels))
     weights = [math.exp(len(levels) - skipped) for skipped in range(count)]
@@ -77,7 +77,7 @@ def _of_promotion(settings: AshaPromotionSettings) -> tuple[PlannedBracket, ...]
     )
 
 
-def _of_hyperband(settings: HyperbandSettings) -> tuple[PlannedBracket, ...]:
+def _plan_hyperband(settings: HyperbandSettings) -> tuple[PlannedBracket, ...]:
     factor, sizes = settings.reduction_factor, settings.sizes
     found = [
         (count, math.ceil(sizes * factor**count / (count + 1)), settings.compute_first_milestone(count))

@@ -161,7 +161,7 @@ class Simulation:
 
     def change_after(self, seconds: float, spec: ExperimentSpec) -> None:
         """Has a user change the Experiment so many seconds from now."""
-        self._clock.after(seconds, partial(self._change, spec))
+        self._clock.call_later(seconds, partial(self._change, spec))
 
     def fork(self) -> Simulation:
         """Another simulation that is where this one is, but for its operator, which was killed and started again."""
@@ -314,7 +314,7 @@ class Simulation:
             trial_uid=action.trial_uid,
             template_hash=action.template_hash,
         )
-        configuration = self._configuration(action.spec)
+        configuration = self._read_configuration(action.spec)
         self._trace.record_start(action.name, configuration)
         pod = SimulatedPod(self._environment, action, record, configuration, gpus_needed)
         self._objects.pods[action.name] = pod
@@ -322,6 +322,6 @@ class Simulation:
             self._machine.observe_pod(made)
         pod.enter()
 
-    def _configuration(self, spec: TrialSpec) -> Configuration:
+    def _read_configuration(self, spec: TrialSpec) -> Configuration:
         written = spec.parameters
         return {p.name: parse_value(p, written[p.name]) for p in self._spec.parameters if p.name in written}

@@ -129,13 +129,13 @@ class SimulationResult:
         """SHA-256 of all proposals, starts and decisions: equal if and only if two simulations decided the same."""
         digest = hashlib.sha256()
         for trial in self.trials:
-            digest.update(_written([trial.name, trial.spec.parameters]))
+            digest.update(_encode([trial.name, trial.spec.parameters]))
         for start in self.starts:
-            digest.update(_written([start.pod, dict(start.configuration)]))
+            digest.update(_encode([start.pod, dict(start.configuration)]))
         for decided in self.decisions:
-            digest.update(_written([decided.trial, decided.entry.model_dump(mode="json")]))
+            digest.update(_encode([decided.trial, decided.entry.model_dump(mode="json")]))
         return digest.hexdigest()
 
 
-def _written(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode()

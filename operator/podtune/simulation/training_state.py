@@ -51,17 +51,17 @@ def advance(training: TrainingState, curve: LearningCurve, metric: str) -> tuple
         The state after the iteration, and what is reported.
     """
     iteration = training.iteration + 1
-    metrics = curve.metrics(iteration)
+    metrics = curve.compute_metrics(iteration)
     value = metrics[metric]
     if training.mixed and not math.isnan(training.value):
-        before, end = curve.metrics(iteration - 1)[metric], curve.metrics(curve.length)[metric]
-        value = training.value + _share(before, value, end) * (end - training.value)
+        before, end = curve.compute_metrics(iteration - 1)[metric], curve.compute_metrics(curve.length)[metric]
+        value = training.value + _compute_share(before, value, end) * (end - training.value)
         metrics = {**metrics, metric: value}
-    seconds = training.seconds + curve.seconds(iteration)
+    seconds = training.seconds + curve.compute_seconds(iteration)
     return replace(training, iteration=iteration, value=value, seconds=seconds), metrics
 
 
-def _share(before: float, after: float, end: float) -> float:
+def _compute_share(before: float, after: float, end: float) -> float:
     """The part of the way from `before` to `end` that lies before `after`."""
     way = end - before
     share = (after - before) / way if way else 0.0

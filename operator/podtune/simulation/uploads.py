@@ -76,13 +76,13 @@ class Uploads:
 
     def _store(self, pending: PendingCheckpoint, taken: float) -> None:
         if taken <= self._timeout:
-            self._after(taken, partial(self._succeed, pending))
+            self._call_later(taken, partial(self._succeed, pending))
         else:
             too_long = f"it took longer than checkpoints.sync.timeout of {self._timeout:g} s; raise it"
-            self._after(self._timeout, partial(self._fail, pending, "TimedOut", too_long))
+            self._call_later(self._timeout, partial(self._fail, pending, "TimedOut", too_long))
 
-    def _after(self, delay: float, what: Callable[[], None]) -> None:
-        self._clock.after(delay, partial(self._do_unless_over, what))
+    def _call_later(self, delay: float, what: Callable[[], None]) -> None:
+        self._clock.call_later(delay, partial(self._do_unless_over, what))
 
     def _do_unless_over(self, what: Callable[[], None]) -> None:
         if not self._is_over:

@@ -18,7 +18,7 @@ class ExponentialBackoff:
         self._rng = rng
         self._step = first
 
-    def next(self) -> float:
+    def draw_wait(self) -> float:
         """The next wait, in seconds."""
         step, self._step = self._step, min(self._longest, self._step * 2)
         return self._rng.uniform(step / 2, step)

@@ -26,7 +26,7 @@ class Content(Protocol):
     def sha256(self) -> str:
         """Their SHA-256, in hexadecimal."""
 
-    def pieces(self) -> Iterator[Bytes]:
+    def read_pieces(self) -> Iterator[Bytes]:
         """The bytes, from the first to the last, anew with each call; a piece is good until the next one is taken."""
 
 
@@ -46,8 +46,8 @@ class BytesContent:
         """See `Content.sha256`."""
         return hashlib.sha256(self._data).hexdigest()
 
-    def pieces(self) -> Iterator[Bytes]:
-        """See `Content.pieces`."""
+    def read_pieces(self) -> Iterator[Bytes]:
+        """See `Content.read_pieces`."""
         yield self._data
 
 
@@ -84,12 +84,12 @@ class FileSlice:
     def sha256(self) -> str:
         """See `Content.sha256`."""
         digest = hashlib.sha256()
-        for piece in self.pieces():
+        for piece in self.read_pieces():
             digest.update(piece)
         return digest.hexdigest()
 
-    def pieces(self) -> Iterator[Bytes]:
-        """See `Content.pieces`.
+    def read_pieces(self) -> Iterator[Bytes]:
+        """See `Content.read_pieces`.
 
         Raises:
             ContentChanged: The file has become shorter, or can't be read.

@@ -49,17 +49,17 @@ class Directory:
         """What it is called in messages."""
         return "/".join((str(self.root), *self.names))
 
-    def below(self, *names: str) -> Directory:
+    def join(self, *names: str) -> Directory:
         """A directory in this one."""
         return Directory(self.root, (*self.names, *names))
 
     def split(self, path: str) -> tuple[Directory, str]:
         """The directory that a file lies in, and its name there; `path` is relative, with slashes."""
         *parents, name = path.split("/")
-        return self.below(*parents), name
+        return self.join(*parents), name
 
     @contextmanager
-    def opened(self) -> Iterator[int]:
+    def open_descriptor(self) -> Iterator[int]:
         """Its file descriptor.
 
         Raises:
@@ -79,7 +79,7 @@ class Directory:
             OSError: There is none, or the directory can't be opened.
         """
         _check_name(name)
-        with self.opened() as directory:
+        with self.open_descriptor() as directory:
             return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
     @contextmanager
@@ -97,7 +97,7 @@ class Directory:
 
     def take_file(self, name: str, flags: int = os.O_RDONLY) -> int:
         """As `open_file`; closing it is the caller's business."""
-        with self.opened() as directory:
+        with self.open_descriptor() as directory:
             file = open_entry(name, flags | _FILE, directory)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
@@ -111,7 +111,7 @@ class Directory:
             OSError: It can't be made.
         """
         name, parent = self.names[-1], Directory(self.root, self.names[:-1])
-        with parent.opened() as directory:
+        with parent.open_descriptor() as directory:
             try:
                 os.mkdir(name, dir_fd=directory)
             except FileExistsError:
@@ -127,7 +127,7 @@ class Directory:
             FileExistsError: There is something of this name, a link perhaps.
             OSError: It can't be made.
         """
-        with self.opened() as directory:
+        with self.open_descriptor() as directory:
             file = open_entry(name, os.O_RDWR | _NEW | _FILE, directory)
         try:
             os.fchmod(file, mode)
@@ -167,7 +167,7 @@ class Directory:
         Raises:
             OSError: It can't be read.
         """
-        with self.opened() as directory:
+        with self.open_descriptor() as directory:
             return os.listdir(directory)  # noqa: PTH208 - of a descriptor
 
     def rename(self, name: str, new: str) -> None:
@@ -178,7 +178,7 @@ class Directory:
         """
         _check_name(name)
         _check_name(new)
-        with self.opened() as directory:
+        with self.open_descriptor() as directory:
             os.rename(name, new, src_dir_fd=directory, dst_dir_fd=directory)
 
     def unlink(self, name: str) -> None:
@@ -188,7 +188,7 @@ class Directory:
             OSError: It can't be deleted.
         """
         _check_name(name)
-        with self.opened() as directory, suppress(FileNotFoundError):
+        with self.open_descriptor() as directory, suppress(FileNotFoundError):
             os.unlink(name, dir_fd=directory)
 
     def remove(self, name: str) -> None:
@@ -200,7 +200,7 @@ class Directory:
         try:
             self.unlink(name)
         except IsADirectoryError:
-            with self.opened() as directory:
+            with self.open_descriptor() as directory:
                 shutil.rmtree(name, dir_fd=directory)
 
 

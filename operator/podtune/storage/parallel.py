@@ -35,13 +35,13 @@ class _Pool:
         self.failure: BaseException | None = None
 
     def work(self) -> None:
-        while (task := self._next()) is not None:
+        while (task := self._take_next()) is not None:
             try:
                 task()
             except BaseException as failure:  # noqa: BLE001 - raised by run_all
                 self._fail(failure)
 
-    def _next(self) -> Callable[[], None] | None:
+    def _take_next(self) -> Callable[[], None] | None:
         with self._lock:
             if self.failure is not None:
                 return None

@@ -94,7 +94,7 @@ class SchedulerDriver:
         """All trials, but for those that were deleted."""
         return [trial for trial in self.world.configurations if trial not in self._forgotten]
 
-    def records(self) -> dict[int, Record]:
+    def collect_records(self) -> dict[int, Record]:
         """What is remembered of all trials."""
         return {trial: self.scheduler.record(trial) for trial in self.trials}
 
@@ -127,7 +127,7 @@ class SchedulerDriver:
         self._forgotten.add(trial)
         self.scheduler.forget(trial)
 
-    def restarted(self, scheduler: Scheduler) -> SchedulerDriver:
+    def restart(self, scheduler: Scheduler) -> SchedulerDriver:
         """The same experiment after a restart, which forgets all that isn't recorded.
 
         Args:
@@ -135,7 +135,7 @@ class SchedulerDriver:
         """
         other = SchedulerDriver(scheduler, 0, self._configuration)
         other.world, other._forgotten = copy.deepcopy(self.world), set(self._forgotten)
-        records = {trial: as_status(record) for trial, record in self.records().items()}
+        records = {trial: as_status(record) for trial, record in self.collect_records().items()}
         shuffled = random.Random(self.world.made).sample(sorted(records), len(records))
         for trial in shuffled:
             if records[trial]:

@@ -60,10 +60,10 @@ class SchedulerConformance:
         uncut = SchedulerDriver(self.make(seed=seed, mode=mode), seed, self.configuration)
         for _ in range(cut):
             uncut.step()
-        rebuilt = uncut.restarted(self.make(seed=seed, mode=mode))
+        rebuilt = uncut.restart(self.make(seed=seed, mode=mode))
         for _ in range(EVENTS - cut):
             assert repr(rebuilt.step()) == repr(uncut.step())  # NaN equals nothing
-        assert rebuilt.records() == uncut.records()
+        assert rebuilt.collect_records() == uncut.collect_records()
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=50, deadline=None, suppress_health_check=_INHERITED)
@@ -71,9 +71,9 @@ class SchedulerConformance:
         """What isn't announced isn't written, and would be forgotten."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            before = driver.records()
+            before = driver.collect_records()
             driver.step()
-            found = find_changed_records(before, driver.records())
+            found = find_changed_records(before, driver.collect_records())
             assert driver.recorded <= found <= driver.recorded | driver.may_record
 
     @given(seed=st.integers(0, 10**6))
@@ -83,7 +83,7 @@ class SchedulerConformance:
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
             driver.step()
-        for record in driver.records().values():
+        for record in driver.collect_records().values():
             assert TrialStatus.model_validate({"scheduler": record}, strict=True).scheduler == record
 
     @given(seed=st.integers(0, 10**6))
@@ -92,7 +92,7 @@ class SchedulerConformance:
         """A sentence for people, and the numbers by name."""
         driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
         for _ in range(EVENTS):
-            for decision in decisive(driver.step()):
+            for decision in select_decisive(driver.step()):
                 assert any(character.isdigit() for character in decision.message)
                 assert decision.inputs
                 assert len(decision.message) <= _MAX_MESSAGE
@@ -119,11 +119,11 @@ class SchedulerConformance:
         if deleted not in driver.trials:
             return
         driver.delete(deleted)
-        rebuilt = driver.restarted(self.make(seed=seed))
+        rebuilt = driver.restart(self.make(seed=seed))
         for _ in range(EVENTS - cut):
             assert repr(rebuilt.step()) == repr(driver.step())  # NaN equals nothing
         driver.scheduler.forget(deleted)
-        assert rebuilt.records() == driver.records()
+        assert rebuilt.collect_records() == driver.collect_records()
 
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
@@ -168,7 +168,7 @@ class SchedulerConformance:
         assert scheduler.on_trial_complete(0, {}) == (scheduler.record(0) != before)
 
 
-def decisive(answer: Answer) -> Sequence[SchedulerDecision | StopPaused]:
+def select_decisive(answer: Answer) -> Sequence[SchedulerDecision | StopPaused]:
     """What an answer says that ends or pauses a trial."""
     if isinstance(answer, SchedulerDecision):
         return (answer,) if answer.action is not SchedulerAction.CONTINUE else ()

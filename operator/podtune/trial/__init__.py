@@ -52,7 +52,7 @@ _sessions: list[Session] = []
 """That of the trial under way, once it was asked for."""
 
 
-def _session() -> Session:
+def _get_session() -> Session:
     if not _sessions:
         _sessions.append(find_session())
     return _sessions[0]
@@ -109,7 +109,7 @@ def params(defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
     Args:
         defaults: Values of parameters that the trial does not set; all of them when the program runs alone.
     """
-    return {**(defaults or {}), **_session().params()}
+    return {**(defaults or {}), **_get_session().params()}
 
 
 def seed(default: int = 0) -> int:
@@ -118,7 +118,7 @@ def seed(default: int = 0) -> int:
     Args:
         default: The seed when the program runs alone.
     """
-    return _session().seed(default)
+    return _get_session().seed(default)
 
 
 def report(metrics: Mapping[str, Any], checkpoint: str | os.PathLike[str] | None = None, *, done: bool = False) -> None:
@@ -137,17 +137,17 @@ def report(metrics: Mapping[str, Any], checkpoint: str | os.PathLike[str] | None
         ValueError: A key is empty, reserved, or there twice once flattened.
         OSError: The result or the checkpoint can't be written.
     """
-    _session().report(metrics, None if checkpoint is None else Path(checkpoint), done)
+    _get_session().report(metrics, None if checkpoint is None else Path(checkpoint), done)
 
 
 def restored_checkpoint() -> Path | None:
     """The directory of the checkpoint to continue from, or None to start from scratch."""
-    return _session().restored_checkpoint()
+    return _get_session().restored_checkpoint()
 
 
 def should_checkpoint() -> bool:
     """Whether a checkpoint is wanted soon, as before a pause. Cheap: ask as often as you like."""
-    return _session().should_checkpoint()
+    return _get_session().should_checkpoint()
 
 
 def should_stop() -> bool:
@@ -155,4 +155,4 @@ def should_stop() -> bool:
 
     Its pod is deleted soon in any case; ending by itself is quicker and cleaner.
     """
-    return _session().should_stop()
+    return _get_session().should_stop()

@@ -25,7 +25,7 @@ def flatten(metrics: Mapping[str, Any]) -> dict[str, Value]:
     for key, value in _leaves(metrics, ""):
         if key in flat:
             raise ValueError(f"metric {key!r} is there twice once nested metrics are flattened; rename one of them")
-        flat[key] = _plain(key, value)
+        flat[key] = _make_plain(key, value)
     return flat
 
 
@@ -42,7 +42,7 @@ def _leaves(metrics: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]
             yield name, value
 
 
-def _plain(key: str, value: Any) -> Value:
+def _make_plain(key: str, value: Any) -> Value:
     if not isinstance(value, bool | int | float | str) and callable(getattr(value, "item", None)):
         try:
             value = value.item()

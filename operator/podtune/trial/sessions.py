@@ -102,7 +102,7 @@ class PodSession:
     def leave(self) -> None:
         """Says that the program goes on to another trial; nothing of this one is reported after it."""
         self._done_said = True
-        atexit.unregister(self._at_exit)
+        atexit.unregister(self._write_end_at_exit)
         self._append({layout.DONE_KEY: True, layout.END_KEY: True})
 
     def _hand_over(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
@@ -115,9 +115,9 @@ class PodSession:
         self._append(line)
         if not self._watches_end:
             self._watches_end = True
-            atexit.register(self._at_exit, os.getpid())
+            atexit.register(self._write_end_at_exit, os.getpid())
 
-    def _at_exit(self, registered_in: int) -> None:
+    def _write_end_at_exit(self, registered_in: int) -> None:
         """Says that the program is done, where its normal end can mean nothing else.
 
         A program that traps SIGTERM ends normally when its pod is taken away, too: then only it can tell. An exit code

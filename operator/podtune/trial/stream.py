@@ -34,7 +34,7 @@ def iterate_sessions(environ: MutableMapping[str, str] = os.environ) -> Iterator
     waiter = _Waiter(root / layout.ASSIGNMENT)
     while True:
         session.leave()
-        assignment = waiter.next()
+        assignment = waiter.wait_for_next()
         if assignment is None:
             return
         if session.directory != root:
@@ -50,14 +50,14 @@ class _Waiter:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = self._version()
+        self._seen = self._read_version()
 
-    def next(self) -> dict[str, Any] | None:
+    def wait_for_next(self) -> dict[str, Any] | None:
         """What to do next; None where the pod is being taken away."""
         started = time.monotonic()
         with _Ending() as ending:
             while not ending.has_begun:
-                version = self._version()
+                version = self._read_version()
                 if version is not None and version != self._seen:
                     self._seen = version
                     assignment: dict[str, Any] = json.loads(self._path.read_bytes())
@@ -66,7 +66,7 @@ class _Waiter:
                 time.sleep(min(LONGEST_POLL, max(_SHORTEST_POLL, waited / 20)))
         return None
 
-    def _version(self) -> tuple[int, int] | None:
+    def _read_version(self) -> tuple[int, int] | None:
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -111,11 +111,11 @@ def _set_variables(environ: MutableMapping[str, str], assignment: dict[str, Any]
         layout.ENV_INDEX: str(assignment["trial"]).rpartition("-")[2],
         layout.ENV_ATTEMPT: str(assignment["number"]),
         layout.ENV_SEED: "" if assignment["seed"] is None else str(assignment["seed"]),
-        **{f"{layout.ENV_PARAMETER_PREFIX}{name}": _text(v) for name, v in assignment["parameters"].items()},
+        **{f"{layout.ENV_PARAMETER_PREFIX}{name}": _format_text(v) for name, v in assignment["parameters"].items()},
     }
     environ.update(values)
 
 
-def _text(value: float | int | str | bool) -> str:
+def _format_text(value: float | int | str | bool) -> str:
     """A value as a manifest has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

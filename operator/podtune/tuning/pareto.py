@@ -53,7 +53,7 @@ class ParetoFront:
         """
         chosen = self._points
         if len(chosen) > limit:
-            room = self._room()
+            room = self._compute_room()
             chosen = sorted(chosen, key=lambda point: (-room[point.trial], point.trial))[:limit]
         return sorted(chosen, key=lambda point: (self._signs[0] * point.values[0], point.trial))
 
@@ -64,7 +64,7 @@ class ParetoFront:
         pairs = zip(self._signs, one.values, other.values, strict=True)
         return all(sign * own <= sign * others for sign, own, others in pairs)
 
-    def _room(self) -> dict[int, float]:
+    def _compute_room(self) -> dict[int, float]:
         """By trial: how far apart its neighbours are, summed up over the objectives, each scaled to its range."""
         room = {point.trial: 0.0 for point in self._points}
         for objective in range(len(self._signs)):

@@ -128,7 +128,7 @@ async def test_a_lack_of_rights_says_so(client: KubernetesClient, namespace: str
 
 async def test_who_does_not_lead_writes_nothing(client: KubernetesClient, namespace: str) -> None:
     with pytest.raises(NotLeading):
-        await client.guarded(lambda: False).request(
+        await client.guard_writes(lambda: False).request(
             "POST", config_maps(namespace), body={"metadata": {"name": "never"}}
         )
     assert isinstance(await refused(client, "GET", f"{config_maps(namespace)}/never"), ResourceNotFound)

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from podtune.app import operator as operator_module
-from podtune.app.main import _failures
+from podtune.app.main import _list_failures
 from podtune.app.operator import Operator
 from podtune.app.servers import CannotListen
 from podtune.app.settings import read_settings
@@ -38,7 +38,7 @@ class Cluster(FakeCluster):
         for name in ("a", "b"):
             self.put(OPERATORS, {"metadata": {"name": name, "labels": {}}, "spec": {}})
 
-    def guarded(self, may_write: Callable[[], bool]) -> Guarded:
+    def guard_writes(self, may_write: Callable[[], bool]) -> Guarded:
         return Guarded(self, may_write)
 
     def leaders(self) -> list[str]:
@@ -51,7 +51,7 @@ class Cluster(FakeCluster):
 
 
 class Guarded:
-    """As `KubernetesClient.guarded`."""
+    """As `KubernetesClient.guard_writes`."""
 
     def __init__(self, cluster: Cluster, may_write: Callable[[], bool]) -> None:
         self._cluster = cluster
@@ -214,7 +214,7 @@ async def test_who_loses_the_lease_writes_nothing_more(
         before = len(cluster.writes())
         with pytest.raises(ExceptionGroup) as caught:
             await task
-    (failure,) = _failures(caught.value)
+    (failure,) = _list_failures(caught.value)
     assert isinstance(failure, LeaseLost)
     written = cluster.writes()[before:]
     assert {call.path for call in written} <= {LEASE}  # the renewal that was refused
@@ -242,7 +242,7 @@ async def test_when_the_watches_fail_the_lease_is_given_back(cluster: Cluster, k
     kopf.act = fail
     with pytest.raises(ExceptionGroup) as caught:
         await Process(cluster).run()
-    assert [str(failure) for failure in _failures(caught.value)] == ["the watches are broken"]
+    assert [str(failure) for failure in _list_failures(caught.value)] == ["the watches are broken"]
     assert (cluster.leaders(), cluster.holder()) == ([], "")
 
 
@@ -267,7 +267,7 @@ async def test_an_operator_without_definitions_says_what_to_install(cluster: Clu
     cluster.fail("GET", "experiments", refusal(404, "the server could not find the requested resource"))
     with pytest.raises(ExceptionGroup) as caught:
         await Process(cluster).run()
-    (failure,) = _failures(caught.value)
+    (failure,) = _list_failures(caught.value)
     assert isinstance(failure, ApiError)
     assert "podtune-crds" in str(failure)
     assert cluster.holder() == ""

@@ -104,7 +104,7 @@ class FakeCluster:
             raise failure.error
         return copy.deepcopy(answer)
 
-    async def text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
+    async def get_text(self, path: str, *, params: Mapping[str, str] | None = None) -> str:
         call = Call("GET", path, dict(params or {}), None)
         self.calls.append(call)
         failure = self._failure(call)

@@ -238,7 +238,7 @@ async def test_a_proxys_error_page_is_told_as_it_is(script: Script, client: Kube
 
 async def test_who_no_longer_leads_reads_but_writes_nothing(script: Script, client: KubernetesClient) -> None:
     leads = True
-    guarded = client.guarded(lambda: leads)
+    guarded = client.guard_writes(lambda: leads)
     script.answers = [ok()]
     await guarded.request("POST", PATH, body={})
     leads = False
@@ -253,7 +253,7 @@ async def test_the_lead_is_looked_at_again_before_each_try(script: Script, clien
     leads = iter([True, False])
     script.answers = [error(503)]
     with pytest.raises(NotLeading):
-        await client.guarded(lambda: next(leads)).request("PUT", PATH, body={})
+        await client.guard_writes(lambda: next(leads)).request("PUT", PATH, body={})
     assert len(script.requests) == 1
 
 
@@ -328,7 +328,7 @@ async def test_a_path_that_leads_elsewhere_is_not_sent(script: Script, client: K
     with pytest.raises(PathError):
         await client.request("GET", path)
     with pytest.raises(PathError):
-        await client.text(path)
+        await client.get_text(path)
     with pytest.raises(PathError):
         await anext(client.stream(path))
     assert script.requests == []

@@ -51,10 +51,10 @@ class KnownExperiments:
     known: dict[str, ExperimentEntry] = field(default_factory=dict)
     told: list[ExperimentEntry] = field(default_factory=list)
 
-    def entry(self, uid: str) -> ExperimentEntry | None:
+    def find_entry(self, uid: str) -> ExperimentEntry | None:
         return self.known.get(uid)
 
-    def entries(self) -> Iterator[ExperimentEntry]:
+    def list_entries(self) -> Iterator[ExperimentEntry]:
         return iter(list(self.known.values()))
 
     def record_decision(self, entry: ExperimentEntry) -> None:

@@ -48,7 +48,7 @@ def test_no_more_are_worked_on_than_may_be() -> None:
     for item in range(5):
         queue.add("a", item)
     assert taken(queue) == ["a"] * 3
-    queue.done("a")
+    queue.mark_done("a")
     assert taken(queue) == ["a"]
 
 
@@ -60,10 +60,10 @@ def test_one_key_leaves_room_for_others_and_goes_on_when_its_own_are_done() -> N
     queue.add("other", 0)
     assert taken(queue) == ["other"]
     for _ in range(4):
-        queue.done("slow")
+        queue.mark_done("slow")
     assert taken(queue) == ["slow"] * 4
     for _ in range(2):
-        queue.done("slow")
+        queue.mark_done("slow")
     assert taken(queue) == ["slow"] * 2
     assert queue.take() is None
 
@@ -74,7 +74,7 @@ def test_a_key_that_fills_up_while_it_is_worked_on_waits_for_that() -> None:
     assert taken(queue) == ["a"]
     queue.add("a", 1)
     assert taken(queue) == []
-    queue.done("a")
+    queue.mark_done("a")
     assert taken(queue) == ["a"]
 
 

@@ -52,10 +52,10 @@ class OneExperiment:
     entry: ExperimentEntry | None
     heard: list[tuple[str, Unstored | None]] = field(default_factory=list)
 
-    def entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
+    def find_entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
         return self.entry if (namespace, trial) == ("team", "digits-0") else None
 
-    def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
+    def observe_agent(self, pod: str, unstored: Unstored | None) -> None:
         self.heard.append((pod, unstored))
 
 

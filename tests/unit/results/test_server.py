@@ -108,7 +108,7 @@ def cluster() -> FakeCluster:
 async def site(handler: ReportHandler, gate: Gate, cluster: FakeCluster) -> AsyncIterator[Site]:
     server = ResultsServer(handler, gate, cluster)  # type: ignore[arg-type]
     async with (
-        TestServer(server.application()) as http,
+        TestServer(server.build_application()) as http,
         # As `app.operator` serves it.
         ClientSession(http.make_url("/"), timeout=aiohttp.ClientTimeout(total=10)) as session,
     ):
@@ -304,7 +304,7 @@ class Silent(FakeCluster):
 @pytest.fixture
 async def silent(handler: ReportHandler, gate: Gate) -> AsyncIterator[tuple[Silent, ClientSession]]:
     cluster = Silent()
-    application = ResultsServer(handler, gate, cluster).application()  # type: ignore[arg-type]
+    application = ResultsServer(handler, gate, cluster).build_application()  # type: ignore[arg-type]
     runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -45,7 +45,7 @@ def test_one_that_failed_waits_longer_each_time_and_its_trial_is_looked_at_again
     for failures in (1, 2, 3):
         assert queue.enqueue(DELETE, now, "e-0")
         queue.on_action_result(DELETE, FAILED, now)
-        assert queue.failures(DELETE.key) == failures
+        assert queue.count_failures(DELETE.key) == failures
         waits.append(queue.find_ready_time(DELETE.key) - now)
         assert not queue.enqueue(DELETE, now, "e-0")
         assert queue.timers.next == now + waits[-1]
@@ -54,7 +54,7 @@ def test_one_that_failed_waits_longer_each_time_and_its_trial_is_looked_at_again
     assert 4.0 <= waits[0] <= 8.0 <= waits[1] <= 16.0 <= waits[2] <= 32.0
     assert queue.enqueue(DELETE, now, "e-0")
     queue.on_action_result(DELETE, DONE, now)
-    assert (queue.failures(DELETE.key), queue.find_ready_time(DELETE.key)) == (0, 0.0)
+    assert (queue.count_failures(DELETE.key), queue.find_ready_time(DELETE.key)) == (0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_has_a_backoff_of_its_own_is_not_held_back(action: Action, result: 
     queue = ActionQueue(Backoff(8.0, 60.0))
     assert queue.enqueue(action, 0.0)
     queue.on_action_result(action, result, 0.0)
-    assert queue.ready(action.key, 0.0) is not waits
+    assert queue.is_ready(action.key, 0.0) is not waits
     assert (queue.timers.next < math.inf) is waits
     assert list(queue.timers.pop_due(100.0)) == ([EXPERIMENT] if waits else [])
 
@@ -87,9 +87,9 @@ def test_failures_of_a_name_that_is_gone_are_forgotten() -> None:
     queue = ActionQueue(Backoff(8.0, 60.0))
     queue.on_action_result(DELETE, FAILED, 0.0)
     queue.forget("e-0")
-    assert queue.failures(DELETE.key) == 1
+    assert queue.count_failures(DELETE.key) == 1
     queue.forget("e-0-1")
-    assert queue.failures(DELETE.key) == 0
+    assert queue.count_failures(DELETE.key) == 0
 
 
 def timers() -> Timers:

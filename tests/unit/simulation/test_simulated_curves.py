@@ -45,8 +45,8 @@ def unit_cube(dimensions: int) -> list[Parameter]:
 )
 def test_a_function_is_least_where_the_literature_says(name: str, dimensions: int, where: list[float]) -> None:
     function = CURVE_FUNCTIONS[name]
-    assert function.at(where) == pytest.approx(function.minimum(dimensions), abs=1e-6)
-    assert function.at([share + 0.01 for share in where]) > function.minimum(dimensions)
+    assert function.evaluate(where) == pytest.approx(function.compute_minimum(dimensions), abs=1e-6)
+    assert function.evaluate([share + 0.01 for share in where]) > function.compute_minimum(dimensions)
 
 
 def test_every_function_is_covered() -> None:
@@ -84,33 +84,35 @@ class TestSynthetic:
         return SyntheticCurves(CURVE_FUNCTIONS["branin"], unit_cube(2), objective, **settings)
 
     def test_training_ends_up_at_the_function(self) -> None:
-        curve = self.curves().curve({"x0": 0.25, "x1": 0.75}, 0)
+        curve = self.curves().build_curve({"x0": 0.25, "x1": 0.75}, 0)
         assert curve.length == 27
-        assert curve.metrics(27)["loss"] == pytest.approx(CURVE_FUNCTIONS["branin"].at([0.25, 0.75]))
+        assert curve.compute_metrics(27)["loss"] == pytest.approx(CURVE_FUNCTIONS["branin"].evaluate([0.25, 0.75]))
 
     def test_maximising_turns_it_round(self) -> None:
-        down, up = (self.curves(mode).curve({"x0": 0.25, "x1": 0.75}, 0) for mode in ("min", "max"))
-        assert [up.metrics(i)["loss"] for i in (1, 9, 27)] == [-down.metrics(i)["loss"] for i in (1, 9, 27)]
+        down, up = (self.curves(mode).build_curve({"x0": 0.25, "x1": 0.75}, 0) for mode in ("min", "max"))
+        assert [up.compute_metrics(i)["loss"] for i in (1, 9, 27)] == [
+            -down.compute_metrics(i)["loss"] for i in (1, 9, 27)
+        ]
         assert self.curves("max").optimum == -self.curves("min").optimum
 
     def test_without_noise_it_only_gets_better_and_slower(self) -> None:
-        curve = self.curves(noise=0.0).curve({"x0": 0.5427, "x1": 0.1517}, 0)
-        values = [curve.metrics(i)["loss"] for i in range(1, 28)]
+        curve = self.curves(noise=0.0).build_curve({"x0": 0.5427, "x1": 0.1517}, 0)
+        values = [curve.compute_metrics(i)["loss"] for i in range(1, 28)]
         gains = [a - b for a, b in pairwise(values)]
         assert all(gain > 0 for gain in gains)
         assert gains == sorted(gains, reverse=True)
 
     def test_noise_is_the_trials_own_and_gone_in_the_end(self) -> None:
-        one, other = (self.curves().curve({"x0": 0.25, "x1": 0.75}, trial) for trial in (0, 1))
-        assert one.metrics(3) != other.metrics(3)
-        assert one.metrics(3) == one.metrics(3)
-        assert one.metrics(27) == other.metrics(27)
+        one, other = (self.curves().build_curve({"x0": 0.25, "x1": 0.75}, trial) for trial in (0, 1))
+        assert one.compute_metrics(3) != other.compute_metrics(3)
+        assert one.compute_metrics(3) == one.compute_metrics(3)
+        assert one.compute_metrics(27) == other.compute_metrics(27)
 
     def test_an_early_look_may_mislead(self) -> None:
         curves = self.curves(noise=0.0)
-        trained = [curves.curve({"x0": i / 7, "x1": j / 7}, 0) for i in range(8) for j in range(8)]
-        early = sorted(range(64), key=lambda i: trained[i].metrics(1)["loss"])
-        late = sorted(range(64), key=lambda i: trained[i].metrics(27)["loss"])
+        trained = [curves.build_curve({"x0": i / 7, "x1": j / 7}, 0) for i in range(8) for j in range(8)]
+        early = sorted(range(64), key=lambda i: trained[i].compute_metrics(1)["loss"])
+        late = sorted(range(64), key=lambda i: trained[i].compute_metrics(27)["loss"])
         assert early[:16] != late[:16]
         assert len(set(early[:16]) & set(late[:16])) > 8  # but it tells something
 
@@ -120,16 +122,16 @@ class TestSynthetic:
         curves = SyntheticCurves(
             function, unit_cube(2), Objective.model_validate(both), iterations=3, seconds=1, seed=0
         )
-        at_best = curves.curve({"x0": 0.5, "x1": 0.5}, 0).metrics(3)
+        at_best = curves.build_curve({"x0": 0.5, "x1": 0.5}, 0).compute_metrics(3)
         assert at_best["loss"] == 0
-        assert at_best["score"] == -function.at([0.0, 0.0])
-        assert curves.curve({"x0": 0.0, "x1": 0.0}, 0).metrics(3)["score"] == 0
+        assert at_best["score"] == -function.evaluate([0.0, 0.0])
+        assert curves.build_curve({"x0": 0.0, "x1": 0.0}, 0).compute_metrics(3)["score"] == 0
 
     def test_no_optimum_is_better_than_the_functions_least_value(self) -> None:
         curves = self.curves()
         assert curves.optimum == pytest.approx(0.397887, abs=1e-6)
-        drawn = [curves.curve({"x0": i / 9, "x1": j / 9}, 0) for i in range(10) for j in range(10)]
-        assert min(curve.metrics(27)["loss"] for curve in drawn) >= curves.optimum
+        drawn = [curves.build_curve({"x0": i / 9, "x1": j / 9}, 0) for i in range(10) for j in range(10)]
+        assert min(curve.compute_metrics(27)["loss"] for curve in drawn) >= curves.optimum
 
     def test_a_space_with_too_few_parameters_is_refused(self) -> None:
         with pytest.raises(
@@ -155,18 +157,18 @@ class TestTable:
     def test_reads_the_curve_of_each_configuration_in_the_order_of_time(self) -> None:
         curves = table()
         assert len(curves) == 3
-        curve = curves.curve({"rate": 0.01, "width": 60, "kind": "b"}, 0)
-        assert [dict(curve.metrics(i)) for i in (1, 2)] == [
+        curve = curves.build_curve({"rate": 0.01, "width": 60, "kind": "b"}, 0)
+        assert [dict(curve.compute_metrics(i)) for i in (1, 2)] == [
             {"epoch": 1, "loss": 0.8, "accuracy": 0.2},
             {"epoch": 2, "loss": 0.4, "accuracy": 0.4},
         ]
-        assert [curve.seconds(1), curve.seconds(2)] == [12, 13]
+        assert [curve.compute_seconds(1), curve.compute_seconds(2)] == [12, 13]
 
     def test_the_nearest_configuration_stands_for_one_that_was_not_measured(self) -> None:
-        curve = table().curve({"rate": 0.08, "width": 100, "kind": "b"}, 0)
-        assert math.isnan(curve.metrics(1)["loss"])
-        assert curve.seconds(1) == 60
-        assert table().curve({"rate": 0.08, "width": 70, "kind": "a"}, 0).seconds(1) == 10
+        curve = table().build_curve({"rate": 0.08, "width": 100, "kind": "b"}, 0)
+        assert math.isnan(curve.compute_metrics(1)["loss"])
+        assert curve.compute_seconds(1) == 60
+        assert table().build_curve({"rate": 0.08, "width": 70, "kind": "a"}, 0).compute_seconds(1) == 10
 
     def test_the_optimum_is_the_best_value_anywhere(self) -> None:
         assert table().optimum == 0.4
@@ -188,7 +190,7 @@ class TestTable:
     def test_only_what_is_searched_needs_a_column(self) -> None:
         space = parameters(RATE, {"name": "kind", "fixed": {"value": "a"}}, {"name": "twice", "expression": "2 * rate"})
         curves = read_curves(TABLE.splitlines(), space, LOSS, time="epoch", seconds=60)
-        assert dict(curves.curve({"rate": 0.1, "kind": "a", "twice": 0.2}, 0).metrics(1)).keys() == {
+        assert dict(curves.build_curve({"rate": 0.1, "kind": "a", "twice": 0.2}, 0).compute_metrics(1)).keys() == {
             "width", "epoch", "loss", "accuracy"
         }  # fmt: skip
 
@@ -197,8 +199,8 @@ class TestTable:
         space = parameters(RATE, WIDTH, {"name": "kind", "fixed": {"value": kind}})
         curves = read_curves(TABLE.splitlines(), space, LOSS, time="epoch", seconds=60)
         assert curves.optimum == loss
-        curve = curves.curve({"rate": 0.01, "width": 60, "kind": kind}, 0)
-        assert [curve.metrics(i)["loss"] for i in range(1, curve.length + 1)][-1] == loss
+        curve = curves.build_curve({"rate": 0.01, "width": 60, "kind": kind}, 0)
+        assert [curve.compute_metrics(i)["loss"] for i in range(1, curve.length + 1)][-1] == loss
 
     @pytest.mark.parametrize(("value", "lines"), [(0.01, 4), (1e-1, 1)])
     def test_fixed_numbers_are_compared_as_numbers(self, value: float, lines: int) -> None:
@@ -219,7 +221,7 @@ class TestTable:
         written = [f"{line},twice,depth" if line.startswith("rate") else f"{line},?," for line in TABLE.splitlines()]
         curves = read_curves(written, space, LOSS, time="epoch", seconds=60)
         proposed: dict[str, float | int | str | bool] = {"rate": 0.01, "width": 60, "kind": "a", "twice": 0.02}
-        assert curves.curve(proposed, 0).metrics(2)["loss"] == 0.5
+        assert curves.build_curve(proposed, 0).compute_metrics(2)["loss"] == 0.5
 
     def test_an_iteration_that_is_there_twice_is_refused(self) -> None:
         with pytest.raises(CurveError, match="line 3: epoch 1 of these parameters was there already"):
@@ -242,8 +244,8 @@ class TestTable:
         assert len(measured) == 20
         written = {p.name: rows[0][p.name] for p in spec.parameters}
         configuration = {p.name: parse_value(p, written[p.name]) for p in spec.parameters}
-        assert measured.curve(configuration, 0).metrics(5)["loss"] == pytest.approx(
-            curves.curve(configuration, 0).metrics(5)["loss"], rel=1e-5
+        assert measured.build_curve(configuration, 0).compute_metrics(5)["loss"] == pytest.approx(
+            curves.build_curve(configuration, 0).compute_metrics(5)["loss"], rel=1e-5
         )
 
 
@@ -257,10 +259,10 @@ class Ramp(LearningCurve):
     def length(self) -> int:
         return 10
 
-    def metrics(self, iteration: int) -> dict[str, float]:
+    def compute_metrics(self, iteration: int) -> dict[str, float]:
         return {"loss": 10 + (self.end - 10) * iteration / 10}
 
-    def seconds(self, iteration: int) -> float:
+    def compute_seconds(self, iteration: int) -> float:
         return 1.0
 
 

@@ -53,7 +53,7 @@ class MemoryStore:
 
     def put_content(self, key: str, content: Content) -> None:
         """See `ObjectStore.put_content`."""
-        self.put_bytes(key, b"".join(map(bytes, content.pieces())))
+        self.put_bytes(key, b"".join(map(bytes, content.read_pieces())))
 
     def start_upload(self, key: str) -> PartialUpload:
         """See `ObjectStore.start_upload`."""
@@ -66,7 +66,7 @@ class MemoryStore:
     def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
         """See `ObjectStore.put_part`."""
         self.check()
-        data = b"".join(map(bytes, content.pieces()))
+        data = b"".join(map(bytes, content.read_pieces()))
         with self._lock:
             if upload not in self.uploads:
                 raise NotFound(f"there is no upload {upload.upload_id} in memory")

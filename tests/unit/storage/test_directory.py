@@ -48,13 +48,13 @@ def made(directory: Directory) -> None:
 
 def tree_of(directory: Directory) -> None:
     with open_tree(directory, ()) as tree:
-        tree.files()
+        tree.list_files()
 
 
 USES = {
     "opening a file": opened,
     "making a file": made,
-    "making a directory": lambda directory: directory.below("new").make(0o777),
+    "making a directory": lambda directory: directory.join("new").make(0o777),
     "replacing a file": lambda directory: directory.replace_file("token", b"forged"),
     "looking at a file": lambda directory: directory.stat("token"),
     "listing": lambda directory: directory.list(),

@@ -106,7 +106,7 @@ def test_those_that_learn_nothing_are_not_moved(algorithm: str) -> None:
 )
 def test_an_infinity_that_nothing_could_beat_is_no_number(mode: str, value: float, told: float) -> None:
     criterion = Criterion.model_validate({"metric": "loss", "mode": mode})
-    assert repr(criterion.comparable(value)) == repr(told)
+    assert repr(criterion.make_comparable(value)) == repr(told)
     assert criterion.is_better(value, None) is math.isfinite(value)
     assert not criterion.is_better(GOOD[mode], 1.0)
     assert criterion.is_better(1.0, GOOD[mode]), "it does not stay the best, wherever it comes from"

@@ -70,8 +70,8 @@ class CheckpointUpload(UploadTask):
         """See `UploadTask.due_in`."""
         return 0.0 if self._attempt.checkpoints.has_work else None
 
-    def when_stored(self, then: Callable[[], None]) -> None:
-        """See `Uploader.when_stored`."""
+    def call_when_stored(self, then: Callable[[], None]) -> None:
+        """See `Uploader.call_when_stored`."""
         with self._attempt.changed:
             self._when_stored = then
 
@@ -87,7 +87,7 @@ class CheckpointUpload(UploadTask):
             pending = self._attempt.checkpoints.start()
         if self._progress is None or self._progress.pending is not pending:
             self._progress = _Progress(pending)
-        address = self._address_of(pending)
+        address = self._build_address(pending)
         try:
             digest = self._upload(self._progress, address)
         except StoreError as error:
@@ -103,7 +103,7 @@ class CheckpointUpload(UploadTask):
             if self._artifacts:
                 self._artifacts.on_checkpoint_stored()
 
-    def _address_of(self, pending: PendingCheckpoint) -> CheckpointAddress:
+    def _build_address(self, pending: PendingCheckpoint) -> CheckpointAddress:
         """Its address in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
         address = self._address.checkpoint(self._settings.attempt, str(pending.step))
         with_seq = self._address.checkpoint(self._settings.attempt, f"{pending.step}.{pending.seq}")
@@ -123,7 +123,7 @@ class CheckpointUpload(UploadTask):
                 self._store,
                 tree,
                 address,
-                self._info_of(progress.pending),
+                self._build_info(progress.pending),
                 options=self._options,
                 content_index=self._content_index,
                 cancel_token=self._cancel_token,
@@ -135,7 +135,7 @@ class CheckpointUpload(UploadTask):
             self._content_index.forget_all_but(address)
         return digest
 
-    def _info_of(self, pending: PendingCheckpoint) -> CheckpointInfo:
+    def _build_info(self, pending: PendingCheckpoint) -> CheckpointInfo:
         metric = "" if pending.metric is None else repr(pending.metric)
         attempt, configuration = self._settings.attempt, self._settings.configuration
         return CheckpointInfo(attempt, pending.step, pending.step, metric, pending.time_total, configuration)

@@ -87,7 +87,7 @@ def restore(
             raise NotNow(str(error)) from error
     if outcome.checkpoint is None and settings.restore_or_fail:
         raise NothingRestored(outcome.message or "there is nothing to restore from")
-    info = _info(outcome)
+    info = _build_info(outcome)
     info.write(settings.directory)
     restored = info.restored
     say, message = log.warning if restored.message else log.info, restored.message
@@ -96,7 +96,7 @@ def restore(
     return info
 
 
-def _info(outcome: RestoreOutcome) -> RestoreInfo:
+def _build_info(outcome: RestoreOutcome) -> RestoreInfo:
     message = outcome.message[:MAX_REPORTED_MESSAGE]
     if outcome.manifest is None:
         return RestoreInfo(Restored(message=message))

@@ -55,12 +55,12 @@ class StoreRetry:
             message = str(error)[:MAX_REPORTED_MESSAGE]
             self._attempt.set_store_problem(StoreProblem(error.reason, message, error.permanent))
             self._attempt.changed.notify_all()
-            self._shutdown.wait(self._next_wait(error.permanent))
+            self._shutdown.wait(self._draw_wait(error.permanent))
 
-    def _next_wait(self, is_permanent: bool) -> float:
+    def _draw_wait(self, is_permanent: bool) -> float:
         if self._shutdown.has_begun:
-            return min(self._backoff.next(), LONGEST_WAIT_ENDING)
-        return self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if is_permanent else self._backoff.next()
+            return min(self._backoff.draw_wait(), LONGEST_WAIT_ENDING)
+        return self._rng.uniform(PERMANENT_WAIT / 2, PERMANENT_WAIT) if is_permanent else self._backoff.draw_wait()
 
 
 def make_backoff(rng: Random) -> ExponentialBackoff:

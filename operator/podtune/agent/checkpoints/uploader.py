@@ -63,9 +63,9 @@ class Uploader(threading.Thread):
         )
         self.is_finished = False
 
-    def when_stored(self, then: Callable[[], None]) -> None:
+    def call_when_stored(self, then: Callable[[], None]) -> None:
         """Has this called whenever a checkpoint is stored, before anything else is done: the agent may be killed."""
-        self._checkpoints.when_stored(then)
+        self._checkpoints.call_when_stored(then)
 
     def finish(self) -> None:
         """The program has ended: what waits is stored, and what it has written beside it.

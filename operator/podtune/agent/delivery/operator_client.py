@@ -67,10 +67,10 @@ class OperatorClient:
             response, data = self._exchange(body)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise OperatorError(f"no answer from the operator: {_described(error)}") from error
+            raise OperatorError(f"no answer from the operator: {_describe(error)}") from error
         if response.status != http.client.OK:
             self.close()  # the next request may reach another replica
-            raise _refusal(response, data)
+            raise _build_refusal(response, data)
         try:
             return parse_reply(data)
         except ProtocolError as error:
@@ -90,15 +90,15 @@ class OperatorClient:
         query = f"?{urlencode({'since': since})}" if since else ""
         connection = self._connect(_TIMEOUT)
         try:
-            connection.request("GET", f"{self._base}/log{query}", headers=self._headers())
+            connection.request("GET", f"{self._base}/log{query}", headers=self._build_headers())
             response = connection.getresponse()
             if response.status != http.client.OK:
-                raise _refusal(response, response.read(MAX_REPLY_BYTES))
+                raise _build_refusal(response, response.read(MAX_REPLY_BYTES))
             if connection.sock is not None:
                 connection.sock.settimeout(LOG_TIMEOUT)
-            yield _lines(response)
+            yield _read_lines(response)
         except (OSError, http.client.HTTPException) as error:
-            raise OperatorError(f"the log stream ended early: {_described(error)}") from error
+            raise OperatorError(f"the log stream ended early: {_describe(error)}") from error
         finally:
             connection.close()
 
@@ -122,12 +122,12 @@ class OperatorClient:
     def _exchange_once(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
         if self._connection is None:
             self._connection = self._connect(_TIMEOUT)
-        headers = self._headers() | {"Content-Type": "application/json"}
+        headers = self._build_headers() | {"Content-Type": "application/json"}
         self._connection.request("POST", f"{self._base}/results", body, headers)
         response = self._connection.getresponse()
         return response, response.read(MAX_REPLY_BYTES)
 
-    def _headers(self) -> dict[str, str]:
+    def _build_headers(self) -> dict[str, str]:
         # Read for every request: the kubelet renews the token, and a 401 is mended by asking again.
         try:
             token = self._token_file.read_text(encoding="ascii").strip()
@@ -136,7 +136,7 @@ class OperatorClient:
         return {"Authorization": f"Bearer {token}"}
 
 
-def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
+def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """The lines of a response as they come. Not `readline()`: it takes a stream that was cut for one that has ended."""
     splitter = LineSplitter()
     while data := response.read1(1 << 16):
@@ -144,7 +144,7 @@ def _lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     yield from splitter.finish()
 
 
-def _refusal(response: http.client.HTTPResponse, data: bytes) -> Exception:
+def _build_refusal(response: http.client.HTTPResponse, data: bytes) -> Exception:
     said = data[:300].decode("utf-8", "replace").strip()
     message = f"the operator answers {response.status} {response.reason}: {said}"
     if response.status == http.client.CONFLICT:
@@ -154,5 +154,5 @@ def _refusal(response: http.client.HTTPResponse, data: bytes) -> Exception:
     return OperatorError(message, seconds)
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -76,7 +76,7 @@ class Sender(threading.Thread):
             with self._attempt.changed:
                 while (wait := self._attempt.compute_next_report_time() - time.monotonic()) > 0:
                     self._attempt.changed.wait(wait)
-                report = self._attempt.report(time.monotonic())
+                report = self._attempt.build_report(time.monotonic())
             try:
                 reply = self._client.post(report)
             except Fenced as error:
@@ -110,7 +110,7 @@ class Sender(threading.Thread):
     def _pause(self, error: OperatorError) -> None:
         if self._failures.should_log():
             self._log.warning("report not delivered", message=str(error), failures=self._failures.count)
-        wait = max(self._backoff.next(), error.retry_after or 0.0)
+        wait = max(self._backoff.draw_wait(), error.retry_after or 0.0)
         until = time.monotonic() + wait
         with self._attempt.changed:
             self._attempt.record_lost_report()

@@ -69,7 +69,7 @@ class LogStream(threading.Thread):
             except OperatorError as error:
                 if self._failures.should_log():
                     self._log.warning("log stream failed", message=str(error), failures=self._failures.count)
-                self._wait(self._backoff.next())
+                self._wait(self._backoff.draw_wait())
                 continue
             self._backoff.reset()
             # A stream can end because the program has, or because a log was rotated or a proxy was tired. Only one

@@ -45,7 +45,7 @@ class ReadTimes:
             pass
         file = self._directory.take_file(FILE, os.O_RDWR)
         try:
-            times = list(_rising(os.pread(file, _MAX_TIMES * _TIME.size, 0)))
+            times = list(_parse_rising(os.pread(file, _MAX_TIMES * _TIME.size, 0)))
             os.ftruncate(file, len(times) * _TIME.size)
         except OSError:
             os.close(file)
@@ -57,7 +57,7 @@ class ReadTimes:
         self._last = times[0]
         return times[0]
 
-    def next(self, now: float) -> float:
+    def record_next(self, now: float) -> float:
         """When the next result was read: now, unless an earlier process has read it.
 
         Raises:
@@ -86,7 +86,7 @@ class ReadTimes:
         return self._last
 
 
-def _rising(data: bytes) -> Iterator[float]:
+def _parse_rising(data: bytes) -> Iterator[float]:
     """The times at the front of a file, up to the first that is none, or earlier than the one before."""
     last = 0.0
     for (time,) in _TIME.iter_unpack(data[: len(data) // _TIME.size * _TIME.size]):

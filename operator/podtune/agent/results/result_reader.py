@@ -98,7 +98,7 @@ class ResultReader:
         """When the result that comes next was read."""
         now = self._clock()
         try:
-            return self._times.next(now)
+            return self._times.record_next(now)
         except OSError as error:
             self._complain_of_times(error)
             return now
@@ -175,6 +175,6 @@ def prepare_directory(directory: Directory) -> None:
     Raises:
         OSError: The directory can't be written to.
     """
-    directory.below(layout.CHECKPOINTS).make(DIRECTORY_MODE)
+    directory.join(layout.CHECKPOINTS).make(DIRECTORY_MODE)
     with suppress(FileExistsError), directory.make_file(layout.RESULTS, FILE_MODE):
         pass

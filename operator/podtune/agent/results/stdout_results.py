@@ -63,7 +63,7 @@ class NamedValueParser:
     def take(self, text: str) -> Iterator[ResultLine]:
         """The results that are complete with a line of output."""
         for match in self._pattern.finditer(text):
-            for name, value in _found(match):
+            for name, value in _read_metrics(match):
                 yield from self._add(name, value)
 
     def finish(self) -> Iterator[ResultLine]:
@@ -97,7 +97,7 @@ def make_log_parser(pattern: re.Pattern[str], last: str = "") -> LogParser:
     return NamedValueParser(pattern, last) if {NAME, VALUE} <= pattern.groupindex.keys() else LineParser(pattern)
 
 
-def _found(match: re.Match[str]) -> Iterator[tuple[str, MetricValue]]:
+def _read_metrics(match: re.Match[str]) -> Iterator[tuple[str, MetricValue]]:
     """The metrics of one match of the pattern, in the order of its groups."""
     groups = match.groupdict()
     for group in sorted(groups, key=match.re.groupindex.__getitem__):
@@ -106,7 +106,7 @@ def _found(match: re.Match[str]) -> Iterator[tuple[str, MetricValue]]:
             continue
         name = groups[NAME] if group == VALUE else group
         if name:
-            yield name, _value(text)
+            yield name, _parse_value(text)
 
 
 def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
@@ -119,7 +119,7 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
     for name, group in match.groupdict().items():
         if group is None:
             continue
-        value = _value(group)
+        value = _parse_value(group)
         problem = find_metric_problem(name, value)
         if problem:
             problems.append(f"{name!r} {problem}")
@@ -128,7 +128,7 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
     return ResultLine(metrics, problems=tuple(problems)) if metrics else None
 
 
-def _value(text: str) -> MetricValue:
+def _parse_value(text: str) -> MetricValue:
     for number in (int, float):
         try:
             return number(text)

@@ -88,12 +88,12 @@ class Drain:
             self._attempt.start_draining()
             self._attempt.changed.notify_all()
         if self._uploader:
-            self._uploader.when_stored(self._write_commit)
+            self._uploader.call_when_stored(self._write_commit)
         self._write_commit()  # at once, should the kubelet not give the time that was hoped for
         read_by = min(deadline, started + REST_SECONDS)
         while not read and time.monotonic() < read_by:
             with self._attempt.changed:
-                self._attempt.changed.wait(min(_POLL, _left(read_by)))
+                self._attempt.changed.wait(min(_POLL, _compute_time_left(read_by)))
             read = self._read_file()
         self._wait_until_stored(deadline)
         self._write_commit()
@@ -111,7 +111,9 @@ class Drain:
         stream, uploader = self._log_stream, self._uploader
         with self._attempt.changed:
             if stream:
-                patience = min(_left(deadline) / 2, LOG_SECONDS)  # the checkpoint needs some of the time, too
+                patience = min(
+                    _compute_time_left(deadline) / 2, LOG_SECONDS
+                )  # the checkpoint needs some of the time, too
                 self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, patience)
                 self._attempt.complete = stream.is_finished
         if uploader:
@@ -123,10 +125,12 @@ class Drain:
             return uploader.is_finished or self._attempt.checkpoints.is_stored
 
         with self._attempt.changed:
-            if not self._attempt.changed.wait_for(is_stored, compute_backlog_time(_left(deadline))):
+            if not self._attempt.changed.wait_for(is_stored, compute_backlog_time(_compute_time_left(deadline))):
                 uploader.hurry()
-                self._attempt.changed.wait_for(is_stored, _left(deadline))
-            in_time = self._attempt.changed.wait_for(lambda: uploader.is_finished, min(_left(deadline), REST_SECONDS))
+                self._attempt.changed.wait_for(is_stored, _compute_time_left(deadline))
+            in_time = self._attempt.changed.wait_for(
+                lambda: uploader.is_finished, min(_compute_time_left(deadline), REST_SECONDS)
+            )
         if not in_time:
             uploader.cancel()
         with self._attempt.changed:
@@ -138,13 +142,13 @@ class Drain:
     def _wait_until_delivered(self, deadline: float) -> None:
         patience = min(deadline, time.monotonic() + DELIVERY_PATIENCE)
         with self._attempt.changed:
-            self._attempt.changed.wait_for(lambda: self._attempt.is_delivered, _left(patience))
+            self._attempt.changed.wait_for(lambda: self._attempt.is_delivered, _compute_time_left(patience))
 
     def _conclude(self, seconds: float) -> None:
         self._write_commit()
         printed = self._print_rest()
         with self._attempt.changed:
-            commit = self._attempt.final_commit()
+            commit = self._attempt.build_final_commit()
         self._log.info(
             "agent ends", seconds=round(seconds, 3), seq=commit.seq, acked_seq=commit.acked_seq, printed=printed
         )
@@ -167,10 +171,10 @@ class Drain:
         # Held until it is written: the uploader writes it, too, and the newest has to be the last.
         with self._attempt.changed:
             try:
-                self._termination_log.write(self._attempt.final_commit())
+                self._termination_log.write(self._attempt.build_final_commit())
             except OSError as error:
                 self._log.error("final commit can't be written", message=str(error))
 
 
-def _left(deadline: float) -> float:
+def _compute_time_left(deadline: float) -> float:
     return max(0.0, deadline - time.monotonic())

@@ -138,7 +138,7 @@ class Sidecar:
         """Runs until the pod has got another trial, or its program has ended."""
         started = time.monotonic()
         while not self.attempt.has_left and not self.attempt.restore_failure:
-            if wait_for_end(_short(time.monotonic() - started)):
+            if wait_for_end(_compute_pause(time.monotonic() - started)):
                 self._drain.run()
                 return
             self._result_reader.poll()
@@ -154,7 +154,7 @@ class Sidecar:
         self._log.info("attempt handed over", seq=self.attempt.outbox.last_seq)
 
 
-def _short(waited: float) -> float:
+def _compute_pause(waited: float) -> float:
     """Seconds until the next look: short trials are looked at often."""
     return min(_POLL, max(_SHORTEST_POLL, waited / 20))
 

@@ -65,7 +65,7 @@ class WarmSidecar:
     def run(self, wait_for_end: Callable[[float], bool]) -> None:
         """Runs until the program has ended; see `Sidecar.run`."""
         failure: RestoreFailure | None = None
-        settings, is_checked = self._resumed(), False
+        settings, is_checked = self._resume(), False
         while True:
             log = self._log.bind(trial=settings.trial, attempt=settings.attempt)
             self._client.turn_to(settings.trial)
@@ -77,10 +77,10 @@ class WarmSidecar:
             assignment = sidecar.attempt.next
             if assignment is None:
                 return
-            settings, is_checked = self._settings_of(assignment), True
+            settings, is_checked = self._build_settings(assignment), True
             failure = self._prepare(assignment, settings)
 
-    def _resumed(self) -> Settings:
+    def _resume(self) -> Settings:
         """What the pod was doing when the agent was started: its first attempt, unless it was started again since."""
         try:
             assignment = parse_assignment(json.loads(self._state.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT)))
@@ -93,34 +93,34 @@ class WarmSidecar:
             self._tell_program(assignment)
         except OSError as error:
             self._log.error("the assignment can't be passed to the program", message=str(error))
-        return self._settings_of(assignment)
+        return self._build_settings(assignment)
 
-    def _settings_of(self, assignment: Assignment) -> Settings:
-        return self._first.of_next(assignment, self._directory.below(layout.TRIALS, _folder(assignment)))
+    def _build_settings(self, assignment: Assignment) -> Settings:
+        return self._first.of_next(assignment, self._directory.join(layout.TRIALS, _format_folder(assignment)))
 
     def _prepare(self, assignment: Assignment, settings: Settings) -> RestoreFailure | None:
         """Puts all in place that the program needs, and has it begin; returns why it can't, if it can't."""
         try:
-            self._directory.below(layout.TRIALS).make(TRIALS_MODE)
+            self._directory.join(layout.TRIALS).make(TRIALS_MODE)
             self._remove_old()
             settings.directory.make(DIRECTORY_MODE)
             prepare_directory(settings.directory)
             if settings.restores:
                 restore(settings, self._log, self._rng, self._make_store)
-            settings.directory.replace_file(layout.PARAMETERS, _json(dict(assignment.parameters)))
+            settings.directory.replace_file(layout.PARAMETERS, _encode_json(dict(assignment.parameters)))
             # Its own first: should the agent end in between, the next one tells the program.
-            self._state.replace_file(layout.ASSIGNMENT, _json(asdict(assignment)))
+            self._state.replace_file(layout.ASSIGNMENT, _encode_json(asdict(assignment)))
             self._tell_program(assignment)
         except (NothingRestored, AgentSettingsError, OSError) as error:
             self._log.error("attempt can't begin", message=str(error))
             code = error.exit_code if isinstance(error, NothingRestored) else os.EX_TEMPFAIL
             return RestoreFailure(code, str(error)[:MAX_REPORTED_MESSAGE])
-        self._folders.append(_folder(assignment))
+        self._folders.append(_format_folder(assignment))
         return None
 
     def _tell_program(self, assignment: Assignment) -> None:
         """Passes the assignment to the program, unless it has it already: one that is written again is begun again."""
-        content = _json({**asdict(assignment), "directory": f"{layout.TRIALS}/{_folder(assignment)}"})
+        content = _encode_json({**asdict(assignment), "directory": f"{layout.TRIALS}/{_format_folder(assignment)}"})
         with suppress(OSError):
             if self._directory.read_file(layout.ASSIGNMENT, MAX_ASSIGNMENT) == content:
                 return
@@ -128,16 +128,16 @@ class WarmSidecar:
 
     def _remove_old(self) -> None:
         """Removes what programs have left of trials before the last one, which they can't remove themselves."""
-        trials = self._directory.below(layout.TRIALS)
+        trials = self._directory.join(layout.TRIALS)
         while len(self._folders) > 1:
             with suppress(OSError):
                 trials.remove(self._folders[0])
             del self._folders[0]
 
 
-def _folder(assignment: Assignment) -> str:
+def _format_folder(assignment: Assignment) -> str:
     return f"{assignment.trial}-{assignment.number}"
 
 
-def _json(content: object) -> bytes:
+def _encode_json(content: object) -> bytes:
     return json.dumps(content).encode()

@@ -131,7 +131,7 @@ class Attempt:
         if not line.is_result:
             return None
         seq = self.outbox.last_seq + 1
-        metrics, step = self._with_iteration(line.metrics, seq)
+        metrics, step = self._add_iteration(line.metrics, seq)
         metrics = self._time.fill_in(metrics, time)
         stores = line.checkpoint is not None and self._has_store
         self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
@@ -171,7 +171,7 @@ class Attempt:
         self._unsaid = True
 
     def compute_next_report_time(self) -> float:
-        """When the next report is due, by the clock that `report` and `take_reply` are given."""
+        """When the next report is due, by the clock that `build_report` and `take_reply` are given."""
         if self._unsaid or self._asks or self._sent_seq < self.outbox.last_seq or self._has_other_unstored:
             return float("-inf")
         if self.hands_over:
@@ -179,7 +179,7 @@ class Attempt:
         waits = not self.outbox.is_acked or self.outbox.is_full or bool(self.checkpoints.commits)
         return self._replied_at + (REMINDER if waits else self._heartbeat)
 
-    def report(self, now: float) -> Report:
+    def build_report(self, now: float) -> Report:
         """What to report now."""
         self._asked_at = now
         results = self.outbox.build_batch()
@@ -197,7 +197,7 @@ class Attempt:
             restored=self.restored,
             store_problem=self.store_problem,
             ledger=self.last_decision,
-            final=self.final_commit() if self.hands_over else None,
+            final=self.build_final_commit() if self.hands_over else None,
             restore_failure=self.restore_failure,
             unstored=self._said_unstored,
         )
@@ -248,7 +248,7 @@ class Attempt:
         """Number of the last decision that the operator has told of; 0 where it has told of none."""
         return self.ledger[-1].number if self.ledger else 0
 
-    def final_commit(self) -> FinalCommit:
+    def build_final_commit(self) -> FinalCommit:
         """The agent's last word, as of now."""
         return FinalCommit(
             attempt=self._id,
@@ -269,7 +269,7 @@ class Attempt:
         """Whether the operator was told of other checkpoints that are not stored: it may wait for them."""
         return self._said_unstored != self.checkpoints.unstored
 
-    def _with_iteration(self, metrics: Mapping[str, MetricValue], seq: int) -> tuple[dict[str, MetricValue], int]:
+    def _add_iteration(self, metrics: Mapping[str, MetricValue], seq: int) -> tuple[dict[str, MetricValue], int]:
         given = metrics.get(ITERATION)
         if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 1 << 53:
             return dict(metrics), given

@@ -30,7 +30,7 @@ class FollowerAttempt(Attempt):
         self.ignored += 1
         if line.checkpoint is None:
             return None
-        _, step = self._with_iteration(line.metrics, self.ignored)
+        _, step = self._add_iteration(line.metrics, self.ignored)
         pending = PendingCheckpoint(self.ignored, step, line.checkpoint)
         return self.checkpoints.add(pending) if self._has_store else pending
 

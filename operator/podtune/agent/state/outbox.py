@@ -73,7 +73,7 @@ class Outbox:
         """The results to send now: those after the last acknowledged one, as many as fit into a report."""
         batch: list[Result] = []
         room = MAX_BATCH_BYTES
-        for held in islice(self._after(self.acked_seq), MAX_RESULTS_A_REPORT):
+        for held in islice(self._list_after(self.acked_seq), MAX_RESULTS_A_REPORT):
             room -= held.size
             if room < 0 and batch:
                 break
@@ -99,6 +99,6 @@ class Outbox:
         self._held.clear()
         return released
 
-    def _after(self, seq: int) -> Iterator[_Held]:
+    def _list_after(self, seq: int) -> Iterator[_Held]:
         first = self._held[0].result.seq if self._held else 0
         return islice(self._held, max(0, seq + 1 - first), None)

@@ -62,12 +62,12 @@ def parse_line(line: bytes, objective: str) -> ResultLine:
     problems: list[str] = []
     metrics: dict[str, MetricValue] = {}
     for key, value in _leaves(body):
-        usable = _usable(key, value, problems)
+        usable = _check_value(key, value, problems)
         if usable is not None:
             metrics[key] = usable
-    metrics = _bounded(metrics, objective, problems)
+    metrics = _limit_values(metrics, objective, problems)
     done, ends = body.get(DONE_KEY) is True, body.get(END_KEY) is True
-    result = ResultLine(metrics, _checkpoint(body, problems), done or ends, ends, tuple(problems))
+    result = ResultLine(metrics, _read_checkpoint(body, problems), done or ends, ends, tuple(problems))
     if not result.is_result and not result.done:
         raise BadLine(f"holds no usable value: {'; '.join(problems) or 'it is empty'}")
     return result
@@ -77,13 +77,13 @@ def _load(line: bytes) -> dict[str, Any]:
     try:
         body = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadLine(f"is not JSON: {error}: {_shown(line)}") from error
+        raise BadLine(f"is not JSON: {error}: {_show(line)}") from error
     if not isinstance(body, dict):
-        raise BadLine(f"is not a JSON object: {_shown(line)}")
+        raise BadLine(f"is not a JSON object: {_show(line)}")
     return body
 
 
-def _shown(line: bytes) -> str:
+def _show(line: bytes) -> str:
     return line[:SHOWN].decode("utf-8", "backslashreplace")
 
 
@@ -97,7 +97,7 @@ def _leaves(body: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _usable(key: str, value: object, problems: list[str]) -> MetricValue | None:
+def _check_value(key: str, value: object, problems: list[str]) -> MetricValue | None:
     if value is None:
         return None  # how many a JSON library writes "no value"
     if isinstance(value, str) and len(value) > MAX_TEXT:
@@ -111,7 +111,7 @@ def _usable(key: str, value: object, problems: list[str]) -> MetricValue | None:
     return None
 
 
-def _bounded(metrics: dict[str, MetricValue], objective: str, problems: list[str]) -> dict[str, MetricValue]:
+def _limit_values(metrics: dict[str, MetricValue], objective: str, problems: list[str]) -> dict[str, MetricValue]:
     if objective in metrics:
         metrics = {objective: metrics[objective], **metrics}
     if len(metrics) > MAX_VALUES:
@@ -120,17 +120,17 @@ def _bounded(metrics: dict[str, MetricValue], objective: str, problems: list[str
     return metrics
 
 
-def _checkpoint(body: Mapping[str, Any], problems: list[str]) -> str | None:
+def _read_checkpoint(body: Mapping[str, Any], problems: list[str]) -> str | None:
     name = body.get(CHECKPOINT_KEY)
     if name is None:
         return None
-    if not isinstance(name, str) or not _names_entry(name):
+    if not isinstance(name, str) or not _is_entry_name(name):
         problems.append(f"{CHECKPOINT_KEY} is not the name of a directory: {str(name)[:SHOWN]!r}")
         return None
     return name
 
 
-def _names_entry(name: str) -> bool:
+def _is_entry_name(name: str) -> bool:
     """Whether a directory may have this name; half a surrogate pair, say, is no text that the file system takes."""
     try:
         length = len(os.fsencode(name))
@@ -153,7 +153,7 @@ class LineSplitter:
         """Takes the next bytes in, and returns the lines that are complete now, without their ends."""
         self._rest += data
         *complete, rest = bytes(self._rest).split(b"\n") if b"\n" in data else [bytes(self._rest)]
-        lines = [line for line in map(self._checked, complete) if line is not None]
+        lines = [line for line in map(self._check, complete) if line is not None]
         if len(rest) > self._max_line:
             self._skipping, rest = True, b""
         self._rest = bytearray() if self._skipping else bytearray(rest)
@@ -163,7 +163,7 @@ class LineSplitter:
         """The last line, where it lacks its end."""
         return self.feed(b"\n") if self._rest or self._skipping else []
 
-    def _checked(self, line: bytes) -> bytes | None:
+    def _check(self, line: bytes) -> bytes | None:
         skipping, self._skipping = self._skipping, False
         if skipping or len(line) > self._max_line:
             self.oversized += 1

@@ -25,7 +25,7 @@ class Stores:
         self._make_store = make_store
         self._made: dict[str, ObjectStore] = {}
 
-    def bucket(self, name: str) -> ObjectStore:
+    def open_bucket(self, name: str) -> ObjectStore:
         """A bucket of the same server."""
         if name not in self._made:
             self._made[name] = self._make_store(replace(self.address, bucket=name))
@@ -34,7 +34,7 @@ class Stores:
     @property
     def own(self) -> ObjectStore:
         """The experiment's bucket."""
-        return self.bucket(self.address.bucket)
+        return self.open_bucket(self.address.bucket)
 
 
 Job = Callable[[StorageTask, Iterable[StoredTrial], Stores], StorageReport]
@@ -45,7 +45,7 @@ def prune_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Store
     bucket = stores.address.bucket
     kept: dict[str, frozenset[str]] = {}
     for trial in trials:
-        kept[trial.trial] = frozenset(_roots(trial.kept, bucket))
+        kept[trial.trial] = frozenset(_list_roots(trial.kept, bucket))
         address = TrialAddress(stores.address, task.experiment_uid, trial.trial)
         store_orphan_decisions(stores.own, address.orphan_ledger, trial.ledger)
     found = prune_checkpoints(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
@@ -71,12 +71,12 @@ def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores:
     if not bucket or not root:
         raise StoreSettingsError(f"{task.export_to!r} is not an address for exports; write it like s3://bucket/path")
     same = bucket == stores.address.bucket
-    exporter = Exporter(stores.own, stores.bucket(bucket), same_bucket=same)
+    exporter = Exporter(stores.own, stores.open_bucket(bucket), same_bucket=same)
     count, size, uri, problems = 0, 0, "", []
     for wanted in (trial.export for trial in trials if trial.export is not None):
         try:
             target = CheckpointAddress(bucket, f"{root}/{wanted.folder}")
-            done = exporter.export(_source(wanted, stores), wanted.digest, target, json.loads(wanted.card))
+            done = exporter.export(_find_source(wanted, stores), wanted.digest, target, json.loads(wanted.card))
         except (CorruptCheckpoint, InvalidManifest) as error:
             problems.append(str(error))
             continue
@@ -88,14 +88,14 @@ def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores:
     return StorageReport(task.purpose, ok=not problems, message=message, uri=uri)
 
 
-def _source(wanted: ExportedCheckpoint, stores: Stores) -> CheckpointAddress:
+def _find_source(wanted: ExportedCheckpoint, stores: Stores) -> CheckpointAddress:
     address = CheckpointAddress.from_uri(wanted.uri)
     if address.bucket != stores.address.bucket:
         raise StoreSettingsError(f"{wanted.uri} is not in the store's bucket, {stores.address.bucket!r}")
     return address
 
 
-def _roots(uris: Iterable[str], bucket: str) -> Iterable[str]:
+def _list_roots(uris: Iterable[str], bucket: str) -> Iterable[str]:
     addresses = map(CheckpointAddress.from_uri, uris)
     return [address.root for address in addresses if address.bucket == bucket]
 

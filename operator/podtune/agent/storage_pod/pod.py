@@ -56,7 +56,7 @@ class StoragePodSettings:
             ) from error
         return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"))
 
-    def trials(self) -> Iterator[StoredTrial]:
+    def read_trials(self) -> Iterator[StoredTrial]:
         """Reads what is known about the trials.
 
         Raises:
@@ -82,7 +82,7 @@ def run_storage(
     give_up_at = clock() + STORE_PATIENCE
     while True:
         report = _try(pod, stores, log)
-        wait = backoff.next()
+        wait = backoff.draw_wait()
         if not isinstance(report, Later) or clock() + wait > give_up_at:
             break
         sleep(wait)
@@ -101,7 +101,7 @@ class Later:
 def _try(pod: StoragePodSettings, stores: Stores, log: EventLog) -> StorageReport | Later:
     purpose = pod.task.purpose
     try:
-        report = JOBS[purpose](pod.task, pod.trials(), stores)
+        report = JOBS[purpose](pod.task, pod.read_trials(), stores)
     except StoreError as error:
         log.warning("storage job failed", reason=error.reason, message=str(error))
         failed = StorageReport(purpose, ok=False, message=str(error))

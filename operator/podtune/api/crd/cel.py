@@ -42,7 +42,7 @@ def require_fixed(field: str, same: str | None = None) -> Rule:
         same: When it counts as what it was; when it is equal, unless it is said.
     """
     return Rule(
-        rule=same or _unchanged(field),
+        rule=same or _require_unchanged(field),
         message=f"{field} can't be changed once the experiment exists; make a new Experiment",
         field=f".{field}",
     )
@@ -50,17 +50,17 @@ def require_fixed(field: str, same: str | None = None) -> Rule:
 
 def require_fixed_optional(field: str) -> Rule:
     """A field that may be left out, and stays so."""
-    return require_fixed(field, _unchanged_or_absent(field))
+    return require_fixed(field, _require_unchanged_or_absent(field))
 
 
 def require_fixed_of_trial(field: str) -> Rule:
     """A field of a Trial that is not for its user to change."""
-    return _fixed_of_trial(field, _unchanged(field))
+    return _build_fixed_of_trial(field, _require_unchanged(field))
 
 
 def require_fixed_optional_of_trial(field: str) -> Rule:
     """One that may be left out, and stays so."""
-    return _fixed_of_trial(field, _unchanged_or_absent(field))
+    return _build_fixed_of_trial(field, _require_unchanged_or_absent(field))
 
 
 def require_exactly_one(model: type[ApiModel]) -> Rule:
@@ -83,7 +83,7 @@ def require_some_time(field: str) -> Rule:
     )
 
 
-def _fixed_of_trial(field: str, same: str) -> Rule:
+def _build_fixed_of_trial(field: str, same: str) -> Rule:
     return Rule(
         rule=same,
         message=f"{field} of a trial can't be changed; only desiredState and overrides can",
@@ -91,9 +91,9 @@ def _fixed_of_trial(field: str, same: str) -> Rule:
     )
 
 
-def _unchanged(field: str) -> str:
+def _require_unchanged(field: str) -> str:
     return f"self.{field} == oldSelf.{field}"
 
 
-def _unchanged_or_absent(field: str) -> str:
-    return f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {_unchanged(field)})"
+def _require_unchanged_or_absent(field: str) -> str:
+    return f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {_require_unchanged(field)})"

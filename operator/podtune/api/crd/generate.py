@@ -154,14 +154,14 @@ def build_definition(resource: Resource) -> dict[str, Any]:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [column.to_manifest() for column in resource.columns],
-                    "schema": {"openAPIV3Schema": _root_schema(resource)},
+                    "schema": {"openAPIV3Schema": _build_root_schema(resource)},
                 }
             ],
         },
     }
 
 
-def _root_schema(resource: Resource) -> dict[str, Any]:
+def _build_root_schema(resource: Resource) -> dict[str, Any]:
     # -1 until the operator has seen it: then `kubectl wait`, Flux and Argo CD don't take an old status for a new one.
     # One writer owns the whole status. Atomic, it is one entry among the managed fields instead of one a field, which
     # makes a Trial a third smaller and a status write two fifths cheaper for the API server.

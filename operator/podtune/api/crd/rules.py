@@ -72,7 +72,7 @@ _TRUNCATION = Rule(
 )
 
 
-def _step_without_log(condition: str) -> Rule:
+def _require_step_without_log(condition: str) -> Rule:
     return Rule(
         rule=f"self.scale != 'log' || {condition}",
         message="step can't be combined with scale log; remove one of the two",
@@ -90,7 +90,7 @@ def _log_above(least: str, words: str) -> Rule:
     )
 
 
-def _settings_of(algorithm: str) -> Rule:
+def _require_algorithm(algorithm: str) -> Rule:
     return Rule(
         rule=f"!has(self.{algorithm}) || self.algorithm == '{algorithm}'",
         message=f"{algorithm} requires algorithm {algorithm}; remove one of the two",
@@ -125,7 +125,7 @@ def _has_one_of(schedulers: Iterable[str]) -> str:
     return " || ".join(f"has(self.scheduler.{name})" for name in sorted(schedulers))
 
 
-def _pair(refused: Refusal) -> Rule:
+def _refuse_pair(refused: Refusal) -> Rule:
     """Searchers that don't go with schedulers; where none is given, it is fifo."""
     if "fifo" in refused.schedulers:
         goes = _has_one_of(SCHEDULERS.keys() - refused.schedulers)
@@ -141,7 +141,7 @@ def _pair(refused: Refusal) -> Rule:
 
 _HAS_OTHERS = "(has(self.objective.others) && size(self.objective.others) > 0)"
 _COMBINATIONS = (
-    *(_pair(refused) for refused in REFUSALS if refused.searchers and refused.schedulers),
+    *(_refuse_pair(refused) for refused in REFUSALS if refused.searchers and refused.schedulers),
     Rule(
         rule=f"!{_HAS_OTHERS} || {_is_one_of(MULTI_OBJECTIVE)}",
         message=(
@@ -163,8 +163,8 @@ _COMBINATIONS = (
 
 
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
-    FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _step_without_log("!has(self.step)")),
-    IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _step_without_log("self.step == 1")),
+    FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _require_step_without_log("!has(self.step)")),
+    IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _require_step_without_log("self.step == 1")),
     NormalDomain: (_TRUNCATION,),
     LogNormalDomain: (_TRUNCATION,),
     Parameter: (
@@ -250,7 +250,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     SearchSpec: (
-        *map(_settings_of, WITH_SETTINGS),
+        *map(_require_algorithm, WITH_SETTINGS),
         Rule(
             rule="self.algorithm != 'plugin' || has(self.plugin)",
             message="plugin is missing, but algorithm plugin needs its name; add plugin: {name: …}",

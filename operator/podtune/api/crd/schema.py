@@ -46,7 +46,7 @@ def build_structural_schema(model: type[ApiModel]) -> Schema:
         TypeError: A field has a type that a structural schema can't say.
     """
     raw = model.model_json_schema(by_alias=True, mode="validation")
-    return _Translation(raw.get("$defs", {}), {m.__name__: m for m in _models(model)}).translate(raw, model)
+    return _Translation(raw.get("$defs", {}), {m.__name__: m for m in _list_models(model)}).translate(raw, model)
 
 
 class _Translation:
@@ -61,15 +61,15 @@ class _Translation:
         if "$ref" in node:
             name = node["$ref"].rsplit("/", 1)[-1]
             target = self.translate(self._definitions[name], self._models.get(name))
-            return _ordered(target | _siblings(node))
+            return _order_keywords(target | _collect_siblings(node))
         if "anyOf" in node:
-            return self._alternatives(node)
-        result = _siblings(node)
+            return self._translate_alternatives(node)
+        result = _collect_siblings(node)
         if "const" in node:
             result |= {"enum": [node["const"]]}
         match node.get("type"):
             case "object":
-                result |= self._object(node, model)
+                result |= self._translate_object(node, model)
             case "array":
                 result["items"] = self.translate(node["items"])
             case "integer":
@@ -85,18 +85,18 @@ class _Translation:
         for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if exclusive in node:
                 result |= {bound: node[exclusive], exclusive: True}
-        return _ordered(result)
+        return _order_keywords(result)
 
-    def _alternatives(self, node: Schema) -> Schema:
+    def _translate_alternatives(self, node: Schema) -> Schema:
         """An optional field is one that may be absent; a union of scalars is anything, and checked by the model."""
         given = [option for option in node["anyOf"] if option.get("type") != "null"]
         if len(given) == 1:
-            return _ordered(self.translate(given[0]) | _siblings(node))
+            return _order_keywords(self.translate(given[0]) | _collect_siblings(node))
         if all(option.get("type") in ("boolean", "integer", "number", "string") for option in given):
-            return _ordered({PRESERVE_UNKNOWN: True} | _siblings(node))
+            return _order_keywords({PRESERVE_UNKNOWN: True} | _collect_siblings(node))
         raise TypeError(f"a structural schema can't say the alternatives {given!r}")
 
-    def _object(self, node: Schema, model: type[ApiModel] | None) -> Schema:
+    def _translate_object(self, node: Schema, model: type[ApiModel] | None) -> Schema:
         # The form of a map's keys can't be said; the model looks at them.
         extra = next(iter(node.get("patternProperties", {}).values()), node.get("additionalProperties"))
         if extra is True:
@@ -106,14 +106,14 @@ class _Translation:
         properties = {name: self.translate(child) for name, child in node.get("properties", {}).items()}
         result: Schema = {"properties": properties} if properties else {}
         if model is not None:
-            for name, default in _model_defaults(model):
-                properties[name] = _ordered(properties[name] | {"default": default})
+            for name, default in _list_model_defaults(model):
+                properties[name] = _order_keywords(properties[name] | {"default": default})
             rules = [rule.to_schema() for rule in RULES.get(model, ())]
             result |= {"x-kubernetes-validations": rules} if rules else {}
         return result
 
 
-def _siblings(node: Schema) -> Schema:
+def _collect_siblings(node: Schema) -> Schema:
     """What stands beside a reference, an alternative or a type, and means the same here."""
     unknown = node.keys() - _KEPT - _TRANSLATED
     if unknown:
@@ -127,7 +127,7 @@ def _siblings(node: Schema) -> Schema:
     return kept
 
 
-def _model_defaults(model: type[ApiModel]) -> Iterator[tuple[str, Any]]:
+def _list_model_defaults(model: type[ApiModel]) -> Iterator[tuple[str, Any]]:
     """Defaults that pydantic makes by a factory; of a model, only what differs from its own defaults.
 
     The API server fills nested defaults into `{}` by itself.
@@ -145,15 +145,15 @@ def _has_defaults(value: ApiModel) -> bool:
     return any(entry not in (None, "", [], {}) for entry in value.model_dump(exclude_none=True).values())
 
 
-def _models(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
+def _list_models(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
     """The model and all models below it."""
     yield model
     for field in model.model_fields.values():
-        for part in _parts(field):
-            yield from _models(part)
+        for part in _list_parts(field):
+            yield from _list_models(part)
 
 
-def _parts(field: FieldInfo) -> Iterator[type[ApiModel]]:
+def _list_parts(field: FieldInfo) -> Iterator[type[ApiModel]]:
     pending = [field.annotation]
     while pending:
         annotation = pending.pop()
@@ -162,7 +162,7 @@ def _parts(field: FieldInfo) -> Iterator[type[ApiModel]]:
         pending.extend(get_args(annotation))
 
 
-def _ordered(node: Schema) -> Schema:
+def _order_keywords(node: Schema) -> Schema:
     """The keywords in an order that reads well: what it is, its bounds, what is in it, its rules."""
     middle = sorted(key for key in node if key not in _FIRST and key not in _LAST)
     return {key: node[key] for key in (*_FIRST, *middle, *_LAST) if key in node}

@@ -40,14 +40,14 @@ def find_wrong_types(value: Any, schema: Schema, path: Path = ()) -> Iterator[tu
     if not _has_type(value, kind):
         yield path, value, _WRONG[kind]
     elif kind == "array":
-        yield from _below(enumerate(value), [schema["items"]] * len(value), path)
+        yield from _find_below(enumerate(value), [schema["items"]] * len(value), path)
     elif kind == "object" and PRESERVE_UNKNOWN not in schema:
         properties, others = schema.get("properties", {}), schema.get("additionalProperties")
         known = [(name, entry) for name, entry in value.items() if name in properties or others]
-        yield from _below(known, [properties.get(name, others) for name, _ in known], path)
+        yield from _find_below(known, [properties.get(name, others) for name, _ in known], path)
 
 
-def _below(entries: Any, schemas: Sequence[Schema], path: Path) -> Iterator[tuple[Path, Any, str]]:
+def _find_below(entries: Any, schemas: Sequence[Schema], path: Path) -> Iterator[tuple[Path, Any, str]]:
     for (key, entry), schema in zip(entries, schemas, strict=True):
         yield from find_wrong_types(entry, schema, (*path, key))
 

@@ -32,7 +32,7 @@ class Function:
     most: int = 1
 
 
-def _rounded(number: Any, digits: Any = None) -> ExpressionValue:
+def _round(number: Any, digits: Any = None) -> ExpressionValue:
     if digits is not None and (type(digits) is not int or abs(digits) > _MAX_DIGITS):
         remedy = f"give a whole number from -{_MAX_DIGITS} to {_MAX_DIGITS}"
         raise ExpressionError(f"round to {digits!r} digits isn't possible; {remedy}")
@@ -51,12 +51,12 @@ FUNCTIONS: Mapping[str, Function] = {
     "log": Function(math.log, most=2),
     "max": Function(max, least=2, most=64),
     "min": Function(min, least=2, most=64),
-    "round": Function(_rounded, most=2),
+    "round": Function(_round, most=2),
     "sqrt": Function(math.sqrt),
 }
 
 
-def _power(base: Any, exponent: Any) -> Any:
+def _raise_to_power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and exponent > 64:
         raise OverflowError  # before it takes long
     result = base**exponent
@@ -72,7 +72,7 @@ OPERATORS: Mapping[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = 
     ast.Div: ("/", operator.truediv),
     ast.FloorDiv: ("//", operator.floordiv),
     ast.Mod: ("%", operator.mod),
-    ast.Pow: ("**", _power),
+    ast.Pow: ("**", _raise_to_power),
 }
 _ORDER: Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]] = {
     ast.Lt: ("<", operator.lt),
@@ -93,8 +93,8 @@ def combine(op: ast.operator, left: ExpressionValue, right: ExpressionValue) -> 
         if len(left) + len(right) > MAX_RESULT:
             raise ExpressionError(f"the result is a string of more than {MAX_RESULT} characters")
         return left + right
-    numbers = [_number(left, symbol), _number(right, symbol)]
-    return _computed(function, numbers, f"{left!r} {symbol} {right!r}")
+    numbers = [_require_number(left, symbol), _require_number(right, symbol)]
+    return _compute(function, numbers, f"{left!r} {symbol} {right!r}")
 
 
 def call(name: str, arguments: Sequence[ExpressionValue]) -> ExpressionValue:
@@ -103,8 +103,8 @@ def call(name: str, arguments: Sequence[ExpressionValue]) -> ExpressionValue:
     Raises:
         ExpressionError: Nothing that can be worked with.
     """
-    numbers = [_number(argument, name) for argument in arguments]
-    return _computed(FUNCTIONS[name].call, numbers, f"{name}({', '.join(map(repr, numbers))})")
+    numbers = [_require_number(argument, name) for argument in arguments]
+    return _compute(FUNCTIONS[name].call, numbers, f"{name}({', '.join(map(repr, numbers))})")
 
 
 def negate(value: ExpressionValue) -> ExpressionValue:
@@ -113,7 +113,7 @@ def negate(value: ExpressionValue) -> ExpressionValue:
     Raises:
         ExpressionError: It is a text.
     """
-    return -_number(value, "-")
+    return -_require_number(value, "-")
 
 
 def compare(op: ast.cmpop, left: ExpressionValue, right: ExpressionValue) -> bool:
@@ -154,13 +154,13 @@ def check_bounds(value: ExpressionValue) -> ExpressionValue:
     return value
 
 
-def _number(value: ExpressionValue, where: str) -> bool | int | float:
+def _require_number(value: ExpressionValue, where: str) -> bool | int | float:
     if isinstance(value, str):
         raise ExpressionError(f"{where} needs a number; {value!r:.80} is a string")
     return value
 
 
-def _computed(
+def _compute(
     function: Callable[..., ExpressionValue], numbers: Sequence[ExpressionValue], written: str
 ) -> ExpressionValue:
     try:

@@ -79,9 +79,9 @@ class Expression:
             ExpressionError: It isn't one, or uses what isn't allowed; the text names it.
         """
         self.text = text
-        self._body = _parsed(text)
+        self._body = _parse(text)
         _check(self._body)
-        self.names = tuple(dict.fromkeys(_names(self._body)))
+        self.names = tuple(dict.fromkeys(_list_names(self._body)))
 
     def evaluate(self, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
         """The value of the expression. Only the parts that the value depends on are evaluated: of an `if`, one side.
@@ -114,19 +114,19 @@ class Expression:
         return f"Expression({self.text!r})"
 
 
-def _readable(text: str) -> str:
+def _check_readable(text: str) -> str:
     Expression(text)
     return text
 
 
-ExpressionText = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION), AfterValidator(_readable)]
+ExpressionText = Annotated[str, Field(min_length=1, max_length=MAX_EXPRESSION), AfterValidator(_check_readable)]
 """A field that holds an expression."""
 
 
 # Reading
 
 
-def _parsed(text: str) -> ast.expr:
+def _parse(text: str) -> ast.expr:
     if len(text) > MAX_EXPRESSION:
         raise ExpressionError(f"it has {len(text)} characters; shorten it to {MAX_EXPRESSION}")
     position = 0
@@ -147,11 +147,11 @@ def _check(node: ast.expr, depth: int = 1) -> None:
     """Refuses whatever isn't expressly allowed."""
     if depth > _MAX_DEPTH:
         raise ExpressionError(f"it nests more than {_MAX_DEPTH} deep; make it simpler")
-    for child in _operands(node):
+    for child in _list_operands(node):
         _check(child, depth + 1)
 
 
-def _operands(node: ast.expr) -> Sequence[ast.expr]:
+def _list_operands(node: ast.expr) -> Sequence[ast.expr]:
     """The parts of a node that are expressions again; refuses a node that isn't allowed."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
@@ -170,21 +170,21 @@ def _operands(node: ast.expr) -> Sequence[ast.expr]:
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return test, body, orelse
         case ast.Compare(left=left, ops=ops, comparators=right):
-            return _compared(left, ops, right)
+            return _list_compared(left, ops, right)
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-            return _arguments(name, arguments)
+            return _list_arguments(name, arguments)
         case ast.List():
-            raise ExpressionError(f"{_shown(node)} isn't allowed: a list can only stand after `in`")
+            raise ExpressionError(f"{_show(node)} isn't allowed: a list can only stand after `in`")
         case _:
-            raise ExpressionError(f"{_shown(node)} isn't allowed: it is {_KINDS.get(type(node), 'something else')}")
+            raise ExpressionError(f"{_show(node)} isn't allowed: it is {_KINDS.get(type(node), 'something else')}")
 
 
-def _compared(left: ast.expr, ops: Sequence[ast.cmpop], right: Sequence[ast.expr]) -> Sequence[ast.expr]:
+def _list_compared(left: ast.expr, ops: Sequence[ast.cmpop], right: Sequence[ast.expr]) -> Sequence[ast.expr]:
     operands = [left]
     for op, operand in zip(ops, right, strict=True):
         if isinstance(op, ast.In | ast.NotIn):
             if not isinstance(operand, ast.List):
-                raise ExpressionError(f"after `in` a list is needed, such as [1, 2]; {_shown(operand)} isn't one")
+                raise ExpressionError(f"after `in` a list is needed, such as [1, 2]; {_show(operand)} isn't one")
             operands += operand.elts
         elif isinstance(op, ast.Is | ast.IsNot):
             raise ExpressionError("`is` isn't allowed; write == or !=")
@@ -193,7 +193,7 @@ def _compared(left: ast.expr, ops: Sequence[ast.cmpop], right: Sequence[ast.expr
     return operands
 
 
-def _arguments(name: str, arguments: Sequence[ast.expr]) -> Sequence[ast.expr]:
+def _list_arguments(name: str, arguments: Sequence[ast.expr]) -> Sequence[ast.expr]:
     if name == _NAMED:
         match arguments:
             case [ast.Constant(value=str())]:
@@ -208,19 +208,19 @@ def _arguments(name: str, arguments: Sequence[ast.expr]) -> Sequence[ast.expr]:
     return arguments
 
 
-def _shown(node: ast.expr) -> str:
+def _show(node: ast.expr) -> str:
     written = ast.unparse(node)
     return written if len(written) <= 40 else f"{written[:39]}…"
 
 
-def _names(node: ast.expr) -> Sequence[str]:
+def _list_names(node: ast.expr) -> Sequence[str]:
     match node:
         case ast.Name(id=name):
             return () if name in _LITERALS else (name,)
         case ast.Call(func=ast.Name(id=function), args=[ast.Constant(value=str(name))]) if function == _NAMED:
             return (name,)
         case _:
-            return [name for operand in _operands(node) for name in _names(operand)]
+            return [name for operand in _list_operands(node) for name in _list_names(operand)]
 
 
 # Evaluating
@@ -231,9 +231,9 @@ def _evaluate(node: ast.expr, values: Mapping[str, ExpressionValue]) -> Expressi
         case ast.Constant(value=bool() | int() | float() | str() as value):
             return value
         case ast.Name(id=name):
-            return _LITERALS[name] if name in _LITERALS else _value(name, values)
+            return _LITERALS[name] if name in _LITERALS else _get_value(name, values)
         case ast.Call(func=ast.Name(id=function), args=[ast.Constant(value=str(name))]) if function == _NAMED:
-            return _value(name, values)
+            return _get_value(name, values)
         case ast.Call(func=ast.Name(id=function), args=arguments):
             return arithmetic.call(function, [_evaluate(argument, values) for argument in arguments])
         case ast.BinOp(left=left, op=op, right=right):
@@ -249,18 +249,18 @@ def _evaluate(node: ast.expr, values: Mapping[str, ExpressionValue]) -> Expressi
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _evaluate(body if is_true(_evaluate(test, values)) else orelse, values)
         case ast.Compare(left=first, ops=ops, comparators=rest):
-            return _comparison(_evaluate(first, values), ops, rest, values)
+            return _compare(_evaluate(first, values), ops, rest, values)
         case _:
             raise AssertionError(f"{node!r} was not refused")
 
 
-def _value(name: str, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
+def _get_value(name: str, values: Mapping[str, ExpressionValue]) -> ExpressionValue:
     if name not in values:
         raise UnknownName(name, list(values))
     return check_bounds(values[name])
 
 
-def _comparison(
+def _compare(
     left: ExpressionValue, ops: Sequence[ast.cmpop], operands: Sequence[ast.expr], values: Mapping[str, ExpressionValue]
 ) -> bool:
     """A chain such as `1 <= x < y`: true if all its links are."""

@@ -23,7 +23,7 @@ def check_resources(resources: Any, path: str) -> None:
         return
     if not isinstance(resources, Mapping):
         raise FieldError(path, f"{show_value(resources)} is not a map; write limits and requests below it")
-    limits, requests = (_checked(resources.get(kind), f"{path}.{kind}") for kind in ("limits", "requests"))
+    limits, requests = (_check_amounts(resources.get(kind), f"{path}.{kind}") for kind in ("limits", "requests"))
     for name, amount in requests.items():
         field_path = f"{path}.requests.{name}"
         if name in limits and parse_quantity(amount) > parse_quantity(limits[name]):  # type: ignore[operator]
@@ -68,7 +68,7 @@ def is_device(name: str) -> bool:
     return ("/" in name and "kubernetes.io/" not in name) or name.startswith("hugepages-")
 
 
-def _checked(amounts: Any, path: str) -> Mapping[str, Any]:
+def _check_amounts(amounts: Any, path: str) -> Mapping[str, Any]:
     if amounts is None:
         return {}
     if not isinstance(amounts, Mapping):

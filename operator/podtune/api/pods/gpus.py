@@ -18,15 +18,15 @@ def count_requested_gpus(pod_spec: Mapping[str, Any]) -> float:
     A MIG device such as nvidia.com/mig-2g.10gb counts as 2/7 of a GPU. Resources that only accompany a GPU (such as the
     memory of a vGPU), devices of dynamic resource allocation, and values that are not numbers don't count.
     """
-    return sum(count_gpus_among(limits) for limits in _limits(pod_spec))
+    return sum(count_gpus_among(limits) for limits in _list_limits(pod_spec))
 
 
 def count_gpus_among(limits: Mapping[str, Any]) -> float:
     """How many GPUs a container's resource limits ask for."""
-    return sum(_gpus(name) * _amount(written) for name, written in limits.items())
+    return sum(_count_gpus(name) * _parse_amount(written) for name, written in limits.items())
 
 
-def _limits(pod_spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _list_limits(pod_spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The containers' limits; what a device plugin hands out is never requested without one."""
     for kind in ("initContainers", "containers"):
         for container in pod_spec.get(kind) or ():
@@ -36,14 +36,14 @@ def _limits(pod_spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 yield limits
 
 
-def _gpus(resource: str) -> float:
+def _count_gpus(resource: str) -> float:
     if _WHOLE.fullmatch(resource):
         return 1.0
     mig = _MIG.fullmatch(resource)
     return int(mig["slices"]) / MIG_SLICES if mig else 0.0
 
 
-def _amount(written: Any) -> float:
+def _parse_amount(written: Any) -> float:
     try:
         return max(0.0, float(written))
     except (TypeError, ValueError):

@@ -89,7 +89,7 @@ def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:
     Raises:
         FieldError: The pod spec refers to the Secret.
     """
-    for path, name in _secret_references(spec):
+    for path, name in _list_secret_references(spec):
         if name == secret:
             raise FieldError(
                 f"trialTemplate.spec.{path}",
@@ -128,7 +128,7 @@ def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
 
 def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
     """The kubelet alone sees a Secret that images are pulled with, so that one is no container's to read."""
-    for path, name in _secret_references(spec):
+    for path, name in _list_secret_references(spec):
         if is_listed(name, policy.denied_secrets) and not path.startswith("imagePullSecrets"):
             raise FieldError(
                 path,
@@ -139,7 +139,7 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
 # --- the checks that the tables below are made of
 
 
-def _name(value: Any, path: str) -> None:
+def _check_name(value: Any, path: str) -> None:
     if not isinstance(value, str) or not value:
         raise FieldError(path, f"{show_value(value)} is not a name; write a string")
     if value.startswith(RESERVED_PREFIX):
@@ -148,7 +148,7 @@ def _name(value: Any, path: str) -> None:
         )
 
 
-def _variable(value: Any, path: str) -> None:
+def _check_variable(value: Any, path: str) -> None:
     if str(value).startswith(RESERVED_VARIABLES):
         raise FieldError(
             path, f"{value!r} begins with {RESERVED_VARIABLES}, which is reserved for the operator; rename it"
@@ -163,24 +163,24 @@ def _mount_path(value: Any, path: str) -> None:
         )
 
 
-def _profile(value: Any, path: str) -> None:
+def _check_profile(value: Any, path: str) -> None:
     allow_fields(
         {"type": allow_one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": allow_anything}
     )(value, path)
 
 
-def _gate(value: Any, path: str) -> None:
+def _check_gate(value: Any, path: str) -> None:
     domain = str(value).partition("/")[0]
     if domain == GROUP or domain.endswith(f".{GROUP}"):
         raise FieldError(path, f"{value!r} is reserved for the operator; choose another name")
 
 
-def _user_or_group(value: Any, path: str) -> None:
+def _check_user_or_group(value: Any, path: str) -> None:
     if value == AGENT_UID:
         raise FieldError(path, f"{show_value(value)} is reserved for the agent; choose another number")
 
 
-def _of_form(form: str) -> Check:
+def _require_form(form: str) -> Check:
     def check(value: Any, path: str) -> None:
         if not re.fullmatch(form, str(value)):
             raise FieldError(path, f"{show_value(value)} is not of the form {form}; correct it")
@@ -191,7 +191,7 @@ def _of_form(form: str) -> Check:
 # --- the allow-list
 
 _ENVIRONMENT = {
-    "name": _variable,
+    "name": _check_variable,
     "value": allow_anything,
     "valueFrom": allow_fields(
         dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), allow_anything)
@@ -221,28 +221,28 @@ _PROBE = allow_fields(
 )
 _CONTAINER_SECURITY = {
     "allowPrivilegeEscalation": allow_only(False),
-    "appArmorProfile": _profile,
+    "appArmorProfile": _check_profile,
     "capabilities": allow_fields({"drop": check_each(allow_anything), "add": forbid("trials get no capabilities")}),
     "privileged": allow_only(False),
     "readOnlyRootFilesystem": allow_anything,
-    "runAsGroup": _user_or_group,
+    "runAsGroup": _check_user_or_group,
     "runAsNonRoot": allow_anything,
-    "runAsUser": _user_or_group,
-    "seccompProfile": _profile,
+    "runAsUser": _check_user_or_group,
+    "seccompProfile": _check_profile,
 }
 _POD_SECURITY = {
-    "appArmorProfile": _profile,
-    "fsGroup": _user_or_group,
+    "appArmorProfile": _check_profile,
+    "fsGroup": _check_user_or_group,
     "fsGroupChangePolicy": allow_anything,
-    "runAsGroup": _user_or_group,
+    "runAsGroup": _check_user_or_group,
     "runAsNonRoot": allow_anything,
-    "runAsUser": _user_or_group,
-    "seccompProfile": _profile,
-    "supplementalGroups": check_each(_user_or_group),
+    "runAsUser": _check_user_or_group,
+    "seccompProfile": _check_profile,
+    "supplementalGroups": check_each(_check_user_or_group),
     "supplementalGroupsPolicy": allow_anything,
 }
 _CONTAINER: dict[str, Check] = {
-    "name": _name,
+    "name": _check_name,
     "image": allow_anything,
     "imagePullPolicy": allow_anything,
     "command": allow_anything,
@@ -250,7 +250,7 @@ _CONTAINER: dict[str, Check] = {
     "workingDir": allow_anything,
     "env": check_each(allow_fields(_ENVIRONMENT)),
     "envFrom": check_each(
-        allow_fields({"prefix": _variable, "configMapRef": allow_anything, "secretRef": allow_anything})
+        allow_fields({"prefix": _check_variable, "configMapRef": allow_anything, "secretRef": allow_anything})
     ),
     "ports": check_each(allow_fields(dict.fromkeys(("name", "containerPort", "protocol"), allow_anything))),
     "resources": allow_anything,
@@ -259,7 +259,7 @@ _CONTAINER: dict[str, Check] = {
         allow_fields(
             {
                 # The operator's volumes hold the agent's credentials.
-                "name": _name,
+                "name": _check_name,
                 "mountPath": _mount_path,
                 "readOnly": allow_anything,
                 "recursiveReadOnly": allow_anything,
@@ -280,7 +280,7 @@ _CONTAINER: dict[str, Check] = {
 }
 _VOLUME = allow_fields(
     {
-        "name": _name,
+        "name": _check_name,
         "configMap": allow_anything,
         "downwardAPI": allow_anything,
         "emptyDir": allow_anything,
@@ -310,7 +310,7 @@ _POD: dict[str, Check] = {
     "hostPID": allow_only(False),
     "hostUsers": allow_only(False),
     "shareProcessNamespace": allow_only(False),
-    "schedulingGates": check_each(allow_fields({"name": _gate})),
+    "schedulingGates": check_each(allow_fields({"name": _check_gate})),
     "imagePullSecrets": check_each(allow_fields({"name": allow_anything})),
     "securityContext": allow_fields(_POD_SECURITY),
     # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
@@ -322,7 +322,9 @@ _POD: dict[str, Check] = {
             "nameservers": forbid("the agent finds the operator through the cluster's DNS"),
             "searches": forbid("the agent finds the operator through the cluster's DNS; write names in full"),
             # They are written into a file of lines, where another line would name another server.
-            "options": check_each(allow_fields({"name": _of_form("[a-z0-9-]+"), "value": _of_form("[0-9]*")})),
+            "options": check_each(
+                allow_fields({"name": _require_form("[a-z0-9-]+"), "value": _require_form("[0-9]*")})
+            ),
         }
     ),
 } | dict.fromkeys(
@@ -356,25 +358,25 @@ def _check_unique_names(spec: Mapping[str, Any]) -> None:
             seen.add(container["name"])
 
 
-def _secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Path and name of every Secret that the pod's spec refers to, in the fields that the allow-list lets through."""
     for kind in ("initContainers", "containers"):
         for position, container in enumerate(spec.get(kind) or ()):
             path = f"{kind}[{position}]"
             for i, variable in enumerate(container.get("env") or ()):
-                yield from _named(variable, f"{path}.env[{i}]", "valueFrom", "secretKeyRef", "name")
+                yield from _find_named(variable, f"{path}.env[{i}]", "valueFrom", "secretKeyRef", "name")
             for i, source in enumerate(container.get("envFrom") or ()):
-                yield from _named(source, f"{path}.envFrom[{i}]", "secretRef", "name")
+                yield from _find_named(source, f"{path}.envFrom[{i}]", "secretRef", "name")
     for position, volume in enumerate(spec.get("volumes") or ()):
         path = f"volumes[{position}]"
-        yield from _named(volume, path, "secret", "secretName")
+        yield from _find_named(volume, path, "secret", "secretName")
         for i, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
-            yield from _named(source, f"{path}.projected.sources[{i}]", "secret", "name")
+            yield from _find_named(source, f"{path}.projected.sources[{i}]", "secret", "name")
     for position, reference in enumerate(spec.get("imagePullSecrets") or ()):
-        yield from _named(reference, f"imagePullSecrets[{position}]", "name")
+        yield from _find_named(reference, f"imagePullSecrets[{position}]", "name")
 
 
-def _named(value: Any, path: str, *fields: str) -> Iterator[tuple[str, str]]:
+def _find_named(value: Any, path: str, *fields: str) -> Iterator[tuple[str, str]]:
     for field in fields:
         value = value.get(field) if isinstance(value, Mapping) else None
     if isinstance(value, str):

@@ -45,9 +45,9 @@ def check_pod_values(spec: Mapping[str, Any]) -> None:
     Raises:
         FieldError: A pod with it would be refused.
     """
-    _fields(_POD)(spec, "")
+    _require_fields(_POD)(spec, "")
     volumes = [volume.get("name") for volume in spec.get("volumes") or ()]
-    for path, container in _containers(spec):
+    for path, container in _list_containers(spec):
         mounted: set[str] = set()
         for position, mount in enumerate(container.get("volumeMounts") or ()):
             field_path = f"{path}.volumeMounts[{position}]"
@@ -69,7 +69,7 @@ def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> No
     Raises:
         FieldError: There is no such variable.
     """
-    for path, text in _expanded(spec):
+    for path, text in _list_expanded(spec):
         for match in _REFERENCE.finditer(text):
             name = match[1] or ""
             prefix = layout.ENV_PARAMETER_PREFIX
@@ -84,15 +84,15 @@ def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> No
                 raise FieldError(path, f"'$({name})' is not a variable of a trial; correct the name ({meant})")
 
 
-def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _list_containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for kind in ("initContainers", "containers"):
         for position, container in enumerate(spec.get(kind) or ()):
             yield f"{kind}[{position}]", container
 
 
-def _expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Path and text of all that Kubernetes expands."""
-    for path, container in _containers(spec):
+    for path, container in _list_containers(spec):
         for field in ("command", "args"):
             for position, text in enumerate(container.get(field) or ()):
                 yield f"{path}.{field}[{position}]", str(text)
@@ -105,29 +105,29 @@ def _expanded(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 # --- the checks that the tables below are made of
 
 
-def _text(value: Any, path: str) -> None:
+def _check_text(value: Any, path: str) -> None:
     if not isinstance(value, str):
         raise FieldError(path, f"{show_value(value)} is not a string; put it in quotes")
 
 
-def _whole(value: Any, path: str) -> None:
+def _check_whole(value: Any, path: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise FieldError(path, f"{show_value(value)} is not a whole number; write one without quotes")
 
 
-def _truth(value: Any, path: str) -> None:
+def _check_boolean(value: Any, path: str) -> None:
     if not isinstance(value, bool):
         raise FieldError(path, f"{show_value(value)} is neither true nor false; write one of the two")
 
 
-def _amount(value: Any, path: str) -> None:
+def _check_amount(value: Any, path: str) -> None:
     parsed = parse_quantity(value)
     if parsed is None or parsed < 0:
         raise FieldError(path, f"{show_value(value)} is not a quantity; write it like 500m or 16Gi")
 
 
-def _label(value: Any, path: str) -> None:
-    _text(value, path)
+def _check_label(value: Any, path: str) -> None:
+    _check_text(value, path)
     if len(value) > MAX_LABEL or not _LABEL.fullmatch(value):
         problem = (
             f"is not a valid container name; use up to {MAX_LABEL} lowercase letters, digits and -, such as my-trial"
@@ -135,13 +135,13 @@ def _label(value: Any, path: str) -> None:
         raise FieldError(path, f"{show_value(value)} {problem}")
 
 
-def _sub_path(value: Any, path: str) -> None:
-    _text(value, path)
+def _check_sub_path(value: Any, path: str) -> None:
+    _check_text(value, path)
     if value.startswith("/") or ".." in value.split("/"):
         raise FieldError(path, f"{show_value(value)} points outside the volume; write a path inside it, without '..'")
 
 
-def _one_of(*choices: str) -> Check:
+def _require_one_of(*choices: str) -> Check:
     def check(value: Any, path: str) -> None:
         if value not in choices:
             raise FieldError(path, f"{show_value(value)} is not one of the choices; use {', '.join(choices)}")
@@ -149,7 +149,7 @@ def _one_of(*choices: str) -> Check:
     return check
 
 
-def _fields(known: Mapping[str, Check]) -> Check:
+def _require_fields(known: Mapping[str, Check]) -> Check:
     def check(value: Any, path: str) -> None:
         if not isinstance(value, Mapping):
             raise FieldError(path, f"{show_value(value)} is not a map; write fields below it")
@@ -161,40 +161,64 @@ def _fields(known: Mapping[str, Check]) -> Check:
 
 
 _SECURITY: Mapping[str, Check] = {
-    "runAsUser": _whole,
-    "runAsGroup": _whole,
-    "runAsNonRoot": _truth,
-    "readOnlyRootFilesystem": _truth,
-    "fsGroup": _whole,
-    "supplementalGroups": check_each(_whole),
+    "runAsUser": _check_whole,
+    "runAsGroup": _check_whole,
+    "runAsNonRoot": _check_boolean,
+    "readOnlyRootFilesystem": _check_boolean,
+    "fsGroup": _check_whole,
+    "supplementalGroups": check_each(_check_whole),
 }
 _CONTAINER: Mapping[str, Check] = {
-    "name": _label,
-    "image": _text,
-    "imagePullPolicy": _one_of(*PULL_POLICIES),
-    "command": check_each(_text),
-    "args": check_each(_text),
-    "workingDir": _text,
-    "env": check_each(_fields({"name": _text, "value": _text})),
-    "ports": check_each(_fields({"name": _text, "containerPort": _whole, "protocol": _one_of("TCP", "UDP", "SCTP")})),
+    "name": _check_label,
+    "image": _check_text,
+    "imagePullPolicy": _require_one_of(*PULL_POLICIES),
+    "command": check_each(_check_text),
+    "args": check_each(_check_text),
+    "workingDir": _check_text,
+    "env": check_each(_require_fields({"name": _check_text, "value": _check_text})),
+    "ports": check_each(
+        _require_fields(
+            {"name": _check_text, "containerPort": _check_whole, "protocol": _require_one_of("TCP", "UDP", "SCTP")}
+        )
+    ),
     "resources": check_resources,
     "volumeMounts": check_each(
-        _fields({"name": _text, "mountPath": _text, "readOnly": _truth, "subPath": _sub_path, "subPathExpr": _sub_path})
+        _require_fields(
+            {
+                "name": _check_text,
+                "mountPath": _check_text,
+                "readOnly": _check_boolean,
+                "subPath": _check_sub_path,
+                "subPathExpr": _check_sub_path,
+            }
+        )
     ),
-    "securityContext": _fields(_SECURITY),
+    "securityContext": _require_fields(_SECURITY),
 }
 _POD: Mapping[str, Check] = {
-    "containers": check_each(_fields(_CONTAINER)),
-    "initContainers": check_each(_fields(_CONTAINER)),
-    "volumes": check_each(_fields({"name": _text, "emptyDir": _fields({"medium": _text, "sizeLimit": _amount})})),
-    "enableServiceLinks": _truth,
-    "imagePullSecrets": check_each(_fields({"name": _text})),
-    "priorityClassName": _text,
-    "runtimeClassName": _text,
-    "schedulerName": _text,
-    "securityContext": _fields(_SECURITY),
-    "terminationGracePeriodSeconds": _whole,
+    "containers": check_each(_require_fields(_CONTAINER)),
+    "initContainers": check_each(_require_fields(_CONTAINER)),
+    "volumes": check_each(
+        _require_fields(
+            {"name": _check_text, "emptyDir": _require_fields({"medium": _check_text, "sizeLimit": _check_amount})}
+        )
+    ),
+    "enableServiceLinks": _check_boolean,
+    "imagePullSecrets": check_each(_require_fields({"name": _check_text})),
+    "priorityClassName": _check_text,
+    "runtimeClassName": _check_text,
+    "schedulerName": _check_text,
+    "securityContext": _require_fields(_SECURITY),
+    "terminationGracePeriodSeconds": _check_whole,
     "tolerations": check_each(
-        _fields({"key": _text, "operator": _text, "value": _text, "effect": _text, "tolerationSeconds": _whole})
+        _require_fields(
+            {
+                "key": _check_text,
+                "operator": _check_text,
+                "value": _check_text,
+                "effect": _check_text,
+                "tolerationSeconds": _check_whole,
+            }
+        )
     ),
 }

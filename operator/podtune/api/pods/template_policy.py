@@ -83,10 +83,12 @@ def is_listed(name: str, listed: Collection[str]) -> bool:
 def build_policy_fields(policy: TemplatePolicy) -> dict[str, Check]:
     """The checks of those fields of a pod's spec that the administrator decides about."""
     return {
-        "serviceAccountName": _service_account(policy),
-        "priorityClassName": _priority_class(policy),
-        "tolerations": check_each(_toleration(policy)),
-        "hostAliases": check_each(allow_fields({"ip": allow_anything, "hostnames": check_each(_host_name(policy))})),
+        "serviceAccountName": _restrict_service_account(policy),
+        "priorityClassName": _restrict_priority_class(policy),
+        "tolerations": check_each(_restrict_toleration(policy)),
+        "hostAliases": check_each(
+            allow_fields({"ip": allow_anything, "hostnames": check_each(_restrict_host_name(policy))})
+        ),
     }
 
 
@@ -111,7 +113,7 @@ def check_annotation_domains(keys: Collection[str], policy: TemplatePolicy) -> N
             )
 
 
-def _service_account(policy: TemplatePolicy) -> Check:
+def _restrict_service_account(policy: TemplatePolicy) -> Check:
     def check(value: Any, path: str) -> None:
         if not is_listed(str(value), policy.service_accounts):
             raise FieldError(
@@ -123,7 +125,7 @@ def _service_account(policy: TemplatePolicy) -> Check:
     return check
 
 
-def _priority_class(policy: TemplatePolicy) -> Check:
+def _restrict_priority_class(policy: TemplatePolicy) -> Check:
     def check(value: Any, path: str) -> None:
         name = str(value)
         of_system = name.startswith(_SYSTEM_CLASSES)
@@ -137,7 +139,7 @@ def _priority_class(policy: TemplatePolicy) -> Check:
     return check
 
 
-def _toleration(policy: TemplatePolicy) -> Check:
+def _restrict_toleration(policy: TemplatePolicy) -> Check:
     known = allow_fields(dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"), allow_anything))
 
     def check(value: Any, path: str) -> None:
@@ -162,7 +164,7 @@ def _allows(entry: str, toleration: Mapping[str, Any]) -> bool:
     return not has_value or (is_equal and fnmatchcase(str(toleration.get("value") or ""), value))
 
 
-def _host_name(policy: TemplatePolicy) -> Check:
+def _restrict_host_name(policy: TemplatePolicy) -> Check:
     def check(value: Any, path: str) -> None:
         name = str(value).lower().rstrip(".")
         if name == policy.results_host.lower().rstrip(".") or _CLUSTER_LABEL in name.split("."):

@@ -117,11 +117,11 @@ class TemplateMetadata(ApiModel):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         check_labels(self.labels)
-        check_annotations(self.annotations, _policy(info))
+        check_annotations(self.annotations, _read_policy(info))
         return self
 
 
-def _policy(info: ValidationInfo) -> TemplatePolicy:
+def _read_policy(info: ValidationInfo) -> TemplatePolicy:
     policy: TemplatePolicy = (info.context or {}).get(TEMPLATE_POLICY, DEFAULT_POLICY)
     return policy
 
@@ -164,7 +164,7 @@ class TrialTemplate(ApiModel):
     @field_validator("spec")
     @classmethod
     def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        check_pod_spec(spec, _policy(info))
+        check_pod_spec(spec, _read_policy(info))
         check_pod_values(spec)
         return spec
 

@@ -60,7 +60,7 @@ class StorageStatus(StatusModel):
         json_schema_extra=key_by("purpose"),
     )
 
-    def job(self, purpose: StoragePurpose) -> StorageJob | None:
+    def find_job(self, purpose: StoragePurpose) -> StorageJob | None:
         """The latest job of a purpose."""
         return next((job for job in self.jobs if job.purpose is purpose), None)
 

@@ -42,12 +42,12 @@ class ConfigurationRules:
             FieldError: They don't fit together.
         """
         self.dependencies = Dependencies(parameters)
-        self._constraints = self.dependencies.constraints(constraints)
+        self._constraints = self.dependencies.parse_constraints(constraints)
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._fixed = {parameter.name: parameter.fixed.value for parameter in parameters if parameter.fixed is not None}
         self.refuses = bool(self._constraints or self.dependencies.expressions)
 
-    def configuration(self, values: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    def build_configuration(self, values: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
         """The configuration that sampled values make: the parameters that exist, in the manifest's order.
 
         Args:
@@ -76,13 +76,13 @@ class ConfigurationRules:
 
         Raises:
             FieldError: A value is missing, is none of its parameter's, or is one too many; the path is its name.
-            InvalidConfiguration: See `configuration`.
+            InvalidConfiguration: See `build_configuration`.
         """
         values: dict[str, Scalar] = {}
         for name in self.dependencies.order:
             conditions = self.dependencies.conditions[name]
             if exists(conditions, values):
-                values[name] = self._value(self._parameters[name], given)
+                values[name] = self._read_value(self._parameters[name], given)
             elif name in given:
                 raise FieldError(name, f"does not exist with these values of {', '.join(conditions)}; leave it out")
         for name in given.keys() - values.keys():
@@ -90,7 +90,7 @@ class ConfigurationRules:
                 raise FieldError(name, "is computed; leave it out")
             chosen = ", ".join(p.name for p in self._parameters.values() if p.is_sampled)
             raise FieldError(name, f"is not a parameter; remove or correct it (parameters: {chosen})")
-        return self.configuration(values)
+        return self.build_configuration(values)
 
     def recognise(self, written: Mapping[str, str]) -> Mapping[str, Scalar] | None:
         """The configuration of this space with values of another one's, matched by name; None where there is none."""
@@ -103,11 +103,11 @@ class ConfigurationRules:
             and (value := find_own_value(parameter, values[name])) is not None
         }
         try:
-            return self.configuration(own)
+            return self.build_configuration(own)
         except (KeyError, InvalidConfiguration):
             return None
 
-    def _value(self, parameter: Parameter, given: Mapping[str, Scalar]) -> Scalar:
+    def _read_value(self, parameter: Parameter, given: Mapping[str, Scalar]) -> Scalar:
         name = parameter.name
         if parameter.fixed is not None and name not in given:
             return parameter.fixed.value

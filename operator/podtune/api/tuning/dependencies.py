@@ -37,21 +37,21 @@ class Dependencies:
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._places = {parameter.name: place for place, parameter in enumerate(parameters)}
         self.conditions: Mapping[str, Conditions] = {
-            parameter.name: {parent: self._allowed(parameter, parent) for parent in parameter.when}
+            parameter.name: {parent: self._list_allowed(parameter, parent) for parent in parameter.when}
             for parameter in parameters
         }
         chosen = [parameter.name for parameter in parameters if parameter.expression is None]
-        self.order = self._sorted(chosen, self.conditions, "when")
+        self.order = self._sort(chosen, self.conditions, "when")
         computed = {p.name: Expression(p.expression) for p in parameters if p.expression is not None}
         for name, expression in computed.items():
-            self._check_names(expression, f"{self._path(name)}.expression")
+            self._check_names(expression, f"{self._format_path(name)}.expression")
         uses = {name: [used for used in expression.names if used in computed] for name, expression in computed.items()}
         self.expressions: Mapping[str, Expression] = {
-            name: computed[name] for name in self._sorted(list(computed), uses, "expression")
+            name: computed[name] for name in self._sort(list(computed), uses, "expression")
         }
-        self.closures = self._closures()
+        self.closures = self._compute_closures()
 
-    def constraints(self, texts: Sequence[str]) -> Sequence[Expression]:
+    def parse_constraints(self, texts: Sequence[str]) -> Sequence[Expression]:
         """Reads constraints.
 
         Raises:
@@ -66,8 +66,8 @@ class Dependencies:
                 )
         return expressions
 
-    def _allowed(self, parameter: Parameter, parent: str) -> Collection[str]:
-        path = f"{self._path(parameter.name)}.when.{parent}"
+    def _list_allowed(self, parameter: Parameter, parent: str) -> Collection[str]:
+        path = f"{self._format_path(parameter.name)}.when.{parent}"
         upper = self._parameters.get(parent)
         if upper is None or parent == parameter.name:
             known = ", ".join(name for name in self._parameters if name != parameter.name) or "none"
@@ -80,7 +80,7 @@ class Dependencies:
         for place, value, own in values:
             if own is None:
                 problem = f"{format_value(value)!r} is not a value of {parent}; remove or correct it"
-                raise FieldError(f"{path}[{place}]", f"{problem}{_choices(upper)}")
+                raise FieldError(f"{path}[{place}]", f"{problem}{_describe_choices(upper)}")
         return [format_value(own) for _, _, own in values if own is not None]
 
     def _check_names(self, expression: Expression, path: str) -> None:
@@ -91,7 +91,7 @@ class Dependencies:
                     path, f"{expression.text!r} uses {name!r}, which is not a parameter (parameters: {known})"
                 )
 
-    def _closures(self) -> Mapping[str, Conditions]:
+    def _compute_closures(self) -> Mapping[str, Conditions]:
         """The conditions of each parameter together with those of its parents, and of theirs."""
         closures: dict[str, Mapping[str, frozenset[str]]] = {}
         for name in (*self.order, *self.expressions):
@@ -102,18 +102,18 @@ class Dependencies:
             for parent, values in every.items():
                 if not values:
                     problem = f"{name!r} never exists: it needs values of {parent} that exclude each other; change when"
-                    raise FieldError(f"{self._path(name)}.when", problem)
+                    raise FieldError(f"{self._format_path(name)}.when", problem)
             closures[name] = every
         return closures
 
-    def _sorted(self, names: Sequence[str], needs: Mapping[str, Collection[str]], field: str) -> Sequence[str]:
+    def _sort(self, names: Sequence[str], needs: Mapping[str, Collection[str]], field: str) -> Sequence[str]:
         """The names in their order, but each after what it needs."""
         done: dict[str, None] = {}
 
         def visit(name: str, trail: tuple[str, ...]) -> None:
             if name in trail:
                 circle = " → ".join((*trail[trail.index(name) :], name))
-                raise FieldError(f"{self._path(name)}.{field}", f"is circular ({circle}); remove one of them")
+                raise FieldError(f"{self._format_path(name)}.{field}", f"is circular ({circle}); remove one of them")
             if name not in done:
                 for needed in needs[name]:
                     visit(needed, (*trail, name))
@@ -123,7 +123,7 @@ class Dependencies:
             visit(name, ())
         return list(done)
 
-    def _path(self, name: str) -> str:
+    def _format_path(self, name: str) -> str:
         return f"parameters[{self._places[name]}]"
 
 
@@ -132,7 +132,7 @@ def exists(conditions: Conditions, values: Mapping[str, Scalar]) -> bool:
     return all(parent in values and format_value(values[parent]) in allowed for parent, allowed in conditions.items())
 
 
-def _choices(parameter: Parameter) -> str:
+def _describe_choices(parameter: Parameter) -> str:
     if parameter.choice is None:
         return ""
     return f" (values: {', '.join(map(format_value, parameter.choice.values)):.256})"

@@ -21,10 +21,10 @@ from podtune.api.tuning.search_space import (
 def find_own_value(parameter: Parameter, value: Scalar) -> Scalar | None:
     """The value of a parameter that a manifest means: 1 is also the float 1.0; None where it is none of its values."""
     if parameter.fixed is not None:
-        return _listed([parameter.fixed.value], value)
+        return _find_listed([parameter.fixed.value], value)
     match parameter.domain:
         case ChoiceDomain(values=values):
-            return _listed(values, value)
+            return _find_listed(values, value)
         case IntDomain(min=low, max=high, step=step):
             is_own = type(value) is int and low <= value <= high and (value - low) % step == 0
             return value if is_own else None
@@ -53,14 +53,14 @@ def check_finite(parameters: Sequence[Parameter]) -> None:
         FieldError: With the field, from the Experiment's spec on, and the remedy.
     """
     for index, parameter in enumerate(parameters):
-        problem = _infinity(parameter)
+        problem = _explain_infinity(parameter)
         if problem:
             raise FieldError(
                 f"parameters[{index}]", f"{parameter.name} has infinitely many values; {problem}, or use grid"
             )
 
 
-def _infinity(parameter: Parameter) -> str:
+def _explain_infinity(parameter: Parameter) -> str:
     """What to give a parameter so that its values can be listed; empty where they can be."""
     match parameter.domain if parameter.is_sampled else None:
         case FloatDomain(min=low, max=high, step=None) if low < high:
@@ -73,7 +73,7 @@ def _infinity(parameter: Parameter) -> str:
             return ""
 
 
-def _listed(values: list[Scalar], value: Scalar) -> Scalar | None:
+def _find_listed(values: list[Scalar], value: Scalar) -> Scalar | None:
     return next((own for own in values if format_value(own) == format_value(value)), None)
 
 

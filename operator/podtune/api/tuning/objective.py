@@ -30,7 +30,7 @@ class Criterion(ApiModel):
             return True
         return value > than if self.mode == "max" else value < than
 
-    def comparable(self, value: float) -> float:
+    def make_comparable(self, value: float) -> float:
         """The value as used to compare trials: NaN if no finite number could ever beat it.
 
         A program that divides by 0 or overflows reports an infinity. A bad infinity counts as the worst value. A good

@@ -39,7 +39,7 @@ def apply_overrides(
     for name, written in overrides.items():
         values[name] = _read(by_name, name, written)
     try:
-        configuration = ConfigurationRules(parameters, constraints).configuration(values)
+        configuration = ConfigurationRules(parameters, constraints).build_configuration(values)
     except KeyError as missing:
         raise FieldError(
             "overrides", f"leave {missing} without a value, which the trial now needs; add one"
@@ -61,7 +61,7 @@ def _read(by_name: Mapping[str, Parameter], name: str, written: str) -> Scalar:
     if not parameter.is_sampled:
         kind = "fixed" if parameter.fixed is not None else "computed"
         raise FieldError(f"overrides.{name}", f"is {kind} for all trials; remove it")
-    value = _value(parameter, written)
+    value = _parse_value(parameter, written)
     if value is None:
         raise FieldError(
             f"overrides.{name}", f"{written!r:.66} is not a value of the parameter; choose one of its domain"
@@ -69,7 +69,7 @@ def _read(by_name: Mapping[str, Parameter], name: str, written: str) -> Scalar:
     return value
 
 
-def _value(parameter: Parameter, written: str) -> Scalar | None:
+def _parse_value(parameter: Parameter, written: str) -> Scalar | None:
     """The value that a text means, also where a searcher would write it in another way; None where it is none."""
     match parameter.domain:
         case ChoiceDomain(values=values):

@@ -183,7 +183,7 @@ def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter
         case IntDomain(), _ if parameter.int_ is None:
             raise FieldError(f"{path}.int", f"{mutation.name!r} is a float; give it float bounds, or a choice")
         case ChoiceDomain(values=values), domain:
-            own = [_own_value(value, domain) for value in values]
+            own = [_find_own_value(value, domain) for value in values]
             for index, value in enumerate(own):
                 if value is None or value in own[:index]:
                     shown = format_value(values[index])
@@ -191,7 +191,7 @@ def _check_mutation(path: str, mutation: Mutation, known: Mapping[str, Parameter
                     raise FieldError(f"{path}.choice.values[{index}]", problem)
 
 
-def _own_value(value: Scalar, domain: Domain) -> Scalar | None:
+def _find_own_value(value: Scalar, domain: Domain) -> Scalar | None:
     """Converts a manifest's value to a parameter's type, within its bounds or not; None if that is impossible."""
     match domain:
         case ChoiceDomain(values=values):
@@ -207,11 +207,13 @@ def list_mutable_domains(settings: PopulationSettings, parameters: Sequence[Para
     own = {parameter.name: parameter.domain for parameter in parameters if parameter.is_sampled}
     if not settings.mutations:
         return own
-    return {mutation.name: _narrowed(own[mutation.name], mutation.domain) for mutation in settings.mutations}
+    return {mutation.name: _narrow(own[mutation.name], mutation.domain) for mutation in settings.mutations}
 
 
-def _narrowed(own: Domain, given: FloatDomain | IntDomain | ChoiceDomain | None) -> Domain:
+def _narrow(own: Domain, given: FloatDomain | IntDomain | ChoiceDomain | None) -> Domain:
     """What a parameter is changed within; a list of numbers in the type that the parameter's own values have."""
     if not isinstance(given, ChoiceDomain):
         return given or own
-    return ChoiceDomain(values=[value for value in (_own_value(v, own) for v in given.values) if value is not None])
+    return ChoiceDomain(
+        values=[value for value in (_find_own_value(v, own) for v in given.values) if value is not None]
+    )

@@ -187,13 +187,13 @@ class _QuantityForm:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Reads a number in a manifest as its text."""
-        return core_schema.no_info_plain_validator_function(self._checked)
+        return core_schema.no_info_plain_validator_function(self._check)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """As in a Kubernetes container's limits; the operator checks the form, because it gives better messages."""
         return {"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY}
 
-    def _checked(self, value: object) -> str:
+    def _check(self, value: object) -> str:
         written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
         if len(written) > MAX_QUANTITY or not re.fullmatch(_QUANTITY, written):
             raise ValueError(f"{str(value)[:MAX_QUANTITY]!r} is not a quantity; write it like 4, 500m or 16Gi")

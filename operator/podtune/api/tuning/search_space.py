@@ -249,14 +249,14 @@ def parse_value(parameter: Parameter, written: str) -> Scalar:
         ValueError: The text is not a value of the parameter's domain.
     """
     if parameter.fixed is not None:
-        return _listed(parameter, [parameter.fixed.value], written)
+        return _find_listed(parameter, [parameter.fixed.value], written)
     if parameter.expression is not None:
         return parse_plain_value(written)
     match parameter.domain:
         case IntDomain():
             return int(written)
         case ChoiceDomain(values=values):
-            return _listed(parameter, values, written)
+            return _find_listed(parameter, values, written)
         case _:
             return float(written)
 
@@ -273,7 +273,7 @@ def parse_plain_value(written: str) -> Scalar:
     return written
 
 
-def _listed(parameter: Parameter, values: list[Scalar], written: str) -> Scalar:
+def _find_listed(parameter: Parameter, values: list[Scalar], written: str) -> Scalar:
     for value in values:
         if format_value(value) == written:
             return value

@@ -283,14 +283,14 @@ class Stop(ApiModel):
     def counts_gpus(self) -> str:
         """Where GPUs are all that is counted, so that pods without any never end it; empty where nowhere."""
         for index, rule in enumerate(self.experiment):
-            for path, criterion in _criteria(rule):
+            for path, criterion in _list_criteria(rule):
                 cost = criterion.cost
                 if criterion.gpu_hours is not None or (cost is not None and cost.per_pod_hour is None):
                     return f"stop.experiment[{index}]{path}.{'cost' if cost is not None else 'gpuHours'}"
         return ""
 
 
-def _criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
+def _list_criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
     """A rule's criteria and their paths below it."""
     for name, group in (("all", rule.all_of), ("any", rule.any_of)):
         if group is not None:

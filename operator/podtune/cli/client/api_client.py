@@ -74,7 +74,7 @@ class Api(Protocol):
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
         """Lists a collection and then follows it without an end; raises as `get` when it can't go on."""
 
-    def lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+    def read_lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
         """Reads a text line by line, as it comes; raises as `get`."""
 
 
@@ -97,28 +97,28 @@ class HttpApi:
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         """See `Api`."""
         with self._open(path, params, _TIMEOUT) as answer:
-            body = self._object(answer)
+            body = self._read_object(answer)
         check_answer(path, body)
         return body
 
     def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         """See `Api`."""
         with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=change) as answer:
-            return self._object(answer)
+            return self._read_object(answer)
 
     def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
         """See `Api`."""
         with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=item, method="POST") as answer:
-            return self._object(answer)
+            return self._read_object(answer)
 
-    def _object(self, answer: Any) -> Manifest:
+    def _read_object(self, answer: Any) -> Manifest:
         try:
             data = answer.read(MAX_ANSWER + 1)
             if len(data) > MAX_ANSWER:
                 raise AnswerTooLarge(f"{self._connection.server} has answered with more than {MAX_ANSWER >> 20} MiB")
             body = json.loads(data)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._unanswered(error) from error
+            raise self._build_unanswered(error) from error
         if not isinstance(body, dict):
             raise Unanswered(f"{self._connection.server} does not answer like an API server; is --context right?")
         return body
@@ -156,7 +156,7 @@ class HttpApi:
                     version = ""  # too old: list again
                     self._sleep(self._rng.uniform(0.1, 0.5))
 
-    def lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+    def read_lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
         """See `Api`."""
         # No timeout: a program may be silent for hours.
         with self._open(path, params, None) as answer:
@@ -164,7 +164,7 @@ class HttpApi:
                 for line in iter(lambda: answer.readline(MAX_LINE), b""):
                     yield line.decode(errors="replace").rstrip("\n")
             except (OSError, http.client.HTTPException) as error:
-                raise self._unanswered(error) from error
+                raise self._build_unanswered(error) from error
 
     def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Manifest], str]:
         items: list[Manifest] = []
@@ -197,7 +197,7 @@ class HttpApi:
                         raise _read_error_event(event["object"])
                     yield event["type"], event["object"]
             except (OSError, http.client.HTTPException, ValueError) as error:
-                raise self._unanswered(error) from error
+                raise self._build_unanswered(error) from error
 
     def _open(
         self,
@@ -222,9 +222,9 @@ class HttpApi:
             with error:
                 raise parse_refusal(error.code, error.read(_MAX_REFUSAL)) from error
         except (OSError, http.client.HTTPException) as error:  # urllib's URLError is an OSError
-            raise self._unanswered(error) from error
+            raise self._build_unanswered(error) from error
 
-    def _unanswered(self, error: Exception) -> Unanswered:
+    def _build_unanswered(self, error: Exception) -> Unanswered:
         """The error for a missing answer, with what a user may do about it."""
         kind = Unanswered
         if isinstance(error, urllib.error.URLError):  # before the answer, else it is raised as it is

@@ -65,19 +65,19 @@ def connect(
     Raises:
         KubeconfigError: It is missing or unusable.
     """
-    files = _files(kubeconfig, environment)
+    files = _list_files(kubeconfig, environment)
     existing = [path for path in files if path.is_file()]
     if not existing and kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in environment:
-        return _in_cluster(namespace, environment)
+        return _read_in_cluster(namespace, environment)
     if not existing:
         raise KubeconfigError(f"no kubeconfig at {os.pathsep.join(map(str, files))}; name one with --kubeconfig")
     merged = _Merged([(path.parent, _read(path)) for path in existing])
     chosen = context or merged.current_context
     if not chosen:
         raise KubeconfigError("the kubeconfig has no current context; name one with --context")
-    settings = merged.entry("context", chosen)
-    cluster = merged.entry("cluster", settings.get("cluster", ""))
-    user = merged.entry("user", settings["user"]) if settings.get("user") else {}
+    settings = merged.find_entry("context", chosen)
+    cluster = merged.find_entry("cluster", settings.get("cluster", ""))
+    user = merged.find_entry("user", settings["user"]) if settings.get("user") else {}
     return _make_access(cluster, user, namespace or settings.get("namespace") or "default", environment)
 
 
@@ -91,20 +91,20 @@ class _Merged:
     def current_context(self) -> str:
         return next((str(c["current-context"]) for _, c in self._configs if c.get("current-context")), "")
 
-    def entry(self, kind: str, name: str) -> Entry:
+    def find_entry(self, kind: str, name: str) -> Entry:
         for folder, config in self._configs:
             for entry in config.get(f"{kind}s") or ():
                 if entry.get("name") == name:
-                    return {key: _resolved(folder, key, value) for key, value in (entry.get(kind) or {}).items()}
+                    return {key: _resolve(folder, key, value) for key, value in (entry.get(kind) or {}).items()}
         raise KubeconfigError(f"the kubeconfig has no {kind} {name!r}; `kubectl config get-{kind}s` lists them")
 
 
-def _resolved(folder: Path, key: str, value: Any) -> Any:
+def _resolve(folder: Path, key: str, value: Any) -> Any:
     is_path = key in ("certificate-authority", "client-certificate", "client-key", "tokenFile")
     return str(folder / value) if is_path and value else value
 
 
-def _files(kubeconfig: Path | None, environment: Mapping[str, str]) -> list[Path]:
+def _list_files(kubeconfig: Path | None, environment: Mapping[str, str]) -> list[Path]:
     if kubeconfig is not None:
         return [kubeconfig]
     listed = [Path(name) for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
@@ -132,13 +132,13 @@ def _make_access(cluster: Entry, user: Entry, namespace: str, environment: Mappi
     return ServerAccess(
         server=server,
         namespace=namespace,
-        tls=_tls(cluster, user) if server.startswith("https:") else None,
-        headers=_headers(user),
+        tls=_build_tls(cluster, user) if server.startswith("https:") else None,
+        headers=_build_headers(user),
         proxy=cluster.get("proxy-url"),
     )
 
 
-def _in_cluster(namespace: str | None, environment: Mapping[str, str]) -> ServerAccess:
+def _read_in_cluster(namespace: str | None, environment: Mapping[str, str]) -> ServerAccess:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     try:
         own = (SERVICE_ACCOUNT_FILES / "namespace").read_text().strip()
@@ -150,7 +150,7 @@ def _in_cluster(namespace: str | None, environment: Mapping[str, str]) -> Server
     return _make_access(cluster, {"token": token}, namespace or own, environment)
 
 
-def _headers(user: Entry) -> dict[str, str]:
+def _build_headers(user: Entry) -> dict[str, str]:
     if user.get("token"):
         return {"Authorization": f"Bearer {user['token']}"}
     if user.get("tokenFile"):
@@ -164,14 +164,14 @@ def _headers(user: Entry) -> dict[str, str]:
     return {}
 
 
-def _tls(cluster: Entry, user: Entry) -> ssl.SSLContext:
+def _build_tls(cluster: Entry, user: Entry) -> ssl.SSLContext:
     try:
-        authority = _data(cluster, "certificate-authority")
+        authority = _read_data(cluster, "certificate-authority")
         context = ssl.create_default_context(cadata=authority.decode() if authority else None)
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        certificate, key = _data(user, "client-certificate"), _data(user, "client-key")
+        certificate, key = _read_data(user, "client-certificate"), _read_data(user, "client-key")
         if certificate and key:
             # OpenSSL reads a client's certificate from a file only.
             with tempfile.NamedTemporaryFile(suffix=".pem") as file:
@@ -183,7 +183,7 @@ def _tls(cluster: Entry, user: Entry) -> ssl.SSLContext:
     return context
 
 
-def _data(entry: Entry, key: str) -> bytes | None:
+def _read_data(entry: Entry, key: str) -> bytes | None:
     """A certificate that stands in the kubeconfig itself, or in a file that it names."""
     inline = entry.get(f"{key}-data")
     if inline:
@@ -221,10 +221,10 @@ def _from_plugin(plugin: Entry, cluster: Entry, environment: Mapping[str, str]) 
         raise KubeconfigError(f"the exec plugin {plugin['command']} failed: {error}; {hint}") from error
     return {
         "token": status.get("token"),
-        "client-certificate-data": _encoded(status.get("clientCertificateData")),
-        "client-key-data": _encoded(status.get("clientKeyData")),
+        "client-certificate-data": _encode(status.get("clientCertificateData")),
+        "client-key-data": _encode(status.get("clientKeyData")),
     }
 
 
-def _encoded(pem: str | None) -> str | None:
+def _encode(pem: str | None) -> str | None:
     return base64.b64encode(pem.encode()).decode() if pem else None

@@ -69,12 +69,12 @@ class Archive:
             {**self.source, "name": name},
             self.metadata,
             self.spec,
-            _with_names(self.status, names),
+            _replace_names(self.status, names),
             tuple(
                 {
                     "name": names[trial["name"]],
                     "spec": {**trial["spec"], "experiment": name},
-                    "status": _with_names(trial["status"], names),
+                    "status": _replace_names(trial["status"], names),
                 }
                 for trial in self.trials
             ),
@@ -95,15 +95,15 @@ def _digest(body: Mapping[str, Any]) -> str:
 def make_archive(experiment: Manifest, trials: list[Manifest], known: Mapping[str, str]) -> Archive:
     """Makes an archive of what the API server has."""
     metadata = experiment["metadata"]
-    kept = {kind: _foreign(metadata.get(kind) or {}) for kind in ("labels", "annotations")}
+    kept = {kind: _select_foreign(metadata.get(kind) or {}) for kind in ("labels", "annotations")}
     generation = metadata.get("generation", 1)
     return Archive(
         source={"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]},
         metadata={kind: entries for kind, entries in kept.items() if entries},
         spec=experiment["spec"],
-        status=_experiment_status(experiment.get("status") or {}, generation),
+        status=_build_experiment_status(experiment.get("status") or {}, generation),
         trials=tuple(
-            {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _trial_status(trial)}
+            {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _build_trial_status(trial)}
             for trial in sorted(trials, key=lambda trial: trial["spec"]["index"])
         ),
         known=known,
@@ -146,36 +146,36 @@ def _read(body: Mapping[str, Any]) -> Archive:
             raise LookupError(f"trial {trial['name']!r} is none of {source['name']!r}")
     return Archive(
         source={name: str(source[name]) for name in ("namespace", "name", "uid")},
-        metadata={kind: _texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
+        metadata={kind: _check_texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
         spec=experiment["spec"],
         status=experiment["status"],
         trials=tuple(body["trials"]),
-        known=_texts(body.get("warmStart") or {}, "warmStart"),
+        known=_check_texts(body.get("warmStart") or {}, "warmStart"),
     )
 
 
-def _texts(value: Any, name: str) -> dict[str, str]:
+def _check_texts(value: Any, name: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
         raise TypeError(f"{name} is no map of texts")
     return dict(value)
 
 
-def _foreign(entries: Mapping[str, str]) -> dict[str, str]:
+def _select_foreign(entries: Mapping[str, str]) -> dict[str, str]:
     """Labels or annotations that are neither ours nor kubectl's."""
     own = (GROUP, f".{GROUP}", "kubectl.kubernetes.io")
     return {key: value for key, value in entries.items() if not key.partition("/")[0].endswith(own)}
 
 
-def _experiment_status(status: Manifest, generation: int) -> Manifest:
+def _build_experiment_status(status: Manifest, generation: int) -> Manifest:
     """The status as it will hold for a new object, whose generation is 1 and whose storage pods are none yet."""
     jobs = [job for job in (status.get("storage") or {}).get("jobs", ()) if job["state"] in ("Done", "Failed")]
     storage = {"storage": {**status["storage"], "jobs": jobs}} if status.get("storage") else {}
-    return {**_of_generation(status, generation), **storage}
+    return {**_set_generation(status, generation), **storage}
 
 
-def _trial_status(trial: Manifest) -> Manifest:
+def _build_trial_status(trial: Manifest) -> Manifest:
     """The status of a trial without a pod; it always has a state, by which an import is seen to be whole."""
-    status = _of_generation(trial.get("status") or {}, trial["metadata"].get("generation", 1))
+    status = _set_generation(trial.get("status") or {}, trial["metadata"].get("generation", 1))
     status.pop("pod", None)
     if status.get("state", TrialState.RUNNING) == TrialState.RUNNING:
         status |= {"state": str(TrialState.PENDING), "reason": str(TrialReason.QUEUED), "message": "imported"}
@@ -183,7 +183,7 @@ def _trial_status(trial: Manifest) -> Manifest:
     return status
 
 
-def _of_generation(status: Manifest, generation: int) -> Manifest:
+def _set_generation(status: Manifest, generation: int) -> Manifest:
     def new(seen: int) -> int:
         return 1 if seen == generation else min(seen, 0)
 
@@ -198,11 +198,11 @@ _NAMES = ("trial", "donor")
 """Fields of a status that hold the name of a Trial."""
 
 
-def _with_names(value: Any, names: Mapping[str, str]) -> Any:
+def _replace_names(value: Any, names: Mapping[str, str]) -> Any:
     """A part of a status with other names of Trials."""
     if isinstance(value, Mapping):
         return {
-            key: names.get(entry, entry) if key in _NAMES and isinstance(entry, str) else _with_names(entry, names)
+            key: names.get(entry, entry) if key in _NAMES and isinstance(entry, str) else _replace_names(entry, names)
             for key, entry in value.items()
         }
-    return [_with_names(entry, names) for entry in value] if isinstance(value, list) else value
+    return [_replace_names(entry, names) for entry in value] if isinstance(value, list) else value

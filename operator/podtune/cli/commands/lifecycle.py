@@ -149,7 +149,7 @@ def request_resume(
         return f"{target.name} continues as soon as a slot is free"
     if target.view.is_running:
         raise CliError(f"{target.name} is running; pause it before you change its parameters")
-    overrides = _checked_overrides(api, namespace, target.view, target.spec, values)
+    overrides = _check_overrides(api, namespace, target.view, target.spec, values)
     _change(api, target, {"desiredState": DesiredState.RUNNING, "overrides": overrides})
     return f"{target.name} continues with {', '.join(values)} as soon as a slot is free"
 
@@ -187,7 +187,7 @@ def _go_on(api: Api, target: Target, policies: Mapping[str, str]) -> str:
     return f"{target.name} continues, unless its limits end it again; see `podtune watch`"
 
 
-def _checked_overrides(
+def _check_overrides(
     api: Api, namespace: str, trial: TrialView, spec: Mapping[str, Any], values: Sequence[str]
 ) -> dict[str, str]:
     """The trial's overrides with these among them, if its operator will take them in."""

@@ -48,12 +48,12 @@ def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent:
     if not trial.pod:
         when = "any more" if trial.has_ended else "yet"
         raise CliError(f"{trial.name} has no pod {when}: {status.message or status.reason or 'it waits for its turn'}")
-    pod = _pod_of(trial, rank)
+    pod = _find_pod(trial, rank)
     path = paths.pod(namespace, pod)
     try:
-        container = _container(api, path, agent=agent)
+        container = _find_container(api, path, agent=agent)
         params = {"container": container} | ({"follow": "true"} if follow else {})
-        yield from api.lines(paths.log_of(path), params)
+        yield from api.read_lines(paths.log_of(path), params)
     except ResourceNotFound as error:
         gone = f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept, and for how long)"
         if agent or not trial.log_tail:
@@ -66,7 +66,7 @@ def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent:
         raise CliError(f"{trial.name} has no log yet: {status.message or explain_error(error)}") from error
 
 
-def _pod_of(trial: TrialView, rank: int) -> str:
+def _find_pod(trial: TrialView, rank: int) -> str:
     """Name of the pod of a rank; the status names that of rank 0, `<trial>-<attempt>` or `<trial>-<attempt>-0`.
 
     A pod that is reused is named after the first trial that it has served.
@@ -78,5 +78,5 @@ def _pod_of(trial: TrialView, rank: int) -> str:
     return f"{trial.name}-{attempt}-{rank}" if of_gang else trial.pod
 
 
-def _container(api: Api, pod_path: str, *, agent: bool) -> str:
+def _find_container(api: Api, pod_path: str, *, agent: bool) -> str:
     return AGENT_CONTAINER if agent else find_trial_container(api.get(pod_path)["spec"])

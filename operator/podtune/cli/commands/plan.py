@@ -113,25 +113,25 @@ def render_plan(name: str, plan: Plan, price: float | None) -> RenderableType:
     training = f"{plan.iterations} iterations of {format_duration(plan.seconds)}"
     lines.add_row("Training", f"{training} on {plan.gpus_a_trial:g} GPU{'s' * (plan.gpus_a_trial > 1)}")
     lines.add_row("Takes", f"about {format_duration(plan.hours * 3600)}")
-    lines.add_row("GPU time", _amount(plan.gpu_hours, price))
-    lines.add_row("All to the end", _amount(plan.whole_gpu_hours, price))
+    lines.add_row("GPU time", _format_amount(plan.gpu_hours, price))
+    lines.add_row("All to the end", _format_amount(plan.whole_gpu_hours, price))
     if plan.decisions:
         counts = (f"{count:.1f} {action}" for action, count in plan.decisions.items())
         lines.add_row("Decisions", f"about {', '.join(counts)}")
-    parts: list[RenderableType] = [lines, Text(), _rungs(plan, price)]
+    parts: list[RenderableType] = [lines, Text(), _render_rungs(plan, price)]
     if len(plan.brackets) > 1:
-        parts += [Text(), _brackets(plan)]
+        parts += [Text(), _render_brackets(plan)]
     parts += [Text()] if plan.notes else []
     parts += [Text(f"Note: {note}.", style="dim") for note in plan.notes]
     return Group(*parts)
 
 
-def _amount(gpu_hours: float, price: float | None) -> str:
+def _format_amount(gpu_hours: float, price: float | None) -> str:
     cost = "" if price is None else f", costs {price * gpu_hours:,.2f}"
     return f"{gpu_hours:,.4g} GPU-hours{cost}"
 
 
-def _rungs(plan: Plan, price: float | None) -> RenderableType:
+def _render_rungs(plan: Plan, price: float | None) -> RenderableType:
     from podtune.cli.views.simulation_text import make_plain_table  # noqa: PLC0415
 
     columns = [plan.time_attribute.upper(), "TRIALS THAT GET THERE", "GO ON", "GPU-HOURS SINCE THE LAST"]
@@ -142,7 +142,7 @@ def _rungs(plan: Plan, price: float | None) -> RenderableType:
     return table
 
 
-def _brackets(plan: Plan) -> RenderableType:
+def _render_brackets(plan: Plan) -> RenderableType:
     from podtune.cli.views.simulation_text import make_plain_table  # noqa: PLC0415
 
     table = make_plain_table("BRACKET", "SHARE OF TRIALS", "SIZE", "RUNGS")

@@ -79,7 +79,7 @@ def simulate(
     if spec.search.warm_start is not None:
         typer.echo("note: what the earlier experiment knows is left out: it is in the cluster", err=True)
         spec = spec.model_copy(update={"search": spec.search.model_copy(update={"warm_start": None})})
-    spec = _undisturbed(spec)
+    spec = _remove_disturbances(spec)
     model = ClusterModel(
         gpus=gpus,
         pod_start=read_duration_option(pod_start, "--pod-start"),
@@ -90,7 +90,7 @@ def simulate(
     )
     with explain_failures():
         seconds = read_duration_option(time_per_iteration, "--time-per-iteration")
-        trained = _curves(spec, curves, function, iterations, seconds)
+        trained = _choose_curves(spec, curves, function, iterations, seconds)
         if generate is not None:
             _print_curves(trained, spec, generate)
             return
@@ -101,7 +101,7 @@ def simulate(
         simulation_text.print_picture(simulation_text.render_outcome(name, spec, outcome, gpus))
 
 
-def _undisturbed(spec: ExperimentSpec) -> ExperimentSpec:
+def _remove_disturbances(spec: ExperimentSpec) -> ExperimentSpec:
     """The same, not suspended or stopped by a user, and without what only the cluster has: others' checkpoints."""
     initial = [entry.model_copy(update={"restore_from": None}) for entry in spec.search.initial]
     search = spec.search.model_copy(update={"initial": initial})
@@ -109,7 +109,7 @@ def _undisturbed(spec: ExperimentSpec) -> ExperimentSpec:
     return spec.model_copy(update={"suspend": False, "search": search, "stop": stop})
 
 
-def _curves(
+def _choose_curves(
     spec: ExperimentSpec, table: Path | None, function: str | None, iterations: int | None, seconds: float
 ) -> Curves:
     """What trials report: curves from a file, or over a function."""

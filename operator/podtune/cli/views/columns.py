@@ -33,18 +33,23 @@ def align_with_message(header: Sequence[str], rows: Iterable[Sequence[str]], wid
         return [
             line
             for left, message in zip(table, messages, strict=True)
-            for line in _beside(left.ljust(start), message, width)
+            for line in _place_beside(left.ljust(start), message, width)
         ]
-    return [table[0], *(line for row in zip(table[1:], messages[1:], strict=True) for line in _below(*row, width))]
+    return [
+        table[0],
+        *(line for row in zip(table[1:], messages[1:], strict=True) for line in _place_below(*row, width)),
+    ]
 
 
 def align_labels(facts: Mapping[str, str], width: int | None) -> list[str]:
     """Names and what stands for them, in two columns; what is empty is left out."""
     start = max(map(len, facts)) + 3
-    return [line for name, value in facts.items() if value for line in _beside(f"{name}:".ljust(start), value, width)]
+    return [
+        line for name, value in facts.items() if value for line in _place_beside(f"{name}:".ljust(start), value, width)
+    ]
 
 
-def _beside(left: str, text: str, width: int | None) -> list[str]:
+def _place_beside(left: str, text: str, width: int | None) -> list[str]:
     """A text behind what its first line begins with, and below itself."""
     if width is None:
         return [f"{left}{text}".rstrip()]
@@ -52,5 +57,5 @@ def _beside(left: str, text: str, width: int | None) -> list[str]:
     return [f"{left if number == 0 else ' ' * len(left)}{line}".rstrip() for number, line in enumerate(lines)]
 
 
-def _below(row: str, text: str, width: int) -> list[str]:
+def _place_below(row: str, text: str, width: int) -> list[str]:
     return [row, *(f"{INDENT}{line}" for line in textwrap.wrap(text, max(width - len(INDENT), MIN_MESSAGE)))]

@@ -13,7 +13,7 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
     """The decisions on a trial in sentences, oldest first, and where it stands now."""
     status = trial.status
     reason = f" ({status.reason})" if status.reason else ""
-    lines = [f"{trial.name} is {trial.state}{reason}{_after_colon(status.message)}"]
+    lines = [f"{trial.name} is {trial.state}{reason}{_put_after_colon(status.message)}"]
     changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
     if changed:
         values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
@@ -27,7 +27,7 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
             f"{left_out} older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results."
         )
     for decision in status.ledger:
-        lines += ["", *_sentences(decision)]
+        lines += ["", *_list_sentences(decision)]
     return [*lines, *_render_last_lines(trial)]
 
 
@@ -52,18 +52,18 @@ def _render_last_lines(trial: TrialView) -> list[str]:
     return ["", f"Attempt {trial.tail_attempt} printed last:", *(f"  {line}" for line in trial.log_tail.splitlines())]
 
 
-def _sentences(decision: LedgerEntry) -> list[str]:
+def _list_sentences(decision: LedgerEntry) -> list[str]:
     when = decision.time.replace("T", " ").removesuffix("Z")
     where = f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
-    line = f"{when}, {where}, {decision.action}{_after_colon(decision.message)}"
-    numbers = _untold(decision.inputs, decision.message)
+    line = f"{when}, {where}, {decision.action}{_put_after_colon(decision.message)}"
+    numbers = _format_untold(decision.inputs, decision.message)
     return [line, f"  {numbers}"] if numbers else [line]
 
 
-def _untold(inputs: Mapping[str, str], message: str) -> str:
+def _format_untold(inputs: Mapping[str, str], message: str) -> str:
     """The numbers that the sentence does not hold."""
     return ", ".join(f"{name} {value}" for name, value in inputs.items() if value not in message)
 
 
-def _after_colon(text: str) -> str:
+def _put_after_colon(text: str) -> str:
     return f": {text}" if text else ""

@@ -24,8 +24,8 @@ def collect_experiment_facts(view: ExperimentView) -> dict[str, Any]:
         "started": view.status.start_time or None,
         "completed": view.status.completion_time or None,
         "maxTrials": view.max_trials,
-        "trials": _counts(view.status.trials),
-        "best": _best(view),
+        "trials": _collect_counts(view.status.trials),
+        "best": _collect_best(view),
         "troubles": find_experiment_troubles(view),
     }
 
@@ -36,12 +36,12 @@ def collect_description(view: ExperimentView, trials: Sequence[TrialView]) -> di
     return {
         **collect_experiment_facts(view),
         "spec": view.spec,
-        "conditions": _conditions(view.status.conditions),
-        "items": [_trial(trial, parameters) for trial in trials],
+        "conditions": _list_conditions(view.status.conditions),
+        "items": [_collect_trial(trial, parameters) for trial in trials],
     }
 
 
-def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "trial": trial.name,
         "index": trial.index,
@@ -58,11 +58,11 @@ def _trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[st
         "bestValue": tables.read_numbers({"": trial.status.best_value})[""] if trial.status.best_value else None,
         "checkpoint": trial.status.checkpoint.uri if trial.status.checkpoint else None,
         "logTail": trial.log_tail.splitlines(),
-        "conditions": _conditions(trial.status.conditions),
+        "conditions": _list_conditions(trial.status.conditions),
     }
 
 
-def _best(view: ExperimentView) -> dict[str, Any] | None:
+def _collect_best(view: ExperimentView) -> dict[str, Any] | None:
     try:
         facts = tables.collect_best(view)
     except CliError:  # there is no result yet
@@ -70,11 +70,11 @@ def _best(view: ExperimentView) -> dict[str, Any] | None:
     return {name: value for name, value in facts.items() if name not in ("experiment", "namespace")}
 
 
-def _conditions(conditions: Iterable[Condition]) -> list[dict[str, str]]:
+def _list_conditions(conditions: Iterable[Condition]) -> list[dict[str, str]]:
     return [condition.model_dump(include={"type", "status", "reason", "message"}) for condition in conditions]
 
 
-def _counts(counts: TrialCounts) -> dict[str, int]:
+def _collect_counts(counts: TrialCounts) -> dict[str, int]:
     return {
         "total": counts.total,
         "pending": counts.pending,

@@ -100,13 +100,13 @@ class Progress:
 
     def _put(self, trial: TrialView) -> None:
         before = self.trials.get(trial.name)
-        if before is None or _news(before) != _news(trial):
+        if before is None or _collect_news(before) != _collect_news(trial):
             self.changed.append(trial)
         self.trials[trial.name] = trial
         self._listed[TRIALS_CHANGED].add(trial.name)
 
 
-def _news(trial: TrialView) -> tuple[object, ...]:
+def _collect_news(trial: TrialView) -> tuple[object, ...]:
     """What is worth a line when it changes: its state, and what is wrong with it, but not each result."""
     status = trial.status
     return trial.state, status.reason, [(bad.type, bad.reason) for bad in find_bad_conditions(status.conditions)]

@@ -53,7 +53,7 @@ def collect_outcome(outcome: SimulationResult) -> dict[str, Any]:
         "best": best and {"trial": best.trial, "value": float(best.value), "parameters": best.parameters},
         "optimum": outcome.optimum,
         "regret": outcome.compute_regret(outcome.best) if outcome.best else None,
-        "improvements": [_improvement(outcome, improvement) for improvement in outcome.improvements],
+        "improvements": [_collect_improvement(outcome, improvement) for improvement in outcome.improvements],
         "decisions": [
             {
                 "seconds": decided.seconds,
@@ -76,10 +76,10 @@ def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, g
     lines = Table.grid(padding=(0, 3))
     lines.add_row("Experiment", Text.assemble((name, "bold"), f"  {asked}, seed {spec.search.seed}"))
     lines.add_row("Ended", f"{status.state} after {format_duration(outcome.seconds)}: {status.message}")
-    lines.add_row("Trials", _trials([trial.status for trial in outcome.trials]))
-    if losses := _losses(status):
+    lines.add_row("Trials", _describe_trials([trial.status for trial in outcome.trials]))
+    if losses := _describe_losses(status):
         lines.add_row("Lost", losses)
-    lines.add_row("GPU time", _gpu_time(outcome, gpus))
+    lines.add_row("GPU time", _format_gpu_time(outcome, gpus))
     if status.best is not None:
         values = ", ".join(f"{name} {format_number(value)}" for name, value in status.best.parameters.items())
         headline = f"{spec.objective.metric} {format_number(status.best.value)}"
@@ -87,10 +87,10 @@ def render_outcome(name: str, spec: ExperimentSpec, outcome: SimulationResult, g
     if outcome.best is not None and outcome.optimum is not None:
         regret = outcome.compute_regret(outcome.best) or 0.0
         lines.add_row("Regret", f"{regret:.6g}; the best possible value is {outcome.optimum:.6g}")
-    return Group(lines, Text(), _improvements(spec.objective.metric, outcome))
+    return Group(lines, Text(), _render_improvements(spec.objective.metric, outcome))
 
 
-def _improvement(outcome: SimulationResult, improvement: Improvement) -> dict[str, Any]:
+def _collect_improvement(outcome: SimulationResult, improvement: Improvement) -> dict[str, Any]:
     return {
         "seconds": improvement.seconds,
         "gpuHours": improvement.gpu_hours,
@@ -101,28 +101,28 @@ def _improvement(outcome: SimulationResult, improvement: Improvement) -> dict[st
     }
 
 
-def _trials(statuses: Sequence[TrialStatus]) -> str:
+def _describe_trials(statuses: Sequence[TrialStatus]) -> str:
     reasons = Counter((str(status.state), status.reason) for status in statuses)
     shown = (f"{count} {state} ({reason})" for (state, reason), count in reasons.most_common())
     return f"{len(statuses)}: {', '.join(shown)}"
 
 
-def _losses(status: ExperimentStatus) -> str:
+def _describe_losses(status: ExperimentStatus) -> str:
     """What the operator says of checkpoints that were not stored in time; empty where all were."""
     stored = find_condition(status.conditions, ConditionType.CHECKPOINTS_STORED)
     return "" if stored is None else stored.message
 
 
-def _gpu_time(outcome: SimulationResult, gpus: float | None) -> str:
+def _format_gpu_time(outcome: SimulationResult, gpus: float | None) -> str:
     hours = f"{outcome.gpu_hours:.4g} GPU-hours"
     if gpus is None or not outcome.seconds:
         return hours
     return f"{hours} on {gpus:g} GPUs, {outcome.gpu_hours * 3600 / outcome.seconds / gpus:.0%} of their time"
 
 
-def _improvements(metric: str, outcome: SimulationResult) -> Table:
+def _render_improvements(metric: str, outcome: SimulationResult) -> Table:
     table = make_plain_table("AFTER", "GPU-HOURS", metric.upper(), "REGRET", "TRIAL", "ITERATION")
-    for improvement in _some(outcome.improvements):
+    for improvement in _select_some(outcome.improvements):
         regret = outcome.compute_regret(improvement)
         table.add_row(
             format_duration(improvement.seconds),
@@ -135,7 +135,7 @@ def _improvements(metric: str, outcome: SimulationResult) -> Table:
     return table
 
 
-def _some(improvements: Sequence[Improvement]) -> list[Improvement]:
+def _select_some(improvements: Sequence[Improvement]) -> list[Improvement]:
     """A few of many, the first and the last among them."""
     last = len(improvements) - 1
     if last < ROWS:

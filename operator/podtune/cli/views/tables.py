@@ -41,7 +41,7 @@ def render_description(
     view: ExperimentView, trials: Sequence[TrialView], now: datetime, width: int | None = None
 ) -> list[str]:
     """The lines of `describe`; without a `width` they have no end."""
-    lines = align_labels(_facts(view, trials, now), width)
+    lines = align_labels(_collect_facts(view, trials, now), width)
     lines += ["", "Parameters:", *(f"  {line}" for line in describe_parameters(view.spec.get("parameters", ())))]
     if view.status.conditions:
         rows = [(c.type, c.status, c.reason, c.message) for c in view.status.conditions]
@@ -51,7 +51,7 @@ def render_description(
     return lines + _render_last_lines(trials)
 
 
-def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
+def _collect_facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
     counts, best = view.status.trials, view.status.best
     limit = f"of {view.max_trials}" if isinstance(view.max_trials, int) else "without a limit"
     facts = {
@@ -59,12 +59,12 @@ def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> 
         "Namespace": view.namespace,
         "State": view.state or "not seen by an operator yet",
         "Message": view.status.message,
-        "Attention": "; ".join([*find_experiment_troubles(view), *_attention(trials)]),
+        "Attention": "; ".join([*find_experiment_troubles(view), *_list_attention(trials)]),
         "Age": format_age(view.created, now),
         "Objective": ", ".join(f"{mode} {metric}" for metric, mode in view.objectives.items()),
         "Search": _search(view.spec.get("search", {})),
-        "Scheduler": _one_of(view.spec.get("scheduler", {"fifo": {}})),
-        "Stop": _settings(view.spec.get("stop", {})),
+        "Scheduler": _format_one_of(view.spec.get("scheduler", {"fifo": {}})),
+        "Stop": _format_settings(view.spec.get("stop", {})),
         "Trials": (
             f"{counts.total} {limit}: {counts.pending} pending, {counts.running} running, "
             f"{counts.paused} paused, {counts.terminated} done ({counts.stopped_early} stopped early), "
@@ -77,7 +77,7 @@ def _facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> 
     return facts
 
 
-def _attention(trials: Sequence[TrialView]) -> list[str]:
+def _list_attention(trials: Sequence[TrialView]) -> list[str]:
     """Which trials somebody should look at; their messages say why."""
     names = [trial.name for trial, _ in find_troubled_trials(trials)]
     if not names:
@@ -94,19 +94,19 @@ def render_trials(
     Where a terminal is too narrow for it, what is tried is said in a sentence below each row.
     """
     wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in _TRIES), *names, metric.upper(), "BEST"]
-    cells = [_cells(trial, names, metric) for trial in trials]
+    cells = [_format_cells(trial, names, metric) for trial in trials]
     if width is None or max(map(len, align_columns(wide, cells))) <= width:
         rows = [[*row, explain_trial(trial)] for row, trial in zip(cells, trials, strict=True)]
         return align_with_message([*wide, "MESSAGE"], rows, width)
     narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
     rows = [
-        [*row[:3], *row[-2:], _in_words([*_TRIES, *names], row[3:-2], trial)]
+        [*row[:3], *row[-2:], _describe_trial([*_TRIES, *names], row[3:-2], trial)]
         for row, trial in zip(cells, trials, strict=True)
     ]
     return align_with_message(narrow, rows, width)
 
 
-def _cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
+def _format_cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
     return [
         trial.name,
         trial.state,
@@ -119,7 +119,7 @@ def _cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
     ]
 
 
-def _in_words(names: Sequence[str], cells: Sequence[str], trial: TrialView) -> str:
+def _describe_trial(names: Sequence[str], cells: Sequence[str], trial: TrialView) -> str:
     """What has no column, and the trial's message."""
     given = ((name, cell) for name, cell in zip(names, cells, strict=True) if cell)
     values = ", ".join(f"{name} {cell}" for name, cell in given)
@@ -149,7 +149,7 @@ def collect_best(view: ExperimentView) -> dict[str, Any]:
     """
     best = view.status.best
     if best is None:
-        raise CliError(_no_result(view))
+        raise CliError(_explain_no_result(view))
     kinds: dict[str, Mapping[str, Any]] = {
         parameter["name"]: parameter for parameter in view.spec.get("parameters", ())
     }
@@ -158,16 +158,16 @@ def collect_best(view: ExperimentView) -> dict[str, Any]:
         "namespace": view.namespace,
         "trial": best.trial,
         "metric": view.metric,
-        "value": _number(best.value),
+        "value": _parse_number(best.value),
         "parameters": {n: _convert(kinds[n], best.parameters[n]) for n in kinds if n in best.parameters},
         "checkpoint": best.checkpoint or None,
         **({"exported": best.exported} if best.exported else {}),
     }
     if best.repeats:
-        facts |= {"spread": _number(best.spread), "repeats": best.repeats}
+        facts |= {"spread": _parse_number(best.spread), "repeats": best.repeats}
     if len(view.objectives) > 1:
         facts["paretoFront"] = [
-            {"trial": point.trial, "values": {metric: _number(value) for metric, value in point.values.items()}}
+            {"trial": point.trial, "values": {metric: _parse_number(value) for metric, value in point.values.items()}}
             for point in view.status.pareto_front
         ]
     return facts
@@ -181,10 +181,10 @@ def convert_configuration(parameters: Sequence[Mapping[str, Any]], values: Mappi
 
 def read_numbers(values: Mapping[str, str]) -> dict[str, float | str]:
     """A result, as numbers where its values are such."""
-    return {name: _number(value) for name, value in values.items()}
+    return {name: _parse_number(value) for name, value in values.items()}
 
 
-def _no_result(view: ExperimentView) -> str:
+def _explain_no_result(view: ExperimentView) -> str:
     """Why there is no best trial, and what to do."""
     if view.state not in (ExperimentState.COMPLETE, ExperimentState.FAILED):
         return f"no trial of {view.name} has reported {view.metric} yet; `podtune watch {view.name}` waits"
@@ -233,7 +233,7 @@ def _convert(parameter: Mapping[str, Any], text: str) -> Any:
     return parse_plain_value(text)
 
 
-def _number(text: str) -> float | str:
+def _parse_number(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
@@ -247,16 +247,16 @@ def _search(search: Mapping[str, Any]) -> str:
         rest["initial configurations"] = len(initial)
     if source:
         rest["warm start from"] = source.get("experiment", "")
-    return _settings(rest)
+    return _format_settings(rest)
 
 
-def _one_of(union: Mapping[str, Any]) -> str:
+def _format_one_of(union: Mapping[str, Any]) -> str:
     kind, settings = next(iter(union.items()), ("", {}))
-    return f"{kind} ({_settings(settings)})" if settings else kind
+    return f"{kind} ({_format_settings(settings)})" if settings else kind
 
 
-def _settings(settings: Mapping[str, Any]) -> str:
+def _format_settings(settings: Mapping[str, Any]) -> str:
     flat = []
     for name, value in settings.items():
-        flat.append(_settings(value) if isinstance(value, Mapping) else f"{name} {value}")
+        flat.append(_format_settings(value) if isinstance(value, Mapping) else f"{name} {value}")
     return ", ".join(part for part in flat if part)

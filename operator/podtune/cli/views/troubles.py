@@ -71,9 +71,11 @@ def find_troubled_trials(trials: Iterable[TrialView]) -> Sequence[tuple[TrialVie
 def _find_untold(status: ExperimentStatus | TrialStatus) -> list[str]:
     """The bad conditions that the message says nothing of, a sentence each."""
     return [
-        _sentence(c) for c in find_bad_conditions(status.conditions) if not c.message or c.message not in status.message
+        _describe_condition(c)
+        for c in find_bad_conditions(status.conditions)
+        if not c.message or c.message not in status.message
     ]
 
 
-def _sentence(condition: Condition) -> str:
+def _describe_condition(condition: Condition) -> str:
     return f"{condition.type} is False ({condition.reason}){f': {condition.message}' if condition.message else ''}"

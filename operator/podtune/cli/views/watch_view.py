@@ -81,14 +81,18 @@ def render(progress: Progress | None, now: datetime, width: int) -> RenderableTy
     experiment = progress.experiment if progress else None
     if progress is None or experiment is None:
         return Text("waiting for the experiment …", style="dim")
-    parts: list[RenderableType] = [_headline(experiment, now), _progress(experiment), _counts(experiment)]
+    parts: list[RenderableType] = [
+        _render_headline(experiment, now),
+        _render_progress(experiment),
+        _render_counts(experiment),
+    ]
     if experiment.status.best:
-        parts.append(_best(experiment, experiment.status.best))
+        parts.append(_render_best(experiment, experiment.status.best))
     parts += [Text(words, style=TROUBLE_STYLE) for words in find_experiment_troubles(experiment)]
     if progress.running:
-        parts += [Text(), _running(progress.running, experiment, width)]
+        parts += [Text(), _render_running(progress.running, experiment, width)]
     if progress.troubled:
-        parts += [Text(), _troubles(progress.troubled)]
+        parts += [Text(), _render_troubles(progress.troubled)]
     return Group(*parts)
 
 
@@ -110,18 +114,18 @@ def render_trial(trial: TrialView) -> str:
     return f"{trial.name} {trial.state} {trial.status.reason}{': ' if message else ''}{message}".rstrip()
 
 
-def _styled(state: str) -> Text:
+def _render_state(state: str) -> Text:
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
-def _headline(view: ExperimentView, now: datetime) -> Text:
-    line = Text.assemble((view.name, "bold"), "  ", _styled(view.state or "waiting for the operator"))
+def _render_headline(view: ExperimentView, now: datetime) -> Text:
+    line = Text.assemble((view.name, "bold"), "  ", _render_state(view.state or "waiting for the operator"))
     since = view.status.start_time or view.created
     until = datetime.fromisoformat(view.status.completion_time) if view.status.completion_time else now
     return line.append(f"  {format_age(since, until)}  {view.status.message}", style="dim")
 
 
-def _progress(view: ExperimentView) -> Table:
+def _render_progress(view: ExperimentView) -> Table:
     finished = view.finished_trials
     row = Table.grid(padding=(0, 2))
     limit = view.expected_trials
@@ -133,7 +137,7 @@ def _progress(view: ExperimentView) -> Table:
     return row
 
 
-def _counts(view: ExperimentView) -> Text:
+def _render_counts(view: ExperimentView) -> Text:
     counts = view.status.trials
     shown = (
         ("pending", counts.pending, "PENDING"),
@@ -147,7 +151,7 @@ def _counts(view: ExperimentView) -> Text:
     )
 
 
-def _best(view: ExperimentView, best: BestTrial) -> Text:
+def _render_best(view: ExperimentView, best: BestTrial) -> Text:
     found = best.parameters
     values = ", ".join(f"{name} {format_number(found[name])}" for name in view.parameters if name in found)
     return Text.assemble(
@@ -158,8 +162,8 @@ def _best(view: ExperimentView, best: BestTrial) -> Text:
     )
 
 
-def _running(trials: list[TrialView], experiment: ExperimentView, width: int) -> Table:
-    shown = _columns(trials, experiment)
+def _render_running(trials: list[TrialView], experiment: ExperimentView, width: int) -> Table:
+    shown = _list_columns(trials, experiment)
     for column in sorted((c for c in shown if c.rank), key=lambda c: c.rank):
         if sum(c.width for c in shown) + _GAP * (len(shown) - 1) <= width:
             break
@@ -192,33 +196,33 @@ class _Column:
         return max(len(self.name), *map(len, self.cells))
 
 
-def _columns(trials: list[TrialView], experiment: ExperimentView) -> list[_Column]:
+def _list_columns(trials: list[TrialView], experiment: ExperimentView) -> list[_Column]:
     """The columns from left to right; of those that may go, the node goes first, and what was reached stays."""
-    parameters, others = experiment.parameters, _other_metrics(trials, experiment)
+    parameters, others = experiment.parameters, _format_other_metrics(trials, experiment)
     ranks = count(len(parameters) + len(others) + 1, -1)
     tried = [_Column(n, [format_number(t.parameters.get(n, "")) for t in trials], next(ranks)) for n in parameters]
     names = {name: f"{name} (result)" if name in parameters else name for name in (*others, experiment.metric)}
-    reached = [_Column(names[n], _results(trials, n), next(ranks)) for n in others]
+    reached = [_Column(names[n], _format_results(trials, n), next(ranks)) for n in others]
     return [
         _Column("TRIAL", [trial.name for trial in trials]),
-        _Column("DOING", [_doing(trial.status) for trial in trials]),
+        _Column("DOING", [_describe_doing(trial.status) for trial in trials]),
         *tried,
         *reached,
-        _Column(names[experiment.metric], _results(trials, experiment.metric)),
+        _Column(names[experiment.metric], _format_results(trials, experiment.metric)),
         _Column("BEST", [format_number(trial.status.best_value) for trial in trials]),
         _Column("NODE", [trial.node for trial in trials], next(ranks)),
     ]
 
 
-def _doing(status: TrialStatus) -> str:
+def _describe_doing(status: TrialStatus) -> str:
     return f"{status.reason}, attempt {status.attempt}" if status.attempt > 1 else status.reason
 
 
-def _results(trials: list[TrialView], metric: str) -> list[str]:
+def _format_results(trials: list[TrialView], metric: str) -> list[str]:
     return [format_number(trial.status.last_result.get(metric, "")) for trial in trials]
 
 
-def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
+def _format_other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
     """A few metrics beside the objective's; where there is none, how far the trials are.
 
     What the agent fills in is none of them, but for the time that a scheduler goes by.
@@ -229,7 +233,7 @@ def _other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[
     return own[:_MAX_METRICS] or [name for name in reported if name == ITERATION]
 
 
-def _troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:
+def _render_troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:
     """What waits for somebody to correct it, by name."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("LOOK AT", no_wrap=True)

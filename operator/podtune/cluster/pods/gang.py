@@ -70,7 +70,7 @@ def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: in
         _take_token(spec)
     for container in [*spec["initContainers"], *spec["containers"]]:
         own = container["name"] in (AGENT_CONTAINER, RESTORE_CONTAINER)
-        added = agents if own else _program_environment(action, rank)
+        added = agents if own else _build_program_environment(action, rank)
         container["env"] = [*({"name": name, "value": value} for name, value in added.items()), *container["env"]]
     return pod
 
@@ -81,7 +81,7 @@ def belongs_to(pod: Manifest, leader_uid: str) -> bool:
     return any(own in (container.get("env") or ()) for container in pod["spec"]["initContainers"])
 
 
-def _program_environment(action: CreatePod, rank: int) -> dict[str, str]:
+def _build_program_environment(action: CreatePod, rank: int) -> dict[str, str]:
     """Where a program finds its place, in our names and in those of torch.distributed."""
     return {
         layout.ENV_RANK: str(rank),

@@ -98,13 +98,13 @@ class AgentSettings:
 
 def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
     """The pod of an attempt."""
-    template = _spec(experiment).trial_template
+    template = _get_spec(experiment).trial_template
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"
     spec["automountServiceAccountToken"] = False
     confine(spec, non_root=agent.non_root)
-    drain = _extend_grace_period(spec, _spec(experiment).checkpoints)
-    store = _spec(experiment).checkpoints.store
+    drain = _extend_grace_period(spec, _get_spec(experiment).checkpoints)
+    store = _get_spec(experiment).checkpoints.store
     spec["volumes"] = [
         *(spec.get("volumes") or ()),
         *_make_volumes(),
@@ -115,7 +115,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
         let_agent_write(spec, AGENT_UID)
         spec["volumes"] += make_scratch_volumes(scratch, action.trial)
     own_containers = spec.get("initContainers") or []
-    environment = _program_environment(experiment, action)
+    environment = _build_program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
         container["env"] = [*environment, *(container.get("env") or ())]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
@@ -141,7 +141,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
                 **_make_grace_annotation(template.spec, spec),
                 **_make_shared_annotations(action),
             },
-            "ownerReferences": [_owner(experiment, action)],
+            "ownerReferences": [_build_owner(experiment, action)],
         },
         "spec": spec,
     }
@@ -187,7 +187,7 @@ def _make_shared_annotations(action: CreatePod) -> dict[str, str]:
     )
 
 
-def _owner(experiment: Experiment, action: CreatePod) -> Manifest:
+def _build_owner(experiment: Experiment, action: CreatePod) -> Manifest:
     """A warm pod outlives each of the trials that it serves."""
     if action.template_hash:
         return refer_to_experiment(experiment.name, experiment.uid)
@@ -239,11 +239,11 @@ def _make_grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[
 def _encode_parameters(experiment: Experiment, action: CreatePod) -> str:
     """The configuration in its own types and the manifest's order, as the program reads it."""
     written = action.spec.parameters
-    values = {p.name: parse_value(p, written[p.name]) for p in _spec(experiment).parameters if p.name in written}
+    values = {p.name: parse_value(p, written[p.name]) for p in _get_spec(experiment).parameters if p.name in written}
     return json.dumps(values)
 
 
-def _program_environment(experiment: Experiment, action: CreatePod) -> list[Manifest]:
+def _build_program_environment(experiment: Experiment, action: CreatePod) -> list[Manifest]:
     """Variables of the program's containers; before the template's own, so that these can refer to them."""
     values = {
         layout.ENV_DIRECTORY: layout.DIRECTORY,
@@ -263,7 +263,7 @@ def _make_agent_containers(
 ) -> list[Manifest]:
     """The agent, and before it, where there is or may be a checkpoint to start from, the container that restores it."""
     variables = _collect_agent_variables(experiment, action, agent, drain)
-    store = _spec(experiment).checkpoints.store
+    store = _get_spec(experiment).checkpoints.store
     scratch = make_scratch_mounts(find_scratch(experiment))
     sidecar = _make_agent_container(AGENT_CONTAINER, "run", variables, store, agent)
     sidecar["restartPolicy"] = "Always"
@@ -302,7 +302,7 @@ def _collect_agent_variables(
     experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int
 ) -> Mapping[str, str]:
     """What the agent is told; see `podtune.protocol.agent_environment`."""
-    spec = _spec(experiment)
+    spec = _get_spec(experiment)
     values = {
         layout.ENV_DIRECTORY: layout.DIRECTORY,
         layout.ENV_EXPERIMENT: experiment.name,
@@ -365,6 +365,6 @@ def escape_expansions(value: str) -> str:
     return value.replace("$", "$$")
 
 
-def _spec(experiment: Experiment) -> ExperimentSpec:
+def _get_spec(experiment: Experiment) -> ExperimentSpec:
     assert experiment.spec is not None  # there are no trials without
     return experiment.spec

@@ -175,7 +175,7 @@ class PodRequests:
         made = await create_owned(self._client, paths.pods(experiment.namespace), body, decoders.decode_pod)
         if made is None:
             return None, ActionResult(ActionStatus.FAILED, f"a pod {name} with another owner already exists; delete it")
-        if _made_for(made) != _made_for(body):
+        if _read_trial_uid(made) != _read_trial_uid(body):
             problem = f"a pod {name} of a deleted trial with this name still exists"
             return None, ActionResult(ActionStatus.FAILED, problem)
         self._observer.observe_pod(made)
@@ -216,7 +216,7 @@ class FirstAnswers:
         return result
 
 
-def _made_for(pod: Manifest) -> object:
+def _read_trial_uid(pod: Manifest) -> object:
     """UID of the trial that a warm pod was made for; None for a pod of another kind."""
     return (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MADE_FOR)
 

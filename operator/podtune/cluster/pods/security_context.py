@@ -18,13 +18,13 @@ BECOMING_ANOTHER = ("SETGID", "SETUID")
 
 def confine(spec: Manifest, *, non_root: bool) -> None:
     """Gives a template's pod and containers, in place, the security context that they do not have."""
-    pod = _said(spec.get("securityContext"))
+    pod = _drop_nulls(spec.get("securityContext"))
     pod.setdefault("seccompProfile", dict(RUNTIME_DEFAULT))
     if non_root:
         pod.setdefault("runAsNonRoot", True)
     spec["securityContext"] = pod
     for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
-        own = _said(container.get("securityContext"))
+        own = _drop_nulls(container.get("securityContext"))
         own.setdefault("allowPrivilegeEscalation", False)
         own["capabilities"] = _drop_capabilities(own.get("capabilities"))
         container["securityContext"] = own
@@ -46,6 +46,6 @@ def _drop_capabilities(own: Mapping[str, Any] | None) -> Manifest:
     return {"drop": [*dropped, *(name for name in BECOMING_ANOTHER if name not in dropped)]}
 
 
-def _said(context: Mapping[str, Any] | None) -> Manifest:
+def _drop_nulls(context: Mapping[str, Any] | None) -> Manifest:
     """A security context without the fields that are null, which say nothing."""
     return {field: value for field, value in (context or {}).items() if value is not None}

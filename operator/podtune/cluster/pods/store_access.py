@@ -26,7 +26,7 @@ def encode_store(store: CheckpointStore) -> str:
     if store.ca_bundle:
         values["ca_file"] = f"{CA_DIRECTORY}/{CA_FILE}"
     if store.credentials_secret:
-        values["credentials"] = _secret_directory(store.credentials_secret)
+        values["credentials"] = _format_secret_directory(store.credentials_secret)
     if store.kms_key_id:
         values["kms_key"] = store.kms_key_id
     return json.dumps(values)
@@ -65,14 +65,14 @@ def make_store_mounts(store: CheckpointStore | None) -> list[Manifest]:
     """Where these are, for the agent's containers alone: no program sees them, and the operator reads no Secret."""
     mounts: list[Manifest] = []
     if store is not None and store.credentials_secret:
-        path = _secret_directory(store.credentials_secret)
+        path = _format_secret_directory(store.credentials_secret)
         mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": path, "readOnly": True})
     if store is not None and store.ca_bundle is not None:
         mounts.append({"name": CA_VOLUME, "mountPath": CA_DIRECTORY, "readOnly": True})
     return mounts
 
 
-def _secret_directory(secret: str) -> str:
+def _format_secret_directory(secret: str) -> str:
     """Agents know the Secret's name by it, and can say it."""
     return f"{CREDENTIALS_DIRECTORY}/{secret}"
 

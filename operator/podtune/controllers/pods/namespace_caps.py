@@ -21,7 +21,7 @@ class PodLimits:
     default: int | None = None
     namespaces: Mapping[str, int | None] = field(default_factory=dict)
 
-    def of(self, namespace: str) -> int | None:
+    def find_limit(self, namespace: str) -> int | None:
         """The limit of a namespace."""
         return self.namespaces.get(namespace, self.default)
 
@@ -61,7 +61,7 @@ class NamespaceCaps:
         self._namespaces: dict[str, str] = {}
         """By UID of each pod that counts: its namespace."""
 
-    def quota(self, namespace: str, experiment: str) -> PodQuota:
+    def get_quota(self, namespace: str, experiment: str) -> PodQuota:
         """What an experiment asks before it makes pods."""
         cap = self._cap(namespace)
         return NO_LIMIT if cap is None else _Share(cap, experiment)
@@ -89,7 +89,7 @@ class NamespaceCaps:
             self._wake_next(namespace)
 
     def _cap(self, namespace: str) -> NamespaceCap | None:
-        limit = self._limits.of(namespace)
+        limit = self._limits.find_limit(namespace)
         if limit is None:
             return None
         if namespace not in self._caps:

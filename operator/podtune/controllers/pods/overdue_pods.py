@@ -78,7 +78,7 @@ class OverduePods:
         self._changed = asyncio.Event()
         self._turns = asyncio.Semaphore(MAX_DELETIONS)
 
-    def seen(self, body: Manifest) -> None:
+    def observe_pod(self, body: Manifest) -> None:
         """A pod was seen."""
         pod = decode_grace_period(body)
         if pod is None:
@@ -100,7 +100,7 @@ class OverduePods:
             self._endings[pod.uid] = _Ending(pod, since + pod.own + MARGIN)
         self._changed.set()
 
-    def gone(self, uid: str) -> None:
+    def forget_pod(self, uid: str) -> None:
         """A pod is no longer there, or no longer ours."""
         pod = self._pods.pop(uid, None)
         if pod is not None and self._leaders.get(pod.attempt) == uid:
@@ -108,7 +108,7 @@ class OverduePods:
         for known in (self._unstored, self._endings, self._orphans):
             known.pop(uid, None)
 
-    def heard(self, uid: str, unstored: Unstored | None) -> None:
+    def observe_agent(self, uid: str, unstored: Unstored | None) -> None:
         """The agent of a pod has reported."""
         if uid in self._pods:
             self._unstored[uid] = unstored
@@ -121,7 +121,7 @@ class OverduePods:
             pod = self._pods.get(uid)
             if pod is None or pod.is_deleting:
                 continue
-            leader = self._leader(pod)
+            leader = self._find_leader(pod)
             grace = grace_periods.choose_for_deletion(
                 int(pod.own),
                 program_runs=pod.program_runs,
@@ -140,21 +140,21 @@ class OverduePods:
                 for uid, grace in self._orphans.items():
                     deletions.create_task(self._end_orphan(self._pods[uid], grace))
                 self._orphans.clear()
-                for ending in self._overdue():
+                for ending in self._list_overdue():
                     ending.is_ended = True
                     deletions.create_task(self._end_overdue(ending))
                 try:
-                    async with asyncio.timeout(self._until_next()):
+                    async with asyncio.timeout(self._compute_wait()):
                         await self._changed.wait()
                 except TimeoutError:
                     pass  # one is due
 
-    def _until_next(self) -> float | None:
+    def _compute_wait(self) -> float | None:
         now = self._now()
         waits = [ending.due - now for ending in self._endings.values() if ending.due > now]
         return min(waits, default=None)
 
-    def _overdue(self) -> Iterator[_Ending]:
+    def _list_overdue(self) -> Iterator[_Ending]:
         now = self._now()
         for ending in self._endings.values():
             if not ending.is_ended and ending.due <= now and self._has_nothing_to_store(ending):
@@ -164,7 +164,7 @@ class OverduePods:
         """Whether all is stored, or given up, that had been reported by the end of the program's time."""
         if not ending.pod.agent_runs:
             return True
-        leader = self._leader(ending.pod)
+        leader = self._find_leader(ending.pod)
         if leader not in self._unstored:
             return False
         unstored = self._unstored[leader]
@@ -172,7 +172,7 @@ class OverduePods:
             ending.wanted = unstored.seq if unstored is not None else 0
         return unstored is None or not unstored.waits or unstored.since > ending.wanted
 
-    def _leader(self, pod: GracePeriod) -> str:
+    def _find_leader(self, pod: GracePeriod) -> str:
         """The pod whose agent speaks for a pod: that of rank 0 of its gang."""
         return self._leaders.get(pod.attempt, "") if pod.rank else pod.uid
 

@@ -99,7 +99,7 @@ class Store:
         entry.experiment = experiment
         self._apply(entry, lambda machine: machine.observe_experiment(experiment))
         if experiment.deleting and not (known is not None and known.deleting):
-            self._experiment_is_ending(entry, body)
+            self._observe_experiment_ending(entry, body)
 
     def observe_trial(self, body: Manifest) -> None:
         """A Trial was seen."""
@@ -122,10 +122,10 @@ class Store:
         entry.trials[trial.name] = trial
         self._trials[trial.uid] = (entry.experiment.uid, trial.name)
         self._apply(entry, lambda machine: machine.observe_trial(trial))
-        for pod in self._pods_of(trial.uid) if is_new else ():
+        for pod in self._list_pods(trial.uid) if is_new else ():
             self._apply_pod(trial.uid, pod)
         if trial.deleting and (known is None or is_new or not known.deleting):
-            self._trial_is_ending(trial.uid, body)
+            self._observe_trial_ending(trial.uid, body)
 
     def observe_experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """An Experiment was given a status; what else there is of it is as it was known."""
@@ -151,7 +151,7 @@ class Store:
     def observe_pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""
         if owner := decoders.find_experiment_of_storage_pod(body):
-            self._storage_pod(owner, body, gone=False)
+            self._observe_storage_pod(owner, body, gone=False)
             return
         uid, owner = body["metadata"]["uid"], decoders.find_owner_of_pod(body)
         known = self._pods.get(owner, {}).get(uid)
@@ -165,7 +165,7 @@ class Store:
         self._pods.setdefault(owner, {})[uid] = pod
         self._owners[uid] = owner
         if self._overdue_pods is not None:
-            self._overdue_pods.seen(body)
+            self._overdue_pods.observe_pod(body)
         if pod.is_over:
             self._caps.remove_pod(uid)
         else:
@@ -173,21 +173,21 @@ class Store:
             self._caps.add_pod(metadata["namespace"], metadata["labels"].get(LABEL_EXPERIMENT, ""), uid)
         self._apply_pod(owner, pod)
 
-    def agent_heard(self, pod: str, unstored: Unstored | None) -> None:
+    def observe_agent(self, pod: str, unstored: Unstored | None) -> None:
         """The agent of a pod has reported, be the pod's Experiment known or not."""
         if self._overdue_pods is not None:
-            self._overdue_pods.heard(pod, unstored)
+            self._overdue_pods.observe_agent(pod, unstored)
 
     # What is ending
 
-    def _experiment_is_ending(self, entry: ExperimentEntry, body: Manifest) -> None:
+    def _observe_experiment_ending(self, entry: ExperimentEntry, body: Manifest) -> None:
         """An Experiment is being deleted. Where its deletion waits for us, its machine ends its pods."""
         if decoders.leaves_dependents(body):
             self._spared.add(entry.experiment.uid)
         elif not finalizer.is_there(entry.experiment):
             self._end_pods_of(entry.experiment.uid, *(trial.uid for trial in entry.trials.values()))
 
-    def _trial_is_ending(self, uid: str, body: Manifest) -> None:
+    def _observe_trial_ending(self, uid: str, body: Manifest) -> None:
         """A Trial is being deleted."""
         if decoders.leaves_dependents(body):
             self._spared.add(uid)
@@ -212,7 +212,7 @@ class Store:
     def observe_pod_deletion(self, body: Manifest) -> None:
         """A pod was deleted; the body is how it ended."""
         if owner := decoders.find_experiment_of_storage_pod(body):
-            self._storage_pod(owner, body, gone=True)
+            self._observe_storage_pod(owner, body, gone=True)
             return
         uid, owner = body["metadata"]["uid"], decoders.find_owner_of_pod(body)
         if uid in self._gone:
@@ -242,7 +242,7 @@ class Store:
 
     # What is known
 
-    def entry(self, uid: str) -> ExperimentEntry | None:
+    def find_entry(self, uid: str) -> ExperimentEntry | None:
         """The Experiment with this UID; if it is to have a machine, that is begun here (see `ExperimentEntry`)."""
         entry = self._entries.get(uid)
         if entry is not None and entry.machine is None and entry.build is None and self._synced and entry.is_ready:
@@ -256,30 +256,30 @@ class Store:
             experiment,
             self._settings,
             storage_pods=entry.storage_pods.values(),
-            quota=self._caps.quota(experiment.namespace, experiment.name),
+            quota=self._caps.get_quota(experiment.namespace, experiment.name),
             throttle=self._throttle,
         )
         owners = (*(trial.uid for trial in trials), experiment.uid)
-        pods = [pod for owner in owners for pod in self._pods_of(owner)]
+        pods = [pod for owner in owners for pod in self._list_pods(owner)]
         entry.begin_build(machine, machine.restore(trials, pods))
 
-    def entries(self) -> Iterator[ExperimentEntry]:
+    def list_entries(self) -> Iterator[ExperimentEntry]:
         """All Experiments; a snapshot, so that it may change meanwhile."""
         yield from list(self._entries.values())
 
-    def entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
+    def find_entry_of_trial(self, namespace: str, trial: str) -> ExperimentEntry | None:
         """The Experiment that a Trial of this name belongs to."""
         uid = self._by_name.get((namespace, trial.rpartition("-")[0]))
         entry = self._entries.get(uid) if uid is not None else None
         return entry if entry is not None and trial in entry.trials else None
 
-    def trial_uid(self, experiment_uid: str, trial: str) -> str:
+    def find_trial_uid(self, experiment_uid: str, trial: str) -> str:
         """UID of a Trial by its name, empty where there is none."""
         entry = self._entries.get(experiment_uid)
         known = entry.trials.get(trial) if entry is not None else None
         return known.uid if known is not None else ""
 
-    def uids(self) -> set[str]:
+    def list_uids(self) -> set[str]:
         """UIDs of all Experiments, Trials and pods."""
         return {*self._entries, *self._trials, *self._owners, *self._storage_pods}
 
@@ -296,7 +296,7 @@ class Store:
         if uid is not None:
             self._changed(uid)
 
-    def _storage_pod(self, owner: str, body: Manifest, *, gone: bool) -> None:
+    def _observe_storage_pod(self, owner: str, body: Manifest, *, gone: bool) -> None:
         """A pod that works in the bucket was seen, or was deleted."""
         uid, entry = body["metadata"]["uid"], self._entries.get(owner)
         if entry is None or uid in self._gone:
@@ -351,7 +351,7 @@ class Store:
     def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
         self._gone.add(uid)
         if self._overdue_pods is not None:
-            self._overdue_pods.gone(uid)
+            self._overdue_pods.forget_pod(uid)
         self._caps.remove_pod(uid)
         self._owners.pop(uid, None)
         siblings = self._pods.get(owner, {})
@@ -360,7 +360,7 @@ class Store:
             self._pods.pop(owner, None)
         self._apply_pod(owner, pod)
 
-    def _pods_of(self, owner: str) -> list[Pod]:
+    def _list_pods(self, owner: str) -> list[Pod]:
         return list(self._pods.get(owner, {}).values())
 
     def _apply_pod(self, owner: str, pod: Pod) -> None:

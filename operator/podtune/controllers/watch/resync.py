@@ -44,7 +44,7 @@ class Resync:
         """Requests a resync: a watch has restarted and will never report what was deleted in between."""
         self._called.set()
 
-    async def first(self) -> None:
+    async def run_first(self) -> None:
         """Fills the store.
 
         Raises:
@@ -70,12 +70,12 @@ class Resync:
 
     async def _resync(self) -> None:
         """What was known before the lists began and is in none of them is gone; what was made meanwhile is not."""
-        known = self._store.uids()
+        known = self._store.list_uids()
         vanished = known - await self._list()
         if not vanished:
             return
         await asyncio.sleep(SETTLE)
-        missed = vanished & self._store.uids()
+        missed = vanished & self._store.list_uids()
         if missed:
             log.info("deletions had been missed", objects=len(missed))
         for uid in missed:
@@ -93,7 +93,7 @@ class Resync:
         self, path: Callable[[str], str], take: Callable[[Manifest], None], params: Mapping[str, str]
     ) -> set[str]:
         uids = set()
-        async for page in self._pages(path, params):
+        async for page in self._list_pages(path, params):
             for number, item in enumerate(page["items"], 1):
                 take(item)
                 uids.add(item["metadata"]["uid"])
@@ -101,7 +101,7 @@ class Resync:
                     await asyncio.sleep(0)  # a large list must not hold up results and the Lease
         return uids
 
-    async def _pages(self, path: Callable[[str], str], params: Mapping[str, str]) -> AsyncIterator[Manifest]:
+    async def _list_pages(self, path: Callable[[str], str], params: Mapping[str, str]) -> AsyncIterator[Manifest]:
         for namespace in self._namespaces:
             async for page in list_pages(self._client, path(namespace), params):
                 yield page

@@ -45,7 +45,7 @@ class WatchHealth:
 
     def wrote(self, kind: str, body: Mapping[str, Any]) -> None:
         """An object was written, or read by itself: the watch is to come as far as this version."""
-        watch, version = self._progress(kind, body)
+        watch, version = self._get_progress(kind, body)
         now = self._monotonic()
         if watch.awaited <= watch.seen < version:
             watch.awaited, watch.since = version, now
@@ -54,7 +54,7 @@ class WatchHealth:
 
     def saw(self, kind: str, body: Mapping[str, Any]) -> None:
         """The watch brought a version of an object, or its deletion."""
-        watch, version = self._progress(kind, body)
+        watch, version = self._get_progress(kind, body)
         watch.seen = max(watch.seen, version)
         if watch.awaited <= watch.seen < watch.last[0]:
             watch.awaited, watch.since = watch.last
@@ -67,7 +67,7 @@ class WatchHealth:
             watch.awaited <= watch.seen or now - watch.since <= ECHO_PATIENCE for watch in self._watches.values()
         )
 
-    def _progress(self, kind: str, body: Mapping[str, Any]) -> tuple[_Progress, int]:
+    def _get_progress(self, kind: str, body: Mapping[str, Any]) -> tuple[_Progress, int]:
         metadata = body["metadata"]
         watch = self._watches.setdefault((kind, metadata.get("namespace", "")), _Progress())
         return watch, int(metadata["resourceVersion"])

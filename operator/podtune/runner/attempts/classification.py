@@ -129,19 +129,19 @@ def classify(
     if decision is not None and decision.action is DecisionAction.END:
         decision = None
     if decision is not None and decision.action not in (DecisionAction.FAIL, DecisionAction.RETRY):
-        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _before_deletion(pods[0]))
-    if decision is not None and (decision.action is DecisionAction.FAIL or not _ended_by_itself(pods[0])):
+        return AttemptOutcome(FailureClass.OURS, decision.reason, decision.message + _describe_before_deletion(pods[0]))
+    if decision is not None and (decision.action is DecisionAction.FAIL or not _has_ended_by_itself(pods[0])):
         own = FailureClass.FINAL if decision.action is DecisionAction.FAIL else FailureClass.USER
         return _apply_rules(AttemptOutcome(own, decision.reason, decision.message, node=pods[0].node), failures)
     telling = [pod for pod in pods if pod.uid not in swept] or list(pods)
-    ends = [(pod, _of_pod(pod, said_done=said_done, failures=failures)) for pod in telling]
+    ends = [(pod, _classify_pod(pod, said_done=said_done, failures=failures)) for pod in telling]
     for _, outcome in ends:
         if outcome.failure_class is FailureClass.DISRUPTION:
             return _apply_rules(replace(outcome, exit_code=None), failures)
     failed = [(pod, outcome) for pod, outcome in ends if outcome.failure_class.is_failure]
     if not failed:
         return ends[0][1]
-    first = min(failed, key=lambda end: _order(*end))[1]
+    first = min(failed, key=lambda end: _build_sort_key(*end))[1]
     return _apply_rules(first, failures, log_tail)
 
 
@@ -175,7 +175,7 @@ def fail_without_result(outcome: AttemptOutcome, lack: str, failures: Failures, 
     return _apply_rules(failed, failures, log_tail)
 
 
-def _order(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
+def _build_sort_key(pod: Pod, outcome: AttemptOutcome) -> tuple[bool, float]:
     """A pod that says why it failed, such as OOMKilled, comes before those whose programs then missed it."""
     return outcome.reason == "Error", pod.training_until or pod.ended or float("inf")
 
@@ -213,19 +213,19 @@ def _find_first_match(
     return None
 
 
-def _of_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
+def _classify_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOutcome:
     """What became of one pod, rules of the user's aside."""
-    if pod.phase is PodPhase.SUCCEEDED and (said_done or not _taken_away(pod)):
+    if pod.phase is PodPhase.SUCCEEDED and (said_done or not _was_taken_away(pod)):
         return AttemptOutcome(FailureClass.COMPLETE, "Completed", "the program exited successfully", 0, node=pod.node)
     outcome = (
-        _describe_disruption(pod) if _taken_away(pod) else _describe_failure(pod, failures.non_retriable_exit_codes)
+        _describe_disruption(pod) if _was_taken_away(pod) else _describe_failure(pod, failures.non_retriable_exit_codes)
     )
     return replace(outcome, node=pod.node)
 
 
-def _ended_by_itself(pod: Pod) -> bool:
+def _has_ended_by_itself(pod: Pod) -> bool:
     """Whether a program that we were about to end came to its own good end before."""
-    return pod.phase is PodPhase.SUCCEEDED and not _taken_away(pod)
+    return pod.phase is PodPhase.SUCCEEDED and not _was_taken_away(pod)
 
 
 def _describe_failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcome:
@@ -260,13 +260,13 @@ def _describe_failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcom
     return AttemptOutcome(FailureClass.USER, end.reason or "Error", message, end.exit_code)
 
 
-def _before_deletion(pod: Pod) -> str:
+def _describe_before_deletion(pod: Pod) -> str:
     """What became of a pod by itself before it was deleted: the decision stands, but people want to know."""
     end = None if pod.interrupted else _find_first_failure(pod)
     return "" if end is None else f"; container {end.name} had already exited with code {end.exit_code}"
 
 
-def _taken_away(pod: Pod) -> bool:
+def _was_taken_away(pod: Pod) -> bool:
     """Whether something other than the program and ourselves ended the pod."""
     return (
         bool(pod.disruption)

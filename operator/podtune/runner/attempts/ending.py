@@ -246,7 +246,7 @@ def _follow_decision(
     """
     match decision.action:
         case DecisionAction.REQUEUE if decision.reason == TrialReason.NOT_PLACED:
-            wait = retries.build_placement_timeout(ended.spec).delay(ended.number, f"{ended.trial.uid}/requeue")
+            wait = retries.build_placement_timeout(ended.spec).compute_delay(ended.number, f"{ended.trial.uid}/requeue")
             return _NextState(
                 TrialState.PENDING,
                 TrialReason.NOT_PLACED,

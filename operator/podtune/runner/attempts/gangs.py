@@ -82,7 +82,7 @@ def _limit_placement(trial: TrialMachine, actions: ActionQueue, now: float) -> N
     held_since = min((pod.started for pod in pods if pod.started), default=0.0)
     if not held_since:
         return  # it holds nothing, and so may wait
-    due = held_since + retries.build_placement_timeout(trial.context.spec).delay(
+    due = held_since + retries.build_placement_timeout(trial.context.spec).compute_delay(
         trial.attempt, f"{trial.uid}/placement"
     )
     if now < due:

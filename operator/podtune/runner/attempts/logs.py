@@ -24,7 +24,7 @@ def find_needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     """The logs without which the end can't be told in full; None where nothing is missing, or they are at hand."""
     if trial.current.logs is not None or trial.phase is TrialPhase.STOPPING:
         return None
-    final = trial.final_commit()
+    final = trial.read_final_commit()
     agent = final is not None and final.seq > trial.current.acked_seq and not pod.gone
     telling = _find_telling_pod(trial)
     if telling is None and not agent:
@@ -81,7 +81,7 @@ def _has_printed(pod: Pod | None) -> TypeGuard[Pod]:
 
 def _lacks_result(trial: TrialMachine) -> bool:
     """Whether an objective is missing at the end, where that is an error: the program may have printed why."""
-    objective, final = trial.context.spec.objective, trial.final_commit()
+    objective, final = trial.context.spec.objective, trial.read_final_commit()
     if objective.missing == "lenient":
         return False
     last = final.last.metrics if final is not None and final.last is not None else {}

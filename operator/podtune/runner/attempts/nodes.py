@@ -74,7 +74,7 @@ class Nodes(TrialIndex):
             self._seen[failure.node] += 1
         self._recorded[trial.name] = recorded
 
-    def avoided(self, now: float) -> tuple[Avoided, ...]:
+    def list_avoided(self, now: float) -> tuple[Avoided, ...]:
         """The nodes that the experiment avoids, those that have failed most trials first."""
         after = self._after
         if after is None:
@@ -85,19 +85,19 @@ class Nodes(TrialIndex):
 
     def to_avoid(self, trial: TrialMachine, now: float) -> tuple[str, ...]:
         """The nodes that a trial's next pods are not to run on."""
-        own = (f.node for f in trial.saved.failed_nodes if f.excluded and self._until(f) > now)
-        return tuple(sorted({*own, *(node.name for node in self.avoided(now))}))
+        own = (f.node for f in trial.saved.failed_nodes if f.excluded and self._compute_end(f) > now)
+        return tuple(sorted({*own, *(node.name for node in self.list_avoided(now))}))
 
     def find_next_change(self, now: float) -> float:
         """When the next node is forgotten; infinity for never."""
-        return min((node.until for node in self.avoided(now)), default=NEVER)
+        return min((node.until for node in self.list_avoided(now)), default=NEVER)
 
     def release(self, trial: TrialMachine, avoids: Sequence[str], now: float) -> float:
         """When the first of the nodes that a trial's pod avoids may be used again."""
-        times = {node.name: node.until for node in self.avoided(now)}
+        times = {node.name: node.until for node in self.list_avoided(now)}
         for failure in trial.saved.failed_nodes:
             if failure.excluded:
-                times[failure.node] = max(times.get(failure.node, 0.0), self._until(failure))
+                times[failure.node] = max(times.get(failure.node, 0.0), self._compute_end(failure))
         return min((times.get(node, now) for node in avoids), default=NEVER)
 
     def _assess(self, name: str, entries: Sequence[tuple[float, str]], after: int, now: float) -> Avoided | None:
@@ -125,7 +125,7 @@ class Nodes(TrialIndex):
             del self._failures[failure.node]
         self._seen[failure.node] -= 1
 
-    def _until(self, failure: NodeFailure) -> float:
+    def _compute_end(self, failure: NodeFailure) -> float:
         return (parse_rfc3339(failure.time) or 0.0) + self._memory
 
 

@@ -37,7 +37,7 @@ class AttemptPods:
         """The pod of rank 0: its UID is the attempt's id, and the trial's results come from it."""
         return self.members[0] if self.members and self.members[0].rank == 0 else None
 
-    def of(self, rank: int) -> Pod | None:
+    def find_pod(self, rank: int) -> Pod | None:
         """The pod of a rank, if it was seen."""
         return next((pod for pod in self.members if pod.rank == rank), None)
 

@@ -80,9 +80,9 @@ class Refusals:
         """Hears whether the API server takes a pod, or would."""
         if result.reason is ExperimentReason.POD_REFUSED:
             if isinstance(action, TryPod):
-                self._refused(action.creation, result.message, now)
+                self._record_refusal(action.creation, result.message, now)
             elif self._refusal is None:  # else it was on its way already
-                self._refused(action, result.message, now)
+                self._record_refusal(action, result.message, now)
         elif isinstance(action, TryPod) and result.status is ActionStatus.DONE:
             self._release()
 
@@ -110,9 +110,9 @@ class Refusals:
         if trial is None or (trial.current.pods and not trial.current.pods.lacks_some):
             self._release()  # nothing is known that would be refused
         else:
-            self._actions.enqueue(TryPod(slots.creation(trial, now)), now)
+            self._actions.enqueue(TryPod(slots.build_creation(trial, now)), now)
 
-    def _refused(self, creation: CreatePod, words: str, now: float) -> None:
+    def _record_refusal(self, creation: CreatePod, words: str, now: float) -> None:
         is_new = self._refusal is None
         self._refusal = PodRefusal(
             trial=creation.trial, generation=self._experiment.generation, time=format_rfc3339(now)

@@ -98,7 +98,9 @@ def find_budget(status: TrialStatus, failures: Failures, failure_class: FailureC
 
 def draw_wait(failures: Failures, spent: int, key: str) -> float:
     """Draws how many seconds a trial waits for its next attempt; the key names trial and class, and so the jitter."""
-    return Backoff(parse_duration(failures.backoff.initial), parse_duration(failures.backoff.max)).delay(spent, key)
+    return Backoff(parse_duration(failures.backoff.initial), parse_duration(failures.backoff.max)).compute_delay(
+        spent, key
+    )
 
 
 def build_placement_timeout(spec: ExperimentSpec) -> Backoff:

@@ -106,7 +106,7 @@ class WarmPool:
             self._claim(trial.name, known)
             trial.observe_pod(known.build_trial_pod(trial))
 
-    def saved(self, trial: TrialMachine) -> None:
+    def on_status_saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: a claim that is new in it may be acted on."""
         if trial.pod is not None or not trial.recorded_pod:
             return
@@ -157,12 +157,12 @@ class WarmPool:
             return None
         is_recorded = trial is None or _has_recorded(trial.saved, report.attempt)
         if report.final is None:
-            return _over(report) if is_recorded else Unaccepted.TOO_EARLY
+            return _build_over(report) if is_recorded else Unaccepted.TOO_EARLY
         if not is_recorded:
             return Reply(report.final.seq, 0)
         known.is_free = not known.claims
         known.last = report.attempt
-        return Reply(report.final.seq, report.final.seq, next=self._next(known))
+        return Reply(report.final.seq, report.final.seq, next=self._find_next(known))
 
     def observe_attempt_end(self, trial: TrialMachine, report: Report, now: float) -> None:
         """The current attempt of a trial is over, and its pod is not."""
@@ -178,7 +178,7 @@ class WarmPool:
         assigned, self._assigned = tuple(self._assigned), []
         return assigned
 
-    def _next(self, known: WarmPod) -> Assignment | None:
+    def _find_next(self, known: WarmPod) -> Assignment | None:
         """The attempt that a pod is to run next, where there is one that is on record."""
         waiting = [trial for name in known.claims if (trial := self._trials.get(name)) is not None]
         for trial in sorted(waiting, key=lambda trial: trial.index):
@@ -237,7 +237,7 @@ class WarmPool:
                 del self._idle[uid]
                 self._retained[uid] = None
                 continue
-            due = now if known.pod.is_over else self._due(known, now, keeps=keeps)
+            due = now if known.pod.is_over else self._find_due(known, now, keeps=keeps)
             if due <= now:
                 known.deleted = self._actions.enqueue(DeletePod("", known.pod.name, uid), now)
             elif due < float("inf"):
@@ -274,7 +274,7 @@ class WarmPool:
             del self._retained[uid]
             self._idle[uid] = None
 
-    def _due(self, known: WarmPod, now: float, *, keeps: bool) -> float:
+    def _find_due(self, known: WarmPod, now: float, *, keeps: bool) -> float:
         """When a pod that serves no trial has to go."""
         if known.idle_since is None:
             known.idle_since = now
@@ -353,7 +353,7 @@ def _has_recorded(status: TrialStatus, attempt: str) -> bool:
     )
 
 
-def _over(report: Report) -> Reply:
+def _build_over(report: Report) -> Reply:
     """What an agent is told of an attempt whose end is on record: to leave it, and that its results need nobody.
 
     It may not know better because it was started again after it had said so.

@@ -58,7 +58,7 @@ def find_due(
     if spec.checkpoints.store is None or not trials or not tracker.is_over:
         return []
     due: list[StorageJobSpec] = []
-    end = _end(experiment)
+    end = _find_end_time(experiment)
     if exports.is_any(spec, trials.values(), tracker.best):
         trigger = f"{end} {exports.compute_settings_tag(experiment, spec)}"
         due.append(_Export(StoragePurpose.EXPORT, trigger, experiment, spec, trials, tracker.best))
@@ -67,7 +67,7 @@ def find_due(
     return due
 
 
-def _end(experiment: Experiment) -> str:
+def _find_end_time(experiment: Experiment) -> str:
     """When the experiment's end was decided. If the experiment resumes, it may end again later."""
     ends = (ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     found = (find_condition(experiment.status.conditions, type_) for type_ in ends)

@@ -38,7 +38,7 @@ class FormerTrials:
         """Whether the Trial with this UID was deleted: later news of it is old news."""
         return uid in self._uids
 
-    def deleted(self, trial: TrialMachine) -> None:
+    def record_deletion(self, trial: TrialMachine) -> None:
         """A Trial was deleted."""
         self._uids.add(trial.uid)
         self._to_make_anew[trial.name] = (trial.spec, _describe(trial))

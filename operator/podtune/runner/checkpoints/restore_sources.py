@@ -75,15 +75,15 @@ class RestoreSources:
         self._stop_waiting(trial, wanted)
         donor = self._trials.get(wanted.trial)
         if donor is trial or (donor is None and self._search.is_over):
-            return self._unavailable(trial, f"there is no other trial {wanted.trial}", now)
+            return self._describe_unavailable(trial, f"there is no other trial {wanted.trial}", now)
         lost = trial.status.failed_restore_sources
         found = None if donor is None else pick_checkpoint(donor.status.checkpoints, wanted.step, lost)
         if found is not None:
             self._record(trial, found, now)
         elif donor is not None and donor.is_finished:
-            return self._unavailable(trial, describe_missing(wanted, donor.status.checkpoints, lost), now)
+            return self._describe_unavailable(trial, describe_missing(wanted, donor.status.checkpoints, lost), now)
         elif donor is not None and self._waits_for(donor, trial):
-            return self._unavailable(trial, describe_cycle(wanted.trial, trial.name), now)
+            return self._describe_unavailable(trial, describe_cycle(wanted.trial, trial.name), now)
         else:
             self._waiting[wanted.trial].add(trial.name)
             self._wait(trial, f"waiting for a checkpoint of {wanted.trial} to start from", now)
@@ -98,7 +98,7 @@ class RestoreSources:
         if not trial.awaits_restore_source:
             return ""
         if result.status is ActionStatus.REFUSED:
-            return self._unavailable(trial, result.message, now)
+            return self._describe_unavailable(trial, result.message, now)
         if result.checkpoint is not None:
             self._record(trial, result.checkpoint, now)
         else:
@@ -136,7 +136,7 @@ class RestoreSources:
         trial.explain(TrialState.PENDING, TrialReason.QUEUED, message)
         trial.touch(now)
 
-    def _unavailable(self, trial: TrialMachine, problem: str, now: float) -> str:
+    def _describe_unavailable(self, trial: TrialMachine, problem: str, now: float) -> str:
         wanted = trial.spec.restore_from
         assert wanted is not None  # the caller has looked
         if trial.status.failed_restore_sources and trial.status.last_attempt is not None:

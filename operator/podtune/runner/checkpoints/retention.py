@@ -45,7 +45,7 @@ def keep_some(
     newest = len(checkpoints) - 1
     order = range(len(checkpoints))
     if keep.by == "best":
-        order_of_worth = sorted(order, key=lambda i: (_score(checkpoints[i], objective), i), reverse=True)
+        order_of_worth = sorted(order, key=lambda i: (_compute_score(checkpoints[i], objective), i), reverse=True)
     else:
         order_of_worth = list(reversed(order))
     chosen = {*order_of_worth[: keep.count], newest} | _list_pinned(checkpoints, pinned)
@@ -71,10 +71,10 @@ def find_best_checkpoint(checkpoints: Sequence[Checkpoint], objective: Objective
     """The checkpoint with the best value of the objective, the newest among equals; None where there is none."""
     if not checkpoints:
         return None
-    return max(enumerate(checkpoints), key=lambda pair: (_score(pair[1], objective), pair[0]))[1]
+    return max(enumerate(checkpoints), key=lambda pair: (_compute_score(pair[1], objective), pair[0]))[1]
 
 
-def _score(checkpoint: Checkpoint, objective: Objective) -> float:
+def _compute_score(checkpoint: Checkpoint, objective: Objective) -> float:
     """Higher is better; a checkpoint without a finite value is the worst."""
     value = float(checkpoint.metric) if checkpoint.metric else math.nan
     if not math.isfinite(value):

@@ -115,12 +115,12 @@ class StorageWork:
 
     def is_over(self, due: StorageJobSpec) -> bool:
         """Whether a job has succeeded or failed for good, and that is on record."""
-        job = self._status.job(due.purpose)
+        job = self._status.find_job(due.purpose)
         return job is not None and job.trigger == due.trigger and job.state.is_finished
 
     def find_job_problem(self, due: StorageJobSpec) -> str:
         """Why a job was given up; empty where it was not."""
-        job = self._status.job(due.purpose)
+        job = self._status.find_job(due.purpose)
         return job.message if job is not None and _is_for(job, due) and job.state is StorageJobState.FAILED else ""
 
     def decide(self, due: Sequence[StorageJobSpec], now: float) -> StorageStatus | None:
@@ -134,7 +134,7 @@ class StorageWork:
         todo = next((one for one in due if not self.is_over(one)), None)
         if todo is None:
             return self._experiment.status.storage
-        job = storage.job(todo.purpose)
+        job = storage.find_job(todo.purpose)
         if job is not None and _is_for(job, todo) and job.state is StorageJobState.RUNNING:
             return self._go_on(storage, job, todo, now)
         if any(map(self._may_start, self._pods.values())):
@@ -149,30 +149,30 @@ class StorageWork:
 
     def _go_on(self, storage: StorageStatus, job: StorageJob, due: StorageJobSpec, now: float) -> StorageStatus:
         """Looks after a job that is on record as running."""
-        pod = self._pods.get(self._name(job))
+        pod = self._pods.get(self._format_name(job))
         if CREATE_STORAGE_POD in self._actions:
             return storage  # it would make a pod once more that is deleted meanwhile
         if pod is not None and pod.is_over:
-            report = _report(pod, job.purpose)
+            report = _read_report(pod, job.purpose)
             told = job.model_copy(update={"uri": report.uri})
-            return storage.put_job(self._ended(told, report.ok, report.message, now))
+            return storage.put_job(self._record_end(told, report.ok, report.message, now))
         if job.pod in self._refused:
-            return storage.put_job(self._ended(job, False, self._refused[job.pod], now))
+            return storage.put_job(self._record_end(job, False, self._refused[job.pod], now))
         if pod is None or not pod.started:
             late = (parse_rfc3339(job.start_time) or now) + self._settings.storage_start_deadline
             if now >= late:
                 why = pod.waiting if pod is not None and pod.waiting else "no reason is known"
-                return storage.put_job(self._ended(job, False, f"the storage pod has not started: {why}", now))
+                return storage.put_job(self._record_end(job, False, f"the storage pod has not started: {why}", now))
             self._actions.timers.set(EXPERIMENT, late)
         # One that is there may lack what belongs to it, if an operator was killed in between.
         is_whole = job.pod in self._made or (pod is not None and pod.started)
-        if not is_whole and self._actions.ready(CREATE_STORAGE_POD, now):
+        if not is_whole and self._actions.is_ready(CREATE_STORAGE_POD, now):
             self._actions.enqueue(CreateStoragePod(job.purpose, job.pod, tuple(due.describe_trials())), now)
         return storage
 
     def _call_off(self, storage: StorageStatus, job: StorageJob, now: float) -> StorageStatus:
         """Ends a job that is no longer due; its record is removed when its pod is gone."""
-        pod = self._pods.get(self._name(job))
+        pod = self._pods.get(self._format_name(job))
         if CREATE_STORAGE_POD in self._actions:
             return storage
         if pod is not None and not pod.is_over:
@@ -182,7 +182,7 @@ class StorageWork:
 
     def _delete_pods(self, now: float) -> None:
         """Deletes pods whose end is on record, and those that were given up."""
-        running = {self._name(job) for job in self._status.jobs if job.state is StorageJobState.RUNNING}
+        running = {self._format_name(job) for job in self._status.jobs if job.state is StorageJobState.RUNNING}
         for pod in [pod for pod in self._pods.values() if pod.name not in running]:
             if pod.gone:
                 del self._pods[pod.name]
@@ -208,13 +208,13 @@ class StorageWork:
                 message = f"{job.purpose} failed after {job.tries} tries: {job.message}"
                 self._actions.enqueue(EmitEvent("", ExperimentReason.STORAGE_WORK_FAILED, message, warning=True), now)
 
-    def _ended(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
+    def _record_end(self, job: StorageJob, ok: bool, message: str, now: float) -> StorageJob:
         if ok or job.tries >= self._settings.storage_tries:
             state = StorageJobState.DONE if ok else StorageJobState.FAILED
             times = {"completion_time": format_rfc3339(now)}
         else:
             state = StorageJobState.WAITING
-            wait = self._settings.storage_backoff.delay(job.tries, f"{self._experiment.uid}/{job.purpose}")
+            wait = self._settings.storage_backoff.compute_delay(job.tries, f"{self._experiment.uid}/{job.purpose}")
             times = {"retry_time": format_rfc3339(now + wait)}
         return job.model_copy(update={"state": state, "message": clip(message), **times})
 
@@ -222,7 +222,7 @@ class StorageWork:
     def _status(self) -> StorageStatus:
         return self._experiment.status.storage or _NO_WORK
 
-    def _name(self, job: StorageJob) -> str:
+    def _format_name(self, job: StorageJob) -> str:
         return format_storage_pod_name(self._experiment.name, job.pod)
 
 
@@ -261,7 +261,7 @@ def _build_job(due: StorageJobSpec, pod: int, tries: int, now: float) -> Storage
     )
 
 
-def _report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
+def _read_report(pod: StoragePod, purpose: StoragePurpose) -> StorageReport:
     """What an ended pod says about its job, or what to say instead if it says nothing."""
     try:
         report = parse_storage_report(pod.message)

@@ -36,7 +36,7 @@ def compute_upload_deadline(trial: TrialMachine, now: float) -> float:
     if now < heard_by:
         return min(limit, heard_by)
     waits_until = limit if _is_storing(trial, _find_last_that_counts(trial, decision)) else 0.0
-    if _is_asked(trial, decision) and not _answer(trial, decision) and _may_answer(trial):
+    if _is_asked(trial, decision) and not _find_answer(trial, decision) and _may_answer(trial):
         asked_until = _read_moment(decision) + parse_duration(trial.context.spec.checkpoints.request_timeout)
         return max(asked_until, waits_until)
     return waits_until
@@ -67,7 +67,7 @@ def stores_answer(trial: TrialMachine) -> bool:
     decision = trial.status.decision
     if decision is None:
         return False
-    answer = _answer(trial, decision)
+    answer = _find_answer(trial, decision)
     return bool(answer) and _is_storing(trial, answer)
 
 
@@ -89,7 +89,7 @@ def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> b
 
 def _find_last_that_counts(trial: TrialMachine, decision: Decision) -> int:
     """The `seq` up to which checkpoints are waited for: the decision's, or that of the answer to a pause."""
-    return max(decision.seq, _answer(trial, decision) if _is_asked(trial, decision) else 0)
+    return max(decision.seq, _find_answer(trial, decision) if _is_asked(trial, decision) else 0)
 
 
 def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
@@ -97,7 +97,7 @@ def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
     return decision.action is DecisionAction.PAUSE and not _is_answered(trial, decision)
 
 
-def _answer(trial: TrialMachine, decision: Decision) -> int:
+def _find_answer(trial: TrialMachine, decision: Decision) -> int:
     """The `seq` of the checkpoint that the program has reported since the decision; 0 for none yet."""
     return trial.expectations.find_answer(trial.current.uid, decision.seq)
 

@@ -42,11 +42,11 @@ class ExperimentEnd:
         self._tracker.start(now)
         deadline = None
         if self._stopper.has_rules:
-            progress = self._progress(now)
+            progress = self._measure_progress(now)
             ending = self._stopper.check(progress)
             if ending is not None:
-                return self._checked(ExperimentOutcome(ending.reason, ending.message, ending.good)), None
-            deadline = self._deadline(progress, now)
+                return self._check(ExperimentOutcome(ending.reason, ending.message, ending.good)), None
+            deadline = self._find_deadline(progress, now)
         if self._search.is_over and self._tracker.is_settled:
             return self._find_natural_end(), None
         return None, deadline
@@ -54,7 +54,7 @@ class ExperimentEnd:
     def still_holds(self, now: float, *, reopens: bool) -> bool:
         """Whether an experiment that ended at `now` would also end by its current spec; `reopens`: trials continue."""
         self._hear()
-        if self._is_stopped or self._stopper.check(self._progress(now)) is not None:
+        if self._is_stopped or self._stopper.check(self._measure_progress(now)) is not None:
             return True
         return self._search.is_over and not reopens
 
@@ -62,8 +62,8 @@ class ExperimentEnd:
         """Whether a value of the objective may end the experiment: it is written down at once."""
         return self._stopper.is_decided_by(value)
 
-    def _deadline(self, progress: ExperimentProgress, now: float) -> float | None:
-        deadline = self._stopper.deadline(progress)
+    def _find_deadline(self, progress: ExperimentProgress, now: float) -> float | None:
+        deadline = self._stopper.find_deadline(progress)
         if deadline is None or self._tracker.suspension.is_asked:
             return None
         return max(now + deadline - progress.elapsed, now + SOON)
@@ -75,13 +75,13 @@ class ExperimentEnd:
             if observation.final:
                 self._stopper.on_trial_end(observation.value)
 
-    def _progress(self, now: float) -> ExperimentProgress:
+    def _measure_progress(self, now: float) -> ExperimentProgress:
         tracker = self._tracker
-        used = tracker.usage.at(now)
+        used = tracker.usage.compute_total(now)
         leader = tracker.leader
         errors = tracker.by_state[TrialState.ERROR]
         return ExperimentProgress(
-            elapsed=tracker.suspension.until(now) - tracker.start(now),
+            elapsed=tracker.suspension.compute_active_time(now) - tracker.start(now),
             best=leader.value if leader else None,
             best_trial=leader.trial if leader else "",
             best_result=leader.result if leader else {},
@@ -103,9 +103,9 @@ class ExperimentEnd:
             outcome = ExperimentOutcome(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
         else:
             outcome = ExperimentOutcome(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")
-        return self._checked(outcome) if total else outcome
+        return self._check(outcome) if total else outcome
 
-    def _checked(self, outcome: ExperimentOutcome) -> ExperimentOutcome:
+    def _check(self, outcome: ExperimentOutcome) -> ExperimentOutcome:
         """The end; a good one without any result becomes a failure.
 
         Users who wait for `Complete` continue with the best result. If there is none, a metric may be misspelt, for

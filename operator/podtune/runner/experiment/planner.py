@@ -192,12 +192,12 @@ class ExperimentPlanner:
         Returns:
             Whether a new planner must take over, because neither scheduler nor searcher may know about former ends.
         """
-        self._warm.saved(trial)
+        self._warm.on_status_saved(trial)
         if self._processor.on_status_saved(trial):
             self.mark(self._processor.barrier.waiting)
             self._processor.barrier.waiting.clear()
-        self._search.saved(trial)
-        return self._trial_reset.saved(trial)
+        self._search.on_status_saved(trial)
+        return self._trial_reset.on_status_saved(trial)
 
     def take_report(self, trial: TrialMachine, report: Report, now: float) -> Reply:
         """Takes in what the agent of a trial's current attempt has posted, and answers it."""
@@ -212,13 +212,13 @@ class ExperimentPlanner:
         """Hears how an action went. What it made or changed is reported as seen before this."""
         match action:
             case Propose():
-                self._search.proposed(action, result)
+                self._search.record_proposals(action, result)
             case LoadWarmStart():
                 if result.status is ActionStatus.DONE:
                     self._lasting.prior_observations = result.prior_observations
                 self._search.record_prior_observations(result, now)
             case CreateTrial():
-                self._search.created(action, result)
+                self._search.record_creation(action, result)
             case CreateStoragePod():
                 self._storage.on_action_result(action, result)
             case DeletePod() if self._storage.owns(action.name):
@@ -373,7 +373,7 @@ class ExperimentPlanner:
             capped=self.slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
-            avoided=[node.shown for node in self._nodes.avoided(now)],
+            avoided=[node.shown for node in self._nodes.list_avoided(now)],
             storage=storage,
         )
         settings = self._settings

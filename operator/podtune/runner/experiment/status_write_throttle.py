@@ -24,12 +24,12 @@ class StatusWriteThrottle:
 
     def stretch_trial_wait(self, seconds: float, throttle_above: int) -> float:
         """Seconds that a trial's write may wait: longer where more trials than `throttle_above` have pods."""
-        return _wait(seconds, self._trials, throttle_above)
+        return _compute_wait(seconds, self._trials, throttle_above)
 
     def stretch_experiment_wait(self, seconds: float, throttle_above: int) -> float:
         """Seconds that an experiment's write may wait: longer if more experiments than `throttle_above` are running."""
-        return _wait(seconds, len(self._pods), throttle_above)
+        return _compute_wait(seconds, len(self._pods), throttle_above)
 
 
-def _wait(seconds: float, count: int, throttle_above: int) -> float:
+def _compute_wait(seconds: float, count: int, throttle_above: int) -> float:
     return max(seconds, min(seconds * count / throttle_above, LONGEST_WAIT))

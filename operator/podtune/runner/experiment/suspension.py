@@ -42,11 +42,11 @@ class Suspension:
         """What its status says of it."""
         return Suspended(self._taken) if self.is_asked else None
 
-    def until(self, now: float) -> float:
+    def compute_active_time(self, now: float) -> float:
         """The present time, as if the experiment had never been suspended."""
         return (now if self._since is None else min(self._since, now)) - self._seconds
 
-    def written(self) -> dict[str, object]:
+    def to_fields(self) -> dict[str, object]:
         """The fields of the status that it is rebuilt from."""
         since = None if self._since is None else format_rfc3339(self._since)
         return {"suspended_since": since, "suspended_seconds": self._seconds}

@@ -54,7 +54,7 @@ class ExperimentTracker(TrialIndex):
     def __init__(self, experiment: Experiment, spec: ExperimentSpec, actions: ActionQueue) -> None:
         self._experiment = experiment
         self._objective = spec.objective
-        self._limit = _limit(spec)
+        self._limit = _read_limit(spec)
         self._actions = actions
         self._counted: dict[str, tuple[TrialState, bool, bool]] = {}
         self._stopped_early = 0
@@ -91,7 +91,7 @@ class ExperimentTracker(TrialIndex):
         self._end_to_act_on = _find_decided_end(experiment)
         if changed and experiment.spec is not None:
             self._ended_by = resumption.compute_end_key(experiment.spec)
-            self._limit = _limit(experiment.spec)
+            self._limit = _read_limit(experiment.spec)
         if changed:
             self.outcome = self._end_to_act_on
             if self.is_going_on:  # whether it is to is asked again
@@ -195,7 +195,7 @@ class ExperimentTracker(TrialIndex):
         if now < self._next_look and not urgent:
             self._actions.timers.set(EXPERIMENT, self._next_look)
             return
-        if not self._actions.ready(WRITE_EXPERIMENT_STATUS, now):
+        if not self._actions.is_ready(WRITE_EXPERIMENT_STATUS, now):
             return
         recorded = self.is_recorded and not self.is_going_on
         status = status_text.compute_status(
@@ -212,7 +212,7 @@ class ExperimentTracker(TrialIndex):
         ).model_copy(
             update={
                 "start_time": None if self._start is None else format_rfc3339(self._start),
-                **self.suspension.written(),
+                **self.suspension.to_fields(),
                 "ended_by": before.ended_by if recorded else self._ended_by if self.is_over else "",
                 "resumption": self._resumption or before.resumption,
                 "proposal_request": inputs.asked or before.proposal_request,
@@ -225,7 +225,7 @@ class ExperimentTracker(TrialIndex):
         )
         status = set_storage(status, inputs.storage, now=format_rfc3339(now))
         if status != before and not recorded:
-            status = status.model_copy(update={"usage": self._used(now)})  # alone it is no reason for a write
+            status = status.model_copy(update={"usage": self._measure_usage(now)})  # alone it is no reason for a write
         if status == before:
             self._next_look = now + debounce
         elif self._actions.enqueue(WriteExperimentStatus(self._experiment.version, status), now):
@@ -279,8 +279,8 @@ class ExperimentTracker(TrialIndex):
         attempts = "1 attempt" if count == 1 else f"{count} attempts"
         return f"{attempts} ended before the newest checkpoint was stored; {self._loser.name}: {example.message}"
 
-    def _used(self, now: float) -> ExperimentUsage | None:
-        used = self.usage.at(now)
+    def _measure_usage(self, now: float) -> ExperimentUsage | None:
+        used = self.usage.compute_total(now)
         if not used.pod_seconds:
             return None
         return ExperimentUsage(pod_hours=_to_hours(used.pod_seconds), gpu_hours=_to_hours(used.gpu_seconds))
@@ -302,7 +302,7 @@ class ExperimentTracker(TrialIndex):
         )
 
 
-def _limit(spec: ExperimentSpec) -> int | None:
+def _read_limit(spec: ExperimentSpec) -> int | None:
     """How many trials there will be; None where that is open."""
     limit = spec.search.max_trials
     return limit if isinstance(limit, int) else None
@@ -314,17 +314,19 @@ def _to_hours(seconds: float) -> float:
 
 def _read_recorded_end(status: ExperimentStatus) -> ExperimentOutcome | None:
     """The recorded end of an experiment."""
-    return next((end for end, _ in _ends(status, ConditionType.COMPLETE, ConditionType.FAILED)), None)
+    return next((end for end, _ in _list_ends(status, ConditionType.COMPLETE, ConditionType.FAILED)), None)
 
 
 def _find_decided_end(experiment: Experiment) -> ExperimentOutcome | None:
     """The recorded end of an experiment, or the one that its current spec leads to."""
-    decided = _ends(experiment.status, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
+    decided = _list_ends(experiment.status, ConditionType.SUCCESS_CRITERIA_MET, ConditionType.FAILURE_TARGET)
     present = (end for end, generation in decided if generation == experiment.generation)
     return _read_recorded_end(experiment.status) or next(present, None)
 
 
-def _ends(status: ExperimentStatus, good: ConditionType, bad: ConditionType) -> Iterator[tuple[ExperimentOutcome, int]]:
+def _list_ends(
+    status: ExperimentStatus, good: ConditionType, bad: ConditionType
+) -> Iterator[tuple[ExperimentOutcome, int]]:
     """The ends that the conditions of two types tell of, each with the generation that it was told of."""
     for condition in status.conditions:
         if condition.status == "True" and condition.type in (good, bad):

@@ -50,7 +50,7 @@ class TrialReset:
         )
         trial.touch(now)
 
-    def saved(self, trial: TrialMachine) -> bool:
+    def on_status_saved(self, trial: TrialMachine) -> bool:
         """The API server has a trial's status; whether that was the last one that was waited for."""
         if trial.name in self._pending and self._resumption is not None:
             if trial.saved.run_generation >= self._resumption.run_generation:

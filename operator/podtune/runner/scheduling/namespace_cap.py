@@ -93,8 +93,8 @@ class NamespaceCap:
         first = self._first
         if first is None or first == experiment or self._waiting[first] <= self._free:
             return False
-        held, wanted = self._held(first), self._waiting[first]
-        return held == 0 or held + wanted < self._held(experiment)
+        held, wanted = self._count_held(first), self._waiting[first]
+        return held == 0 or held + wanted < self._count_held(experiment)
 
     def update(self, experiment: str, *, promised: int, waits: bool) -> None:
         """Takes in how many pods an experiment may make that were not seen yet, and whether it wants more."""
@@ -112,14 +112,14 @@ class NamespaceCap:
 
     @property
     def _first(self) -> str | None:
-        return min(self._waiting, key=self._held, default=None)
+        return min(self._waiting, key=self._count_held, default=None)
 
     @property
     def _free(self) -> int:
         """How many more there may be; negative where the limit was lowered."""
         return self._limit - len(self._owners) - self._promised.total()
 
-    def _held(self, experiment: str) -> int:
+    def _count_held(self, experiment: str) -> int:
         return self._pods[experiment] + self._promised[experiment]
 
     def _describe_cap(self, experiment: str, pods: int) -> str:

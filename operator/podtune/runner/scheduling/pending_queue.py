@@ -44,13 +44,13 @@ class PendingQueue(Sequence[int]):
             self._paused.discard(index)
             self._new.discard(index)
 
-    def trial(self, index: int) -> TrialMachine:
+    def get_trial(self, index: int) -> TrialMachine:
         """A trial that is there."""
         return self._entries[index][1]
 
     def take(self, index: int) -> TrialMachine:
         """Takes a trial out that is there."""
-        trial = self.trial(index)
+        trial = self.get_trial(index)
         self.discard(index)
         return trial
 

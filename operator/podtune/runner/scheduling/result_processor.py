@@ -85,9 +85,9 @@ class ResultProcessor:
             trial.touch(now)
         elapsed = measure_training(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
         decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
-        trial.remark = self.stopper.problem(result.metrics)
+        trial.remark = self.stopper.find_problem(result.metrics)
         if decision.action is SchedulerAction.STOP:
-            self.completed(trial, result.metrics, now)
+            self.record_completion(trial, result.metrics, now)
             self._decide(trial, decision, TrialReason.STOPPED_BY_CRITERION, result, now)
             return
         record = {part: dict(values) for part, values in self.stopper.record(trial.index).items()}
@@ -128,9 +128,9 @@ class ResultProcessor:
         elapsed = measure_training(trial.status, trial.pod, now)
         decision = self.stopper.on_time(trial.index, elapsed)
         if decision.action is not SchedulerAction.STOP:
-            deadline = self.stopper.deadline(trial.index, elapsed)
+            deadline = self.stopper.find_deadline(trial.index, elapsed)
             return NEVER if deadline is None else now + max(deadline - elapsed, SOON)
-        self.completed(trial, parse_metrics(trial.status.last_result), now)
+        self.record_completion(trial, parse_metrics(trial.status.last_result), now)
         trial.log_decision(DecisionKind.STOP, decision.message, decision.inputs, now=now)
         reason = TrialReason.STOPPED_BY_CRITERION
         trial.decide(DecisionAction.STOP, reason, decision.message, lsn=self.barrier.latest, now=now)
@@ -141,12 +141,12 @@ class ResultProcessor:
         if not trial.is_finished:
             self.stopper.restore(trial.index, trial.status.stopper)
 
-    def ended(self, trial: TrialMachine) -> None:
+    def record_end(self, trial: TrialMachine) -> None:
         """Forgets what the stopper remembers about a trial that has ended."""
         self.stopper.forget(trial.index)
         trial.set(stopper={})
 
-    def completed(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
+    def record_completion(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
         """Tells the scheduler that a trial has completed."""
         if self.scheduler.on_trial_complete(trial.index, make_comparable(metrics, trial.context.spec.objective)):
             self.barrier.write_record(trial, now)
@@ -183,7 +183,7 @@ class ResultProcessor:
         """Continues with an exploit that waits for its donor's checkpoint; returns when to check again."""
         outcome = self._exploits.continue_waiting(trial, now)
         if outcome is ExploitOutcome.WAITS:
-            return self._exploits.deadline(trial) or NEVER
+            return self._exploits.find_deadline(trial) or NEVER
         if outcome is not None:
             self.barrier.write_record(trial, now)
             trial.decision_lsn = self.barrier.latest
@@ -193,7 +193,7 @@ class ResultProcessor:
         """The trials to check when the state of their donor has changed."""
         return self._exploits.list_waiting_for(donor)
 
-    def limits(self, trial: TrialMachine) -> dict[str, str]:
+    def compute_limits(self, trial: TrialMachine) -> dict[str, str]:
         """The resource limits that the rungs which a trial has passed give it."""
         settings = trial.context.spec.scheduler
         return (
@@ -238,7 +238,7 @@ class ResultProcessor:
     def _follow(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         match decision.action:
             case SchedulerAction.STOP:
-                self.completed(trial, result.metrics, now)
+                self.record_completion(trial, result.metrics, now)
                 reason = TrialReason.MAX_TIME_REACHED if decision.full else TrialReason.STOPPED_BY_SCHEDULER
                 self._decide(trial, decision, reason, result, now)
             case SchedulerAction.PAUSE:

@@ -80,7 +80,7 @@ class Slots(TrialIndex):
         )
         (self._pending.add if pending else self._pending.discard)(trial.name)
         since = trial.find_start_time()
-        at = max(_due(trial, since, now), self._actions.find_ready_time(("create-pod", trial.name)))
+        at = max(_find_due(trial, since, now), self._actions.find_ready_time(("create-pod", trial.name)))
         if at <= now and not holds:
             self.queue.add(trial, since)
         else:
@@ -112,7 +112,7 @@ class Slots(TrialIndex):
         """How many trials have a pod, or are to get one."""
         return len(self._holders)
 
-    def free(self, limit: int) -> int:
+    def count_free(self, limit: int) -> int:
         """How many more trials may have a pod; negative where the limit was lowered."""
         return limit - self.taken
 
@@ -122,7 +122,7 @@ class Slots(TrialIndex):
         It may want neither those that it has paused nor those that are retried: PBT completes its population first.
         """
         waiting = self.queue.new if self._none_chosen else len(self.queue) - self.queue.paused
-        return self.free(limit) - waiting - len(self._resumed)
+        return self.count_free(limit) - waiting - len(self._resumed)
 
     def is_deadlocked(self, unfinished: int) -> bool:
         """Whether all unfinished trials are paused by the scheduler, and it starts none of them."""
@@ -146,7 +146,7 @@ class Slots(TrialIndex):
         begun = [trial for trial in ready if self._launch(trial, limit, now)]
         self._none_chosen = False
         starts = 0
-        while self.queue and self.free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
+        while self.queue and self.count_free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
             if starts == STARTS_AT_A_TIME:
                 self._actions.timers.set(EXPERIMENT, now + SOON)
                 break
@@ -159,7 +159,7 @@ class Slots(TrialIndex):
                 raise ValueError(
                     f"the scheduler starts trial {start.trial}, which is not waiting; correct the scheduler"
                 )
-            if not self._claim(self.queue.trial(start.trial)):
+            if not self._claim(self.queue.get_trial(start.trial)):
                 break
             trial = self.queue.take(start.trial)
             self._holders.add(trial.name)
@@ -213,7 +213,7 @@ class Slots(TrialIndex):
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._actions, now)
             return False
-        action = self.creation(trial, now)
+        action = self.build_creation(trial, now)
         if trial.context.reuses:
             if self._quota.wants_back():
                 self._warm.give_back()
@@ -229,9 +229,9 @@ class Slots(TrialIndex):
             self._picked.pop(trial.name, None)
         return False
 
-    def creation(self, trial: TrialMachine, now: float) -> CreatePod:
+    def build_creation(self, trial: TrialMachine, now: float) -> CreatePod:
         """The request to create the pods of a trial's next attempt."""
-        limits = self._processor.limits(trial)
+        limits = self._processor.compute_limits(trial)
         return CreatePod(
             trial=trial.name,
             trial_uid=trial.uid,
@@ -248,7 +248,7 @@ class Slots(TrialIndex):
         )
 
 
-def _due(trial: TrialMachine, at: float, now: float) -> float:
+def _find_due(trial: TrialMachine, at: float, now: float) -> float:
     """When a wait that was to last until some time is over.
 
     No wait is longer than the settings say: one that would be was written down by a clock that has gone back since.

@@ -80,7 +80,7 @@ class Proposals:
             return range(self._missing[0], self._missing[0] + 1)
         return range(self._next, self._next + count)
 
-    def answered(self, request: Propose, answers: Sequence[Proposal]) -> None:
+    def record_answers(self, request: Propose, answers: Sequence[Proposal]) -> None:
         """Takes in the searcher's answer; fewer proposals than requested mean that there are no more."""
         running = [trial.number for trial in request.pending]
         for number, proposed in enumerate(answers, start=request.first):

@@ -204,7 +204,7 @@ class Search:
         """Reserves a sequence number for the observation of a trial that has ended."""
         return self._log.reserve()
 
-    def saved(self, trial: TrialMachine) -> None:
+    def on_status_saved(self, trial: TrialMachine) -> None:
         """The API server has a trial's status: if the trial has ended, the searcher must observe it."""
         for seq, name, rung in self._list_seqs(trial):
             if (name, rung) not in self._logged:
@@ -234,14 +234,14 @@ class Search:
         """
         self.to_record = None
         self._is_needed = slots > len(self._proposals.waiting)
-        count = self._wanted(slots)
+        count = self._count_wanted(slots)
         if count < 1:
             self._failure = None  # it blocks nothing any more
             return
         if not self.is_informed:
             self._learn(now)
             return
-        if not self._actions.ready(("propose", ""), now):
+        if not self._actions.is_ready(("propose", ""), now):
             return
         if not self.spec.search.learns:
             self._request(self._proposals.find_next_numbers(count), self._log.end, now)
@@ -285,7 +285,7 @@ class Search:
             if result.message:
                 self._actions.enqueue(EmitEvent("", str(ExperimentReason.WARM_STARTED), result.message), now)
 
-    def proposed(self, request: Propose, result: ActionResult) -> None:
+    def record_proposals(self, request: Propose, result: ActionResult) -> None:
         """Takes in the searcher's answer. An answer to a request from before the log was rebuilt is ignored."""
         if result.status is not ActionStatus.DONE:
             message = result.message if result.reason else f"the searcher failed: {result.message}"
@@ -293,9 +293,9 @@ class Search:
             return
         self._failure = None
         if request.observations is self._log.in_order:
-            self._proposals.answered(request, result.proposals)
+            self._proposals.record_answers(request, result.proposals)
 
-    def created(self, action: CreateTrial, result: ActionResult) -> None:
+    def record_creation(self, action: CreateTrial, result: ActionResult) -> None:
         """Hears how the creation of a Trial went; one that is there all the same blocks nothing."""
         if result.status is not ActionStatus.DONE and action.spec.index in self._proposals.waiting:
             message = f"can't create a Trial: {result.message}"
@@ -313,7 +313,7 @@ class Search:
         """How many more configurations there may be."""
         return (self.spec.search.trial_limit - self._proposals.made) // self._repeats
 
-    def _wanted(self, slots: int) -> int:
+    def _count_wanted(self, slots: int) -> int:
         """How many configurations are wanted now."""
         waiting = len(self._proposals.waiting)
         if self._proposals.exhausted or (waiting and self.spec.search.learns):
@@ -405,7 +405,7 @@ class Search:
         """The observation of a rung or an end; None where other repeats of the configuration are under way."""
         if rung != END:
             recorded = trial.saved.rung_observations[rung]
-            value = self.spec.objective.comparable(float(recorded.value))
+            value = self.spec.objective.make_comparable(float(recorded.value))
             return replace(self._observe_end(trial), value=value, step=recorded.step, final=False)
         configuration = trial.index // self._repeats
         repeats = self._ended[configuration]
@@ -424,7 +424,7 @@ class Search:
     def _observe_end(self, trial: TrialMachine) -> Observation:
         metrics = parse_metrics(trial.saved.last_result)
         values = [(criterion, read_number(metrics, criterion.metric)) for criterion in self.spec.objective.criteria]
-        known = [criterion.comparable(value) for criterion, value in values if value is not None]
+        known = [criterion.make_comparable(value) for criterion, value in values if value is not None]
         has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR
         return Observation(
             number=trial.index // self._repeats,

@@ -68,7 +68,7 @@ def _list_all(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     yield from _start(trial)
     yield from _list_pending(trial)
     yield from _list_handover(trial, now)
-    yield from _run(trial, now)
+    yield from _list_run(trial, now)
     yield from _silence(trial, now)
 
 
@@ -115,7 +115,7 @@ def _list_handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
         )
 
 
-def _run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
+def _list_run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
     """A program that takes longer than any should, all attempts added up."""
     limit = trial.context.spec.failures.run_deadline
     pod = next((pod for pod in trial.current.pods if pod.training_since and not pod.training_until), None)

@@ -165,7 +165,7 @@ class TrialMachine:
             del self.leftovers[pod.name]
 
     def _observe_attempt_pod(self, pod: Pod) -> None:
-        known = self.current.pods.of(pod.rank)
+        known = self.current.pods.find_pod(pod.rank)
         if known is not None and pod.version < known.version:
             if pod.uid != known.uid or not pod.gone:
                 return
@@ -196,7 +196,7 @@ class TrialMachine:
             self._miss_pod(0, recorded.name, recorded.uid, recorded.node)
         if self.current.pods.has_begun:
             for rank in range(self.current.pods.replicas):
-                if self.current.pods.of(rank) is None:
+                if self.current.pods.find_pod(rank) is None:
                     self._miss_pod(rank, format_pod_name(self.name, self.attempt, rank, self.current.pods.replicas))
 
     def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
@@ -375,7 +375,7 @@ class TrialMachine:
             if not (pod.is_over or pod.deleting or parse_pod_uid(pod.uid) in self.expectations.deletions)
         ]
 
-    def final_commit(self) -> FinalCommit | None:
+    def read_final_commit(self) -> FinalCommit | None:
         """The agent's last word, None where there is none that is this attempt's."""
         if self.pod is None or not self.pod.agent_message:
             return None

@@ -40,7 +40,7 @@ class Overrides:
             return
         before = parameters.find_effective(trial.spec, trial.status)
         try:
-            new = self._changed(trial)
+            new = self._apply_changes(trial)
         except FieldError as error:
             self._refuse(trial, f"spec.{error}", now)
             return
@@ -59,14 +59,14 @@ class Overrides:
         problem = ""
         if trial.spec.overrides != trial.status.overrides:
             try:
-                self._changed(trial)
+                self._apply_changes(trial)
             except FieldError as error:
                 problem = clip(f"spec.{error}", _MAX_REFUSAL)
         if problem != trial.refusal:
             trial.refusal = problem
             trial.touch(now)
 
-    def _changed(self, trial: TrialMachine) -> dict[str, str]:
+    def _apply_changes(self, trial: TrialMachine) -> dict[str, str]:
         """The configuration with the changed values; what is changed no longer is what was proposed."""
         spec = trial.context.spec
         if spec.search.repeats > 1:

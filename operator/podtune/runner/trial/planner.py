@@ -73,7 +73,7 @@ class TrialPlanner:
             self._make_anew(trial, pod, now)
             self._actions.timers.set(trial.name, self._processor.check_time(trial, now))
             self._overrides.check(trial, now)
-            status_text.explain_pods(trial, self._processor.limits(trial), now)
+            status_text.explain_pods(trial, self._processor.compute_limits(trial), now)
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             status_text.explain_queue(trial, now)
@@ -162,7 +162,7 @@ class TrialPlanner:
         if trial.pod is None or trial.pod.name != action.pod:
             return
         tries = trial.context.settings.log_tries
-        if result.status is not ActionStatus.FAILED or self._actions.failures(action.key) >= tries:
+        if result.status is not ActionStatus.FAILED or self._actions.count_failures(action.key) >= tries:
             fetched = result.logs or Logs()
             if action.early:
                 trial.current.printed = fetched.program_tail
@@ -207,7 +207,7 @@ class TrialPlanner:
         if trial.current.pods:
             if trial.status.decision is None and not trial.current.pods.is_over:
                 if tells_scheduler:
-                    self._processor.completed(trial, parse_metrics(trial.status.last_result), now)
+                    self._processor.record_completion(trial, parse_metrics(trial.status.last_result), now)
                 trial.log_decision(DecisionKind.STOP, message, {}, now=now)
                 trial.decide(DecisionAction.STOP, reason, message, now=now)
         elif not self._slots.is_creating(trial, now):
@@ -261,7 +261,7 @@ class TrialPlanner:
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
-            final = trial.final_commit()
+            final = trial.read_final_commit()
             if final is not None:
                 reports.take_final(trial, final, logs.read_unacked_results(trial), self._processor, now)
             self._follow_end(trial, end_attempt(trial.describe_end(final), now), now)
@@ -274,7 +274,7 @@ class TrialPlanner:
                 case SchedulerEvent.RECONFIGURED:
                     self._processor.update_configuration(trial, now)
                 case SchedulerEvent.COMPLETED:
-                    self._processor.completed(trial, parse_metrics(trial.status.last_result), now)
+                    self._processor.record_completion(trial, parse_metrics(trial.status.last_result), now)
                 case SchedulerEvent.FAILED:
                     self._processor.scheduler.on_trial_error(trial.index)
                 case SchedulerEvent.REMOVED:
@@ -288,7 +288,7 @@ class TrialPlanner:
         trial.set(observation_seq=self._search.reserve_seq())
         spec, pinned = trial.context.spec, self._processor.scheduler.pinned_steps(trial.index)
         trial.status = retention.drop_unpinned(trial.status, spec.checkpoints.keep, spec.objective, pinned)
-        self._processor.ended(trial)
+        self._processor.record_end(trial)
 
     # Decisions
 
@@ -359,12 +359,12 @@ class TrialPlanner:
         if trial.write_due > now:
             self._actions.timers.set(trial.name, trial.write_due)
             return
-        if not self._actions.ready(("write-trial", trial.name), now, trial.name):
+        if not self._actions.is_ready(("write-trial", trial.name), now, trial.name):
             return
         trial.cover()
         if not trial.is_being_reset:
             self._processor.barrier.refresh_record(trial)
-        status_text.finish_wording(trial, self._processor.limits(trial), now)
+        status_text.finish_wording(trial, self._processor.compute_limits(trial), now)
         trial.write_due = NEVER
         if trial.status != trial.saved:
             trial.set(usage=usage.sum_up(trial.status, trial.current.pods.members, now))

@@ -18,7 +18,7 @@ from podtune.runner.trial.phase import RESULTS_COUNT_NOT, TrialPhase
 
 def take_report(trial: TrialMachine, report: Report, processor: ResultProcessor, now: float) -> None:
     """Takes in what the agent of the current attempt has posted; its results from the first unknown one on."""
-    trial.expectations.heard(report.attempt, report.unstored)
+    trial.expectations.observe_report(report.attempt, report.unstored)
     if report.restored is not None:
         _observe_restored(trial, report.restored, now)
     for result in report.results:

@@ -34,11 +34,11 @@ def find_best_value(status: TrialStatus, metric: str) -> float | None:
 
 
 def make_comparable(metrics: Mapping[str, MetricValue], objective: Objective) -> Mapping[str, MetricValue]:
-    """A result as schedulers are shown it: an infinity that nothing could beat is NaN (see `Criterion.comparable`)."""
+    """A result as schedulers see it: an infinity that nothing could beat is NaN (see `Criterion.make_comparable`)."""
     value = read_number(metrics, objective.metric)
     if value is None or not math.isinf(value):
         return metrics
-    return {**metrics, objective.metric: objective.comparable(value)}
+    return {**metrics, objective.metric: objective.make_comparable(value)}
 
 
 def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
@@ -52,7 +52,7 @@ def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
 def add_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
     """The status after a result: last and best result, iteration and progress."""
     changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
-    written = show_all(_told(result.metrics, objective, time_attribute))
+    written = show_all(_select_told(result.metrics, objective, time_attribute))
     if is_new(status, result, time_attribute):
         if not _is_passed_over(status, result, objective):
             changes["last_result"] = written
@@ -67,7 +67,9 @@ def add_result(status: TrialStatus, result: Result, objective: Objective, time_a
     return status.model_copy(update=changes)
 
 
-def _told(metrics: Mapping[str, MetricValue], objective: Objective, time_attribute: str) -> Mapping[str, MetricValue]:
+def _select_told(
+    metrics: Mapping[str, MetricValue], objective: Objective, time_attribute: str
+) -> Mapping[str, MetricValue]:
     """What a status tells of a result: how long its iteration took only where something goes by that."""
     if TIME_THIS_ITER in (time_attribute, *(criterion.metric for criterion in objective.criteria)):
         return metrics

@@ -109,7 +109,7 @@ class Totals:
         self._parts[trial] = part
         self._add(part, 1)
 
-    def at(self, now: float) -> Total:
+    def compute_total(self, now: float) -> Total:
         """The usage at that time, if whatever runs keeps running."""
         since_origin = now - self._origin if self._running else 0.0
         return Total(

@@ -21,11 +21,11 @@ class LearningCurve(ABC):
         """How many iterations there are until the program ends by itself."""
 
     @abstractmethod
-    def metrics(self, iteration: int) -> Mapping[str, float]:
+    def compute_metrics(self, iteration: int) -> Mapping[str, float]:
         """What is reported after an iteration, from 1 to `length`, without the iteration itself."""
 
     @abstractmethod
-    def seconds(self, iteration: int) -> float:
+    def compute_seconds(self, iteration: int) -> float:
         """How long an iteration takes, from 1 to `length`."""
 
 
@@ -33,7 +33,7 @@ class Curves(ABC):
     """A curve for every configuration that may be proposed."""
 
     @abstractmethod
-    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
+    def build_curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of a trial.
 
         Args:

@@ -30,17 +30,17 @@ class ObjectiveFunction:
     least: int = 1
     most: int | None = None
 
-    def dimensions(self, given: int) -> int:
+    def count_dimensions(self, given: int) -> int:
         """How many of the dimensions it depends on: the first ones."""
         return given if self.most is None else min(given, self.most)
 
-    def minimum(self, given: int) -> float:
+    def compute_minimum(self, given: int) -> float:
         """Its least value where there are so many dimensions."""
         return self.lowest if self.most is not None else self.lowest * given
 
-    def at(self, shares: Sequence[float]) -> float:
+    def evaluate(self, shares: Sequence[float]) -> float:
         """Its value where each dimension lies at a share, 0 to 1, of the way from one end of the box to the other."""
-        used = shares[: self.dimensions(len(shares))]
+        used = shares[: self.count_dimensions(len(shares))]
         ends = [self.box[min(index, len(self.box) - 1)] for index in range(len(used))]
         return self.formula([low + (high - low) * share for share, (low, high) in zip(used, ends, strict=True)])
 

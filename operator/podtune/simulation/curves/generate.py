@@ -36,7 +36,7 @@ def write_curves(file: TextIO, curves: Curves, spec: ExperimentSpec, *, time: st
         assert proposed is not None  # a random search is never exhausted
         configuration = proposed.configuration
         written = [format_value(configuration[name]) if name in configuration else "" for name in names]
-        curve = curves.curve(configuration, number)
+        curve = curves.build_curve(configuration, number)
         for iteration in range(1, curve.length + 1):
-            value = curve.metrics(iteration)[spec.objective.metric]
-            writer.writerow([*written, iteration, f"{value:.6g}", f"{curve.seconds(iteration):.6g}"])
+            value = curve.compute_metrics(iteration)[spec.objective.metric]
+            writer.writerow([*written, iteration, f"{value:.6g}", f"{curve.compute_seconds(iteration):.6g}"])

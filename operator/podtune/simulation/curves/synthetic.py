@@ -68,8 +68,8 @@ class SyntheticCurves(Curves):
         self._seconds = seconds
         self._seed = seed
         self._noise = noise
-        self._least = function.minimum(len(sampled))
-        self._start = self._mean() * 2 - self._least
+        self._least = function.compute_minimum(len(sampled))
+        self._start = self._estimate_mean() * 2 - self._least
 
     @property
     @override
@@ -78,16 +78,16 @@ class SyntheticCurves(Curves):
         return _sign(self._objective) * self._least + 0.0  # no negative zero
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
+    def build_curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of a trial; two trials of the same configuration differ in their noise alone."""
         shares = [compute_position(parameter, configuration.get(parameter.name)) for parameter in self._parameters]
         criteria = self._objective.criteria
-        ends = [self._function.at(_moved(shares, index / len(criteria))) for index in range(len(criteria))]
-        return _SyntheticCurve(self, ends, _speed(shares), trial)
+        ends = [self._function.evaluate(_move(shares, index / len(criteria))) for index in range(len(criteria))]
+        return _SyntheticCurve(self, ends, _compute_speed(shares), trial)
 
-    def values(self, ends: Sequence[float], speed: float, trial: int, iteration: int) -> dict[str, float]:
+    def compute_values(self, ends: Sequence[float], speed: float, trial: int, iteration: int) -> dict[str, float]:
         """The objectives after an iteration of a training that ends at `ends`."""
-        left = _left(iteration, self.iterations, speed)
+        left = _compute_left(iteration, self.iterations, speed)
         if left and self._noise:
             deviation = build_generator(self._seed, "noise", trial, iteration).gauss(0.0, self._noise)
             left *= 1 + min(max(deviation, -0.9), 0.9)
@@ -101,10 +101,10 @@ class SyntheticCurves(Curves):
         """How long an iteration takes."""
         return self._seconds
 
-    def _mean(self) -> float:
+    def _estimate_mean(self) -> float:
         """About what a configuration drawn at random ends up with."""
         random = build_generator(0, "probes")
-        values = [self._function.at([random.random() for _ in self._parameters]) for _ in range(_PROBES)]
+        values = [self._function.evaluate([random.random() for _ in self._parameters]) for _ in range(_PROBES)]
         return math.fsum(values) / len(values)
 
 
@@ -123,11 +123,11 @@ class _SyntheticCurve(LearningCurve):
         return self._curves.iterations
 
     @override
-    def metrics(self, iteration: int) -> Mapping[str, float]:
-        return self._curves.values(self._ends, self._speed, self._trial, iteration)
+    def compute_metrics(self, iteration: int) -> Mapping[str, float]:
+        return self._curves.compute_values(self._ends, self._speed, self._trial, iteration)
 
     @override
-    def seconds(self, iteration: int) -> float:
+    def compute_seconds(self, iteration: int) -> float:
         return self._curves.seconds
 
 
@@ -135,18 +135,18 @@ def _sign(criterion: Criterion) -> float:
     return -1.0 if criterion.mode == "max" else 1.0
 
 
-def _moved(shares: Sequence[float], by: float) -> Sequence[float]:
+def _move(shares: Sequence[float], by: float) -> Sequence[float]:
     """A point moved along the diagonal of the space, round its edges."""
     return [(share + by) % 1.0 for share in shares] if by else shares
 
 
-def _speed(shares: Sequence[float]) -> float:
+def _compute_speed(shares: Sequence[float]) -> float:
     """The power at which a configuration learns, 0.5 to 2: smooth in the space, and no friend of its optimum."""
     phase = sum(share * (index + 1) for index, share in enumerate(shares))
     return 1.25 + 0.75 * math.cos(2 * math.pi * phase)
 
 
-def _left(iteration: int, iterations: int, speed: float) -> float:
+def _compute_left(iteration: int, iterations: int, speed: float) -> float:
     """The share that is left to learn: 1 before the first iteration, 0 after the last."""
     last = math.pow(iterations + 1, -speed)
     return (math.pow(iteration + 1, -speed) - last) / (1 - last)

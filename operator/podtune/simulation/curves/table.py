@@ -47,11 +47,11 @@ class MeasuredCurve(LearningCurve):
         return len(self.results)
 
     @override
-    def metrics(self, iteration: int) -> Mapping[str, float]:
+    def compute_metrics(self, iteration: int) -> Mapping[str, float]:
         return self.results[iteration - 1]
 
     @override
-    def seconds(self, iteration: int) -> float:
+    def compute_seconds(self, iteration: int) -> float:
         return self.durations[iteration - 1]
 
 
@@ -79,14 +79,18 @@ class MeasuredCurves(Curves):
         return self._optimum
 
     @override
-    def curve(self, configuration: Configuration, trial: int) -> LearningCurve:
+    def build_curve(self, configuration: Configuration, trial: int) -> LearningCurve:
         """The curve of the nearest configuration, the first in the file among equals.
 
         Distances are Euclidean, each parameter going from 0 to 1 in its own scale; other choices are 1 apart.
         """
-        wanted = _table_point(self._parameters, configuration)
+        wanted = _build_table_point(self._parameters, configuration)
         exact = self._curves.get(wanted)
-        return exact if exact is not None else self._curves[min(self._curves, key=lambda point: _apart(wanted, point))]
+        return (
+            exact
+            if exact is not None
+            else self._curves[min(self._curves, key=lambda point: _measure_distance(wanted, point))]
+        )
 
 
 def read_curves(
@@ -121,8 +125,8 @@ def read_curves(
         numbers = _Row(row, reader.line_num)
         if not numbers.has(fixed.values()):
             continue
-        point = _table_point(searched, numbers.configuration(searched))
-        metrics = {name: numbers.number(name) for name in columns if name not in settings and row[name]}
+        point = _build_table_point(searched, numbers.read_configuration(searched))
+        metrics = {name: numbers.read_number(name) for name in columns if name not in settings and row[name]}
         if empty := [name for name in (clock, *optimised) if name not in metrics]:
             raise CurveError(f"line {reader.line_num}: {', '.join(empty)} is empty; complete the line, or remove it")
         if metrics[clock] in rows.setdefault(point, {}):
@@ -139,7 +143,7 @@ def read_curves(
     best = max if objective.mode == "max" else min
     return MeasuredCurves(
         searched,
-        {point: _measured([curve[moment] for moment in sorted(curve)], seconds) for point, curve in rows.items()},
+        {point: _build_curve([curve[moment] for moment in sorted(curve)], seconds) for point, curve in rows.items()},
         best(known) if known else None,
     )
 
@@ -151,7 +155,7 @@ class _Row:
         self._cells = cells
         self._line = line
 
-    def number(self, name: str) -> float:
+    def read_number(self, name: str) -> float:
         try:
             return float(self._cells[name] or "")
         except ValueError:
@@ -166,7 +170,7 @@ class _Row:
                 return False
         return True
 
-    def configuration(self, parameters: Sequence[Parameter]) -> Configuration:
+    def read_configuration(self, parameters: Sequence[Parameter]) -> Configuration:
         written = {parameter.name: self._cells[parameter.name] for parameter in parameters}
         try:
             return {p.name: parse_value(p, value) for p in parameters if (value := written[p.name])}
@@ -174,12 +178,12 @@ class _Row:
             raise CurveError(f"line {self._line}: {error}; correct it or remove the line") from error
 
 
-def _measured(curve: Sequence[dict[str, float]], seconds: float) -> MeasuredCurve:
+def _build_curve(curve: Sequence[dict[str, float]], seconds: float) -> MeasuredCurve:
     durations = tuple(metrics.pop(SECONDS, seconds) for metrics in curve)
     return MeasuredCurve(tuple(curve), durations)
 
 
-def _table_point(parameters: Sequence[Parameter], configuration: Configuration) -> TablePoint:
+def _build_table_point(parameters: Sequence[Parameter], configuration: Configuration) -> TablePoint:
     point: list[float | str] = []
     for parameter in parameters:
         value = configuration.get(parameter.name)
@@ -202,7 +206,7 @@ def _is_same(written: str, value: Scalar) -> bool:
         return False
 
 
-def _apart(one: TablePoint, other: TablePoint) -> float:
+def _measure_distance(one: TablePoint, other: TablePoint) -> float:
     """The square of the distance between two configurations."""
     total = 0.0
     for a, b in zip(one, other, strict=True):

@@ -175,24 +175,24 @@ class CheckpointAddress:
 
     def data_chunk(self, path: str, number: int) -> str:
         """The key of a chunk, from 0, of a file of the checkpoint that is split."""
-        return _chunk_key(self.data(path), number)
+        return _format_chunk_key(self.data(path), number)
 
-    def object_of(self, file: ManifestFile) -> str:
+    def find_object(self, file: ManifestFile) -> str:
         """The key of the object that holds a file of this checkpoint's manifest, from byte `file.offset` on.
 
         Of a file that is split it is what the keys of its chunks have in common.
         """
         return f"{self.trial_prefix}{file.object}" if file.object else self.data(file.path)
 
-    def chunk_of(self, file: ManifestFile, number: int) -> tuple[str, int]:
+    def find_chunk(self, file: ManifestFile, number: int) -> tuple[str, int]:
         """The key of the object that holds a chunk of a file, from 0, and the chunk's first byte in there."""
-        key = self.object_of(file)
-        return (_chunk_key(key, number), 0) if file.split else (key, file.offset + number * file.chunk_size)
+        key = self.find_object(file)
+        return (_format_chunk_key(key, number), 0) if file.split else (key, file.offset + number * file.chunk_size)
 
-    def objects_of(self, file: ManifestFile) -> list[str]:
+    def list_objects(self, file: ManifestFile) -> list[str]:
         """The keys of all objects that a file of this checkpoint's manifest lies in."""
-        key = self.object_of(file)
-        return [_chunk_key(key, number) for number in range(len(file.chunks))] if file.split else [key]
+        key = self.find_object(file)
+        return [_format_chunk_key(key, number) for number in range(len(file.chunks))] if file.split else [key]
 
     @property
     def step(self) -> int:
@@ -214,6 +214,6 @@ class CheckpointAddress:
         return cls(bucket, root)
 
 
-def _chunk_key(key: str, number: int) -> str:
+def _format_chunk_key(key: str, number: int) -> str:
     """As many digits as the largest number has, so that chunks are listed in their order."""
     return f"{key}/{number:05d}"

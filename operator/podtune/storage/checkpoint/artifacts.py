@@ -82,7 +82,7 @@ class ArtifactSync:
         lock = threading.Lock()
         stored: list[LocalFile] = []
         with open_tree(self._directory, ()) as tree:
-            found = tree.files(self._skipped, problems.append)
+            found = tree.list_files(self._skipped, problems.append)
             changed = [file for file in found if self._selected(file.path) and self._stored.get(file.path) != file]
             left = len(changed)
 
@@ -98,7 +98,7 @@ class ArtifactSync:
                 try:
                     with tree.open(file.path) as stream:
                         size = os.fstat(stream.fileno()).st_size
-                        self._store.put(self._key(file), _Checked(stream, size, checked), size)
+                        self._store.put(self._build_key(file), _Checked(stream, size, checked), size)
                 except (UnusableTree, OSError) as error:
                     with lock:
                         problems.append(str(error))
@@ -110,7 +110,7 @@ class ArtifactSync:
             run_all(tasks(), workers=2)
         return Pass(len(stored), sum(file.size for file in stored), left == 0, tuple(problems))
 
-    def _key(self, file: LocalFile) -> str:
+    def _build_key(self, file: LocalFile) -> str:
         return self._trial.artifact(self._attempt, file.path)
 
 

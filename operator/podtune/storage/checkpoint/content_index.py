@@ -84,13 +84,13 @@ class ContentIndex:
         self._index()
         return size in self._by_size
 
-    def references(self) -> frozenset[str]:
+    def list_references(self) -> frozenset[str]:
         """The keys of all objects that the known checkpoints need."""
         return frozenset(
             key
             for address, manifest in self._manifests.items()
             for file in manifest.files
-            for key in address.objects_of(file)
+            for key in address.list_objects(file)
         )
 
     def prepare(self) -> None:
@@ -103,7 +103,7 @@ class ContentIndex:
             self._by_size = {}
             for address, manifest in self._manifests.items():
                 for file in manifest.files:
-                    key = address.object_of(file).removeprefix(self._prefix)
+                    key = address.find_object(file).removeprefix(self._prefix)
                     found = replace(file, object=key)
                     by_content.setdefault(file.content, found)
                     self._by_size.setdefault(file.size, []).append(found)

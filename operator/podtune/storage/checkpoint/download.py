@@ -79,7 +79,7 @@ class Download:
         """
         if self._missing is None:
             self._prepare()
-            self._missing = list(_pieces(self._take_local()))
+            self._missing = list(_list_pieces(self._take_local()))
         done: set[int] = set()
         pieces = self._missing
 
@@ -95,7 +95,7 @@ class Download:
     def _prepare(self) -> None:
         folders = {folder for file in self._files for folder in PurePosixPath(file.path).parents}
         for folder in sorted({PurePosixPath(), *folders}):  # a checkpoint may be without files
-            self._directory.below(*folder.parts).make(0o755)
+            self._directory.join(*folder.parts).make(0o755)
         for file in self._files:
             parent, name = self._directory.split(file.path)
             with parent.make_file(name) as stream:
@@ -109,7 +109,7 @@ class Download:
         local_paths: set[str] = set()
 
         def take(file: ManifestFile) -> None:
-            with _opened(self._directory, file.path) as target:
+            with _open(self._directory, file.path) as target:
                 if local.fetch(file, target):
                     local_paths.add(file.path)
 
@@ -137,12 +137,12 @@ class _Whole:
         if file.size == 0:
             return
         size = file.size if file.object else None  # an object of its own is asked for whole: it may be too long
-        pieces = source.store.get(source.address.object_of(file), file.offset, size)
+        pieces = source.store.get(source.address.find_object(file), file.offset, size)
         if not _write(source, _Destination(file.path, 0, file.size, file.sha256), pieces):
             yield file
 
-    def key(self, address: CheckpointAddress) -> str:
-        return address.object_of(self.file)
+    def find_key(self, address: CheckpointAddress) -> str:
+        return address.find_object(self.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +153,14 @@ class _Chunk:
     number: int
 
     def fetch(self, source: _Source) -> Iterator[ManifestFile]:
-        file, size = self.file, self.file.chunk_bytes(self.number)
-        key, first = source.address.chunk_of(file, self.number)
+        file, size = self.file, self.file.count_chunk_bytes(self.number)
+        key, first = source.address.find_chunk(file, self.number)
         destination = _Destination(file.path, self.number * file.chunk_size, size, file.chunks[self.number])
         if not _write(source, destination, source.store.get(key, first, size)):
             yield file
 
-    def key(self, address: CheckpointAddress) -> str:
-        return address.chunk_of(self.file, self.number)[0]
+    def find_key(self, address: CheckpointAddress) -> str:
+        return address.find_chunk(self.file, self.number)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Run:
         first, last = self.files[0], self.files[-1]
         size = last.offset + last.size - first.offset
         data = bytearray()
-        for piece in source.store.get(source.address.object_of(first), first.offset, size) if size else ():
+        for piece in source.store.get(source.address.find_object(first), first.offset, size) if size else ():
             data += piece
         for file in self.files:
             start = file.offset - first.offset
@@ -185,14 +185,14 @@ class _Run:
     def file(self) -> ManifestFile:
         return self.files[0]
 
-    def key(self, address: CheckpointAddress) -> str:
-        return address.object_of(self.file)
+    def find_key(self, address: CheckpointAddress) -> str:
+        return address.find_object(self.file)
 
 
 _Piece = _Whole | _Chunk | _Run
 
 
-def _pieces(files: Iterable[ManifestFile]) -> Iterator[_Piece]:
+def _list_pieces(files: Iterable[ManifestFile]) -> Iterator[_Piece]:
     """The pieces of work, the largest first."""
     small: list[ManifestFile] = []
     for file in sorted(files, key=lambda file: -file.size):
@@ -227,7 +227,7 @@ def _fetch(source: _Source, piece: _Piece) -> None:
             return
         damaged = list(piece.fetch(source))
     except NotFound as error:
-        key = piece.key(source.address)
+        key = piece.find_key(source.address)
         if key not in source.store.list(key):
             raise CorruptCheckpoint(f"{piece.file.path} is missing") from error
         damaged = [piece.file]  # it ends before this piece
@@ -249,7 +249,7 @@ def _write(source: _Source, destination: _Destination, pieces: Iterable[Bytes]) 
     """Writes a piece of a file to its destination; returns whether it is what it should be."""
     digest = hashlib.sha256()
     written = 0
-    with _opened(source.directory, destination.path) as stream:
+    with _open(source.directory, destination.path) as stream:
         for piece in pieces:
             source.checked()
             if written + len(piece) > destination.size:
@@ -260,7 +260,7 @@ def _write(source: _Source, destination: _Destination, pieces: Iterable[Bytes]) 
     return written == destination.size and digest.hexdigest() == destination.sha256
 
 
-def _opened(directory: Directory, path: str) -> AbstractContextManager[int]:
+def _open(directory: Directory, path: str) -> AbstractContextManager[int]:
     """A file of the checkpoint, to be written to."""
     parent, name = directory.split(path)
     return parent.open_file(name, os.O_RDWR)
@@ -275,6 +275,6 @@ def read_file(store: ObjectStore, address: CheckpointAddress, file: ManifestFile
     if not file.size:
         return iter(())
     if not file.split:
-        return store.get(address.object_of(file), file.offset, file.size)
-    ranges = ((*address.chunk_of(file, number), file.chunk_bytes(number)) for number in range(len(file.chunks)))
+        return store.get(address.find_object(file), file.offset, file.size)
+    ranges = ((*address.find_chunk(file, number), file.count_chunk_bytes(number)) for number in range(len(file.chunks)))
     return chain.from_iterable(store.get(*destination) for destination in ranges)

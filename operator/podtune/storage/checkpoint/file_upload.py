@@ -67,26 +67,26 @@ def upload_files(context: UploadContext, tree: LocalTree, files: Sequence[LocalF
         large = [upload_type(context, tree, file, stack) for file in left if _is_large(file)]
         stack.callback(_abort, large)
         try:
-            run_all(_tasks(context, tree, left, large))
+            run_all(_list_tasks(context, tree, left, large))
             run_all(upload.finish for upload in large)
         except ContentChanged as error:
             raise UnusableTree(f"{error}; {REWRITE}") from error
     return tuple(context.done[file] for file in files)
 
 
-def _tasks(
+def _list_tasks(
     context: UploadContext, tree: LocalTree, files: Sequence[LocalFile], large: Sequence[_LargeFile]
 ) -> Iterator[Callable[[], None]]:
     """The largest pieces of work first, so that all threads come to their end at about the same time."""
     # Packs of an earlier try stay as they are: those that follow have other numbers.
     first = sum(1 for file in context.done.values() if file.object)
     for upload in large:
-        yield from upload.tasks()
+        yield from upload.list_tasks()
     others = [file for file in files if not _is_large(file)]
     packed = [file for file in others if context.packs and file.size < PACKED_BELOW]
     for file in sorted(set(others).difference(packed), key=lambda file: (-file.size, file.path)):
         yield _Single(context, tree, file)
-    for number, group in enumerate(_groups(packed), first):
+    for number, group in enumerate(_build_groups(packed), first):
         yield _Pack(context, tree, group, number)
 
 
@@ -94,7 +94,7 @@ def _is_large(file: LocalFile) -> bool:
     return file.size > WHOLE
 
 
-def _groups(files: Sequence[LocalFile]) -> Iterator[list[LocalFile]]:
+def _build_groups(files: Sequence[LocalFile]) -> Iterator[list[LocalFile]]:
     group: list[LocalFile] = []
     size = 0
     for file in files:
@@ -172,7 +172,7 @@ class _LargeFile(ABC):
         self._chunk_size = compute_part_size(file.size, CHUNK)
         self._known = self._find_known()
 
-    def tasks(self) -> Iterator[Callable[[], None]]:
+    def list_tasks(self) -> Iterator[Callable[[], None]]:
         """Sends its chunks; nothing where the bucket has it already."""
         if self._known is not None:
             return
@@ -206,7 +206,7 @@ class _LargeFile(ABC):
     def _count(self) -> int:
         return -(-self.file.size // self._chunk_size)
 
-    def _described(self, digests: Sequence[str]) -> ManifestFile:
+    def _describe(self, digests: Sequence[str]) -> ManifestFile:
         return ManifestFile(self.file.path, self.file.size, digest_of_chunks(digests), self._chunk_size, tuple(digests))
 
     def _slice(self, number: int) -> FileSlice:
@@ -249,7 +249,7 @@ class _WholeFile(_LargeFile):
         parts = [self._parts[number] for number in range(self._count)]
         self._context.store.complete_upload(self._upload, parts)
         self._upload = None
-        return self._described([part.sha256 for part in parts])
+        return self._describe([part.sha256 for part in parts])
 
     def abort(self) -> None:
         if self._upload is not None:
@@ -268,7 +268,7 @@ class _SplitFile(_LargeFile):
         self._digests[number] = content.sha256
 
     def _complete(self) -> ManifestFile:
-        return replace(self._described(self._digests), split=True)
+        return replace(self._describe(self._digests), split=True)
 
     def abort(self) -> None:
         """Chunks that no manifest names do no harm."""

@@ -28,10 +28,10 @@ class LocalCache:
     def fetch(self, file: ManifestFile, target: int) -> bool:
         """See `LocalSource.fetch`."""
         try:
-            with self._directory.open_file(_name(file)) as source:
+            with self._directory.open_file(_format_name(file)) as source:
                 is_right = _copy(source, target, file)
             if not is_right:
-                self._directory.unlink(_name(file))
+                self._directory.unlink(_format_name(file))
         except OSError:
             return False  # it is not there, or can't be read: the bucket has it
         return is_right
@@ -44,18 +44,18 @@ class LocalCache:
             OSError: The volume is full, or broken.
         """
         self._directory.make(0o700)
-        self._delete_all_but({_name(file) for file in manifest.files})  # first: there may be room for one only
+        self._delete_all_but({_format_name(file) for file in manifest.files})  # first: there may be room for one only
         held = set(self._directory.list())
-        missing = {_name(file): file for file in manifest.files if _name(file) not in held}
+        missing = {_format_name(file): file for file in manifest.files if _format_name(file) not in held}
         run_all((lambda file=file: self._take(tree, file)) for file in missing.values())  # type: ignore[misc]
         return sum(file.size for file in missing.values())
 
     def _take(self, tree: LocalTree, file: ManifestFile) -> None:
-        unfinished = f".{_name(file)}"
+        unfinished = f".{_format_name(file)}"
         with tree.open(file.path) as source, self._directory.make_file(unfinished, 0o600) as copy:
             is_right = _copy(source.fileno(), copy, file)
         if is_right:
-            self._directory.rename(unfinished, _name(file))
+            self._directory.rename(unfinished, _format_name(file))
         else:
             self._directory.unlink(unfinished)
 
@@ -65,7 +65,7 @@ class LocalCache:
                 self._directory.unlink(name)
 
 
-def _name(file: ManifestFile) -> str:
+def _format_name(file: ManifestFile) -> str:
     """Files that were hashed in chunks have a SHA-256 of their own kind."""
     return f"{file.sha256}-{file.size}-{file.chunk_size}"
 

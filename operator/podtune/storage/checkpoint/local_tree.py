@@ -54,7 +54,7 @@ class LocalTree:
         """When something was last added to the directory, or taken away, in seconds since the epoch."""
         return os.fstat(self._directory).st_mtime
 
-    def files(
+    def list_files(
         self, excluded: Callable[[str], bool] = lambda _: False, refused: Callable[[str], None] | None = None
     ) -> tuple[LocalFile, ...]:
         """All files at any depth, sorted by path.
@@ -89,7 +89,7 @@ class LocalTree:
         """
         *parents, name = path.split("/")
         shown = f"{self._name}/{path}"
-        with _descended(self._directory, parents, self._name) as directory, _explained(shown):
+        with _descend(self._directory, parents, self._name) as directory, _explain_errors(shown):
             # Without O_NONBLOCK, opening a pipe would wait for its other end.
             file = open_entry(name, os.O_RDONLY | os.O_NONBLOCK, directory)
         with os.fdopen(file, "rb") as stream:
@@ -119,7 +119,7 @@ class LocalTree:
                     raise
                 continue  # gone since it was listed
             if stat.S_ISDIR(mode.st_mode):
-                with _descended(directory, [entry.name], self._name) as child:
+                with _descend(directory, [entry.name], self._name) as child:
                     yield from self._walk(child, f"{path}/", excluded, refused)
             elif stat.S_ISREG(mode.st_mode):
                 yield LocalFile(path, mode.st_size, mode.st_mtime_ns)
@@ -162,7 +162,7 @@ def open_tree(root: Directory, parts: Sequence[str]) -> Iterator[LocalTree]:
         UnusableTree: It is a link, or no directory.
         OSError: `root` can't be opened.
     """
-    with root.opened() as opened, _descended(opened, parts, str(root)) as directory:
+    with root.open_descriptor() as opened, _descend(opened, parts, str(root)) as directory:
         yield LocalTree(directory, parts[-1] if parts else str(root))
 
 
@@ -176,9 +176,9 @@ def delete_tree(root: Directory, parts: Sequence[str]) -> None:
     *parents, name = parts
     try:
         with (
-            root.opened() as opened,
-            _descended(opened, parents, str(root)) as parent,
-            _descended(parent, [name], ""),
+            root.open_descriptor() as opened,
+            _descend(opened, parents, str(root)) as parent,
+            _descend(parent, [name], ""),
         ):
             shutil.rmtree(name, dir_fd=parent)
     except MissingTree:
@@ -186,25 +186,25 @@ def delete_tree(root: Directory, parts: Sequence[str]) -> None:
 
 
 @contextmanager
-def _descended(directory: int, parts: Sequence[str], name: str) -> Iterator[int]:
+def _descend(directory: int, parts: Sequence[str], name: str) -> Iterator[int]:
     """As `descend`, with errors that say what to do."""
     with ExitStack() as stack:
-        with _explained(name):
+        with _explain_errors(name):
             child = stack.enter_context(descend(directory, parts))
         yield child
 
 
 @contextmanager
-def _explained(shown: str) -> Iterator[None]:
+def _explain_errors(shown: str) -> Iterator[None]:
     """Turns an error into one that says what to do; `shown` is the place, or where it lies."""
     try:
         yield
     except OSError as error:
         below = f"/{error.filename}" if error.filename and not shown.endswith(f"/{error.filename}") else ""
-        raise _explanation(error, f"{shown}{below}") from error
+        raise _explain(error, f"{shown}{below}") from error
 
 
-def _explanation(error: OSError, shown: str) -> UnusableTree:
+def _explain(error: OSError, shown: str) -> UnusableTree:
     match error:
         case FileNotFoundError():
             return MissingTree(f"{shown} does not exist; write a checkpoint before you report it")

@@ -74,7 +74,7 @@ class ManifestFile:
             return 3
         return 2 if self.chunks or self.object else 1
 
-    def chunk_bytes(self, number: int) -> int:
+    def count_chunk_bytes(self, number: int) -> int:
         """The size of a chunk, from 0."""
         return min(self.chunk_size, self.size - number * self.chunk_size)
 
@@ -178,14 +178,14 @@ def parse_manifest(data: bytes) -> CheckpointManifest:
     files = tuple(_parse_file(item) for item in items)
     check_paths([file.path for file in files])
     return CheckpointManifest(
-        attempt=_text(body, "attempt"),
+        attempt=_read_text(body, "attempt"),
         step=_count(body, "step"),
         iteration=_count(body, "iteration"),
-        metric=_text(body, "metric"),
-        created=_text(body, "created"),
+        metric=_read_text(body, "metric"),
+        created=_read_text(body, "created"),
         files=files,
-        time_total=_seconds(body, "time_total_s"),
-        configuration=_text(body, "configuration") if "configuration" in body else "",
+        time_total=_read_seconds(body, "time_total_s"),
+        configuration=_read_text(body, "configuration") if "configuration" in body else "",
     )
 
 
@@ -197,7 +197,7 @@ def check_paths(paths: list[str]) -> None:
     """
     seen: set[str] = set()
     for path in paths:
-        problem = _path_problem(path)
+        problem = _find_path_problem(path)
         if problem:
             raise InvalidManifest(f"path {path[:MAX_PATH]!r} {problem}")
         if path in seen:
@@ -210,17 +210,17 @@ def check_paths(paths: list[str]) -> None:
                 raise InvalidManifest(f"path {path!r} lies below a file of the checkpoint")
 
 
-def _path_problem(path: str) -> str | None:
+def _find_path_problem(path: str) -> str | None:
     try:
         size = len(path.encode())
     except UnicodeEncodeError:
         return "is not valid Unicode; rename the file"
     if not 0 < size <= MAX_PATH:
         return f"does not have 1 to {MAX_PATH} bytes; shorten it"
-    return _segments_problem(path)
+    return _find_segments_problem(path)
 
 
-def _segments_problem(path: str) -> str | None:
+def _find_segments_problem(path: str) -> str | None:
     if any(part in ("", ".", "..") for part in path.split("/")):
         return "is not a plain path below the checkpoint's directory"
     if any(ord(character) < 32 or ord(character) == 127 for character in path):
@@ -231,15 +231,15 @@ def _segments_problem(path: str) -> str | None:
 def _parse_file(item: Any) -> ManifestFile:
     if not isinstance(item, dict):
         raise InvalidManifest("an entry of files is not a JSON object")
-    path, size, sha256 = _text(item, "path"), _count(item, "size"), _sha256(item.get("sha256"))
+    path, size, sha256 = _read_text(item, "path"), _count(item, "size"), _check_sha256(item.get("sha256"))
     chunk_size, chunks = _parse_chunks(item, size, sha256) if "parts" in item else (0, ())
     split = item.get("split", False)
     if not isinstance(split, bool) or (split and not chunks):
         raise InvalidManifest("split is not a truth value, or a file without parts is split")
     if "object" not in item:
         return ManifestFile(path, size, sha256, chunk_size, chunks, split=split)
-    key = _text(item, "object")
-    problem = "has too many bytes" if len(key) > _MAX_KEY else _segments_problem(key)
+    key = _read_text(item, "object")
+    problem = "has too many bytes" if len(key) > _MAX_KEY else _find_segments_problem(key)
     if problem:
         raise InvalidManifest(f"object {key[:MAX_PATH]!r} {problem}")
     return ManifestFile(path, size, sha256, chunk_size, chunks, key, _count(item, "offset"), split)
@@ -249,19 +249,19 @@ def _parse_chunks(item: Mapping[str, Any], size: int, sha256: str) -> tuple[int,
     chunk_size, chunks = _count(item, "partSize"), item["parts"]
     if not isinstance(chunks, list) or len(chunks) > MAX_CHUNKS:
         raise InvalidManifest(f"parts is not a list of at most {MAX_CHUNKS}")
-    digests = tuple(_sha256(chunk) for chunk in chunks)
+    digests = tuple(_check_sha256(chunk) for chunk in chunks)
     if not chunk_size or -(-size // chunk_size) != len(digests) or digest_of_chunks(digests) != sha256:
         raise InvalidManifest("partSize, parts, size and sha256 of a file do not go together")
     return chunk_size, digests
 
 
-def _sha256(value: Any) -> str:
+def _check_sha256(value: Any) -> str:
     if not isinstance(value, str) or not _SHA256.fullmatch(value):
         raise InvalidManifest(f"sha256 is {str(value)[:80]!r}, not 64 hexadecimal digits")
     return value
 
 
-def _text(body: Mapping[str, Any], name: str) -> str:
+def _read_text(body: Mapping[str, Any], name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or len(value) > 4096:
         raise InvalidManifest(f"{name} is missing or not a string")
@@ -275,7 +275,7 @@ def _count(body: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def _seconds(body: Mapping[str, Any], name: str) -> float:
+def _read_seconds(body: Mapping[str, Any], name: str) -> float:
     value = body.get(name, 0.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 60:
         raise InvalidManifest(f"{name} is not a number of seconds from 0")

@@ -92,7 +92,7 @@ class Restorer:
         Raises:
             StoreError: The store does not answer, or does not let us look.
         """
-        return self._patiently(lambda: find_checkpoints(self._store, trial, configuration))
+        return self._try_patiently(lambda: find_checkpoints(self._store, trial, configuration))
 
     def restore(self, candidates: Sequence[CheckpointRef], parent: Directory, name: str) -> RestoreOutcome:
         """Restores into a directory that is there afterwards only if something was restored.
@@ -124,13 +124,13 @@ class Restorer:
         address = CheckpointAddress.from_uri(candidate.uri)
         if address.bucket != self._bucket:
             raise StoreSettingsError(f"it is in bucket {address.bucket!r}, the store's bucket is {self._bucket!r}")
-        manifest = self._patiently(lambda: self._fetch_manifest(candidate, address))
+        manifest = self._try_patiently(lambda: self._fetch_manifest(candidate, address))
         unfinished = f".{name}"
         parent.remove(unfinished)
-        target = parent.below(unfinished)
+        target = parent.join(unfinished)
         download = Download(self._store, address, manifest, target, local=self._local, checked=self._check)
         try:
-            self._patiently(download.run)
+            self._try_patiently(download.run)
             parent.rename(unfinished, name)
         finally:
             parent.remove(unfinished)
@@ -149,12 +149,12 @@ class Restorer:
         if self._clock() > self._end:
             raise TimedOut(f"it took longer than checkpoints.sync.timeout of {self._timeout:g} s; raise it")
 
-    def _patiently(self, attempt: Callable[[], _T]) -> _T:
+    def _try_patiently(self, attempt: Callable[[], _T]) -> _T:
         while True:
             try:
                 return attempt()
             except Unreachable:
-                wait_for = self._backoff.next()
+                wait_for = self._backoff.draw_wait()
                 if self._clock() + wait_for > self._give_up_at:
                     raise
                 self._sleep(wait_for)
@@ -188,7 +188,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     if not configuration:
         return ()
     found: list[tuple[CheckpointManifest, CheckpointRef]] = []
-    for address in _addresses(store, trial):
+    for address in _list_addresses(store, trial):
         try:
             data = store.get_bytes(address.manifest, MAX_MANIFEST_BYTES)
             manifest = parse_manifest(data)
@@ -200,7 +200,7 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     return tuple(candidate for _, candidate in found)
 
 
-def _addresses(store: ObjectStore, trial: TrialAddress) -> list[CheckpointAddress]:
+def _list_addresses(store: ObjectStore, trial: TrialAddress) -> list[CheckpointAddress]:
     """The addresses of the checkpoints of the highest steps."""
     addresses = []
     for key in store.list(trial.prefix):

@@ -108,10 +108,12 @@ class GatherShards:
                     shards[rank] = shard
             if len(shards) < len(self._ranks):
                 if self._clock() >= end:
-                    raise ShardsMissing(_missing([rank for rank in self._ranks if rank not in shards], manifest))
+                    raise ShardsMissing(
+                        _describe_missing([rank for rank in self._ranks if rank not in shards], manifest)
+                    )
                 self._sleep(look)
                 look = min(2 * look, LONGEST_LOOK)
-        return commit_alone(store, address, _merged(manifest, shards))
+        return commit_alone(store, address, _merge(manifest, shards))
 
 
 def _shard(
@@ -125,7 +127,7 @@ def _shard(
     return shard if (shard.attempt, shard.step) == (own.attempt, own.step) else None
 
 
-def _merged(own: CheckpointManifest, shards: dict[int, CheckpointManifest]) -> CheckpointManifest:
+def _merge(own: CheckpointManifest, shards: dict[int, CheckpointManifest]) -> CheckpointManifest:
     files: dict[str, tuple[int, ManifestFile]] = {file.path: (0, file) for file in own.files}
     for rank, shard in sorted(shards.items()):
         for file in shard.files:
@@ -138,6 +140,6 @@ def _merged(own: CheckpointManifest, shards: dict[int, CheckpointManifest]) -> C
     return replace(own, files=tuple(file for _, (_, file) in sorted(files.items())))
 
 
-def _missing(ranks: list[int], manifest: CheckpointManifest) -> str:
+def _describe_missing(ranks: list[int], manifest: CheckpointManifest) -> str:
     named = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
     return f"no shard of the checkpoint of step {manifest.step} has come from rank {named} yet; {REMEDY}"

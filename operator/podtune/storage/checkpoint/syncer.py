@@ -102,7 +102,7 @@ def upload_checkpoint(
         iteration=info.iteration,
         metric=info.metric,
         created=datetime.fromtimestamp(tree.modified, UTC).isoformat(),
-        files=upload_files(context, tree, tree.files(build_matcher(options.exclude))),
+        files=upload_files(context, tree, tree.list_files(build_matcher(options.exclude))),
         time_total=info.time_total,
         configuration=info.configuration,
     )

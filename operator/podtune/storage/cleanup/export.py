@@ -75,26 +75,26 @@ class Exporter:
             InvalidManifest: Its manifest can't be read.
             StoreError: The store can't do it now, or at all.
         """
-        manifest = self._manifest(checkpoint, digest)
+        manifest = self._read_manifest(checkpoint, digest)
         exported = replace(
             manifest, files=tuple(replace(file, object="", offset=0, split=False) for file in manifest.files)
         )
         data = exported.to_bytes()
-        whole_card = _card(card, checkpoint, digest, data, exported)
+        whole_card = _build_card(card, checkpoint, digest, data, exported)
         done = Exported(destination.uri, digest_of(data), exported.size)
         if self._is_there(destination, data, whole_card, card):
             return done
         self._target.delete(
             [destination.manifest]
         )  # so that nobody takes the old one's manifest for the new one's data
-        run_all(self._tasks(checkpoint, destination, manifest.files))
+        run_all(self._list_tasks(checkpoint, destination, manifest.files))
         self._target.put_bytes(f"{destination.root}/{CARD}", whole_card)
         self._target.put_bytes(destination.manifest, data)
         kept = {destination.data(file.path) for file in exported.files}
         self._target.delete([key for key in self._target.list(f"{destination.root}/{DATA}/") if key not in kept])
         return done
 
-    def _manifest(self, checkpoint: CheckpointAddress, digest: str) -> CheckpointManifest:
+    def _read_manifest(self, checkpoint: CheckpointAddress, digest: str) -> CheckpointManifest:
         try:
             data = self._source.get_bytes(checkpoint.manifest, MAX_MANIFEST_BYTES)
         except NotFound as error:
@@ -112,7 +112,7 @@ class Exporter:
         before = self._read(f"{destination.root}/{CARD}", MAX_CARD)
         if before is None:
             return False
-        owner, ours = _owner(before), facts.get("experiment", {})
+        owner, ours = _read_owner(before), facts.get("experiment", {})
         if (owner.get("namespace"), owner.get("name")) != (ours.get("namespace"), ours.get("name")):
             raise NotOurs(
                 f"{destination.uri} holds an export of experiment {owner.get('name')!r} of namespace "
@@ -126,14 +126,14 @@ class Exporter:
         except NotFound:
             return None
 
-    def _tasks(
+    def _list_tasks(
         self, checkpoint: CheckpointAddress, destination: CheckpointAddress, files: Iterable[ManifestFile]
     ) -> Iterator[Any]:
         for file in files:
             yield lambda file=file: self._copy(checkpoint, destination.data(file.path), file)
 
     def _copy(self, checkpoint: CheckpointAddress, key: str, file: ManifestFile) -> None:
-        if not (self._is_object_of_its_own(file) and self._copied(checkpoint.object_of(file), key)):
+        if not (self._is_object_of_its_own(file) and self._try_copy(checkpoint.find_object(file), key)):
             self._target.put(key, _Pieces(read_file(self._source, checkpoint, file)), file.size)
         check = _Check(file)
         for piece in self._target.get(key):
@@ -147,7 +147,7 @@ class Exporter:
             return False
         return not file.object or (file.offset == 0 and f"/{DATA}/" in file.object)
 
-    def _copied(self, key: str, to: str) -> bool:
+    def _try_copy(self, key: str, to: str) -> bool:
         """Has the store copy an object by itself, if it can."""
         try:
             self._target.copy(key, to)
@@ -159,7 +159,7 @@ class Exporter:
         return True
 
 
-def _card(
+def _build_card(
     facts: Mapping[str, Any], checkpoint: CheckpointAddress, digest: str, manifest: bytes, exported: CheckpointManifest
 ) -> bytes:
     """The model card: the same checkpoint always gives the same bytes."""
@@ -173,7 +173,7 @@ def _card(
     return json.dumps(body, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-def _owner(card: bytes) -> Mapping[str, Any]:
+def _read_owner(card: bytes) -> Mapping[str, Any]:
     try:
         owner = json.loads(card)["experiment"]
     except (ValueError, LookupError, TypeError, RecursionError):

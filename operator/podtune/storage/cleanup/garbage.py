@@ -44,7 +44,7 @@ class GarbageCollector:
         Raises:
             StoreError: The store can't be asked.
         """
-        for address in self._ours(uris):
+        for address in self._select_ours(uris):
             self.known.add(address)
             self._content_index.load(self._store, address)
 
@@ -56,7 +56,7 @@ class GarbageCollector:
         Raises:
             StoreError: The store can't delete now, or at all; the next call goes on.
         """
-        kept_here = self._ours(kept)
+        kept_here = self._select_ours(kept)
         self.known |= kept_here
         newest = max((address.step for address in kept_here), default=-1)
         if newest < 0:
@@ -73,7 +73,7 @@ class GarbageCollector:
             self._content_index.load(self._store, address)
         for address in doomed:
             self._content_index.forget(address)
-        return self._delete(doomed, self._content_index.references())
+        return self._delete(doomed, self._content_index.list_references())
 
     def _delete(self, doomed: set[CheckpointAddress], needed: Collection[str]) -> list[str]:
         """Deletes checkpoints, but for what others refer to; returns their URIs."""
@@ -89,7 +89,7 @@ class GarbageCollector:
                 self._remnants.add(address)
         return deleted
 
-    def _ours(self, uris: Iterable[str]) -> set[CheckpointAddress]:
+    def _select_ours(self, uris: Iterable[str]) -> set[CheckpointAddress]:
         """The addresses among `uris` that lie below this trial's prefix: a clone's donor lies below another."""
         addresses: set[CheckpointAddress] = set()
         for uri in uris:

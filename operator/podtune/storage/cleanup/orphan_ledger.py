@@ -29,14 +29,14 @@ def store_orphan_decisions(store: ObjectStore, key: str, entries: Sequence[str])
         before = store.get_bytes(key, _MAX_BYTES).decode(errors="replace").splitlines()
     except NotFound:
         before = []
-    known = {_number(line) for line in before}
-    new = [entry for entry in entries if _number(entry) not in known]
+    known = {_read_number(line) for line in before}
+    new = [entry for entry in entries if _read_number(entry) not in known]
     if new:
         store.put_bytes(key, "".join(f"{line}\n" for line in [*before, *new]).encode())
     return len(new)
 
 
-def _number(line: str) -> object:
+def _read_number(line: str) -> object:
     """The number of an entry; a line that is none is like no other."""
     try:
         return json.loads(line)["number"]

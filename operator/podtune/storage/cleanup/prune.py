@@ -56,8 +56,8 @@ def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozen
     for trial, keys in groupby(store.list(prefix), lambda key: key.removeprefix(prefix).partition("/")[0]):
         if trial not in kept:
             continue
-        needed = _needed(store, f"{prefix}{trial}/", kept[trial])
-        doomed = [key for key in _not_kept(keys, f"{prefix}{trial}/", kept[trial]) if key not in needed]
+        needed = _find_needed(store, f"{prefix}{trial}/", kept[trial])
+        doomed = [key for key in _list_not_kept(keys, f"{prefix}{trial}/", kept[trial]) if key not in needed]
         checkpoints += delete_objects(store, doomed)
         objects += len(doomed)
     return PruneResult(checkpoints, objects, abort_uploads(store, prefix))
@@ -116,15 +116,15 @@ def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> 
     return len(unfinished)
 
 
-def _needed(store: ObjectStore, trial_prefix: str, kept: Iterable[str]) -> frozenset[str]:
+def _find_needed(store: ObjectStore, trial_prefix: str, kept: Iterable[str]) -> frozenset[str]:
     """The objects of checkpoints that go which those that stay refer to."""
     content_index = ContentIndex(trial_prefix)
     for root in kept:
         content_index.load(store, CheckpointAddress("", root))
-    return content_index.references()
+    return content_index.list_references()
 
 
-def _not_kept(keys: Iterable[str], trial_prefix: str, kept: frozenset[str]) -> Iterator[str]:
+def _list_not_kept(keys: Iterable[str], trial_prefix: str, kept: frozenset[str]) -> Iterator[str]:
     for key in keys:
         attempt, _, rest = key.removeprefix(trial_prefix).partition("/")
         step, _, what = rest.partition("/")

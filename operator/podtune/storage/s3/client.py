@@ -43,7 +43,7 @@ def make_client(address: StoreAddress) -> S3Client:
         response_checksum_validation="when_required",
         s3={"addressing_style": _STYLES.get(address.addressing, "path" if address.endpoint else "auto")},
     )
-    client: S3Client = _session(address).client(
+    client: S3Client = _build_session(address).client(
         "s3",
         region_name=address.region,
         endpoint_url=address.endpoint,
@@ -56,7 +56,7 @@ def make_client(address: StoreAddress) -> S3Client:
     return client
 
 
-def _session(address: StoreAddress) -> Session:
+def _build_session(address: StoreAddress) -> Session:
     """The SDK's session. Times in answers stay text: nobody needs them, and reading them is slow."""
     core = get_session()
     if address.credentials:
@@ -71,7 +71,7 @@ class ContentStream(io.RawIOBase):
     def __init__(self, content: Content) -> None:
         super().__init__()
         self._content = content
-        self._pieces: Iterator[Bytes] = content.pieces()
+        self._pieces: Iterator[Bytes] = content.read_pieces()
         self._rest = memoryview(b"")
         self._position = 0
 
@@ -123,7 +123,7 @@ class ContentStream(io.RawIOBase):
         return data
 
     def _rewind(self) -> None:
-        self._pieces, self._rest, self._position = self._content.pieces(), memoryview(b""), 0
+        self._pieces, self._rest, self._position = self._content.read_pieces(), memoryview(b""), 0
 
 
 class _Pieces:
@@ -133,7 +133,7 @@ class _Pieces:
         self._content = content
 
     def __iter__(self) -> Iterator[Bytes]:
-        return self._content.pieces()
+        return self._content.read_pieces()
 
     def seek(self, _: int) -> None:
         """What the SDK calls before it tries again; it then asks for the pieces anew."""

@@ -53,7 +53,7 @@ def translate_errors(address: StoreAddress, doing: str) -> Iterator[None]:
     try:
         yield
     except aws.ClientError as error:
-        raise _refused(address, doing, error) from error
+        raise _build_refusal(address, doing, error) from error
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
         raise errors.InvalidCredentials(
             f"no credentials for {address.where} while {doing}: {error}; {_ROLE}"
@@ -69,7 +69,7 @@ def translate_errors(address: StoreAddress, doing: str) -> Iterator[None]:
         ) from error
 
 
-def _remedy(address: StoreAddress) -> str:
+def _suggest_remedy(address: StoreAddress) -> str:
     """What helps against credentials that are refused."""
     if not address.credentials:
         return _ROLE
@@ -77,13 +77,13 @@ def _remedy(address: StoreAddress) -> str:
     return f"correct the keys {keys} in Secret {address.secret!r}; running agents will read them within two minutes"
 
 
-def _refused(address: StoreAddress, doing: str, error: aws.ClientError) -> errors.StoreError:
+def _build_refusal(address: StoreAddress, doing: str, error: aws.ClientError) -> errors.StoreError:
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     said = str(error.response.get("Error", {}).get("Message", "")) or code
     if code in _CREDENTIALS:
         return errors.InvalidCredentials(
-            f"{address.where} refuses the credentials while {doing} ({code}: {said}); {_remedy(address)}"
+            f"{address.where} refuses the credentials while {doing} ({code}: {said}); {_suggest_remedy(address)}"
         )
     if code == "NoSuchBucket":
         return errors.BucketNotFound(f"{address.where} does not exist; create it, or correct checkpoints.store.bucket")

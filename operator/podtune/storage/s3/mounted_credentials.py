@@ -64,7 +64,7 @@ class MountedSecret(CredentialProvider):
 
 
 def _read(directory: Path) -> ReadOnlyCredentials:
-    found = _files(directory)
+    found = _read_files(directory)
     for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY):
         if not found[key]:
             raise InvalidCredentials(
@@ -80,7 +80,7 @@ def _read(directory: Path) -> ReadOnlyCredentials:
     return ReadOnlyCredentials(found[ACCESS_KEY_ID], found[SECRET_ACCESS_KEY], found[SESSION_TOKEN] or None)
 
 
-def _files(directory: Path) -> dict[str, str]:
+def _read_files(directory: Path) -> dict[str, str]:
     """The keys' values; empty for those that are missing."""
     keys = (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)
     try:
@@ -88,7 +88,7 @@ def _files(directory: Path) -> dict[str, str]:
     except OSError:
         return dict.fromkeys(keys, "")
     try:
-        return {key: _value(key, current) for key in keys}
+        return {key: _read_value(key, current) for key in keys}
     finally:
         os.close(current)
 
@@ -101,7 +101,7 @@ def _open_current(directory: Path) -> int:
         return os.open(directory, flags)
 
 
-def _value(key: str, directory: int) -> str:
+def _read_value(key: str, directory: int) -> str:
     """A key's value; the newline that `--from-file` leaves at the end is no part of it."""
     try:
         file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)

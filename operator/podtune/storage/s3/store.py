@@ -47,7 +47,7 @@ class S3Store:
     def check(self) -> None:
         """See `ObjectStore.check`."""
         # HEAD would do, but its answer has no body, and so no reason where it is a refusal.
-        with self._asked("listing the bucket") as client:
+        with self._ask("listing the bucket") as client:
             client.list_objects_v2(Bucket=self._bucket, Prefix=self._address.prefix, MaxKeys=1)
 
     def put(self, key: str, source: Reader, size: int) -> None:
@@ -76,9 +76,9 @@ class S3Store:
         """See `ObjectStore.put_content`."""
         self._store(
             f"storing {key}",
-            {"ChecksumSHA256": _base64(content.sha256)},
+            {"ChecksumSHA256": _encode_base64(content.sha256)},
             lambda client, checksum: client.put_object(
-                Bucket=self._bucket, Key=key, Body=_body(content), **self._encryption, **checksum
+                Bucket=self._bucket, Key=key, Body=_build_body(content), **self._encryption, **checksum
             ),
         )
 
@@ -97,13 +97,13 @@ class S3Store:
         """See `ObjectStore.put_part`."""
         answer = self._store(
             f"storing {upload.key}",
-            {"ChecksumSHA256": _base64(content.sha256)},
+            {"ChecksumSHA256": _encode_base64(content.sha256)},
             lambda client, checksum: client.upload_part(
                 Bucket=self._bucket,
                 Key=upload.key,
                 UploadId=upload.upload_id,
                 PartNumber=number,
-                Body=_body(content),
+                Body=_build_body(content),
                 **checksum,
             ),
         )
@@ -117,34 +117,34 @@ class S3Store:
             {
                 "PartNumber": part.number,
                 "ETag": part.etag,
-                **({"ChecksumSHA256": _base64(part.sha256)} if self._sends_checksums else {}),
+                **({"ChecksumSHA256": _encode_base64(part.sha256)} if self._sends_checksums else {}),
             }
             for part in parts
         ]
-        with self._asked(f"storing {upload.key}") as client:
+        with self._ask(f"storing {upload.key}") as client:
             try:
                 client.complete_multipart_upload(
                     Bucket=self._bucket, Key=upload.key, UploadId=upload.upload_id, MultipartUpload={"Parts": items}
                 )
             except ClientError as error:
                 # The answer to an earlier try may have been lost.
-                if _code(error) != "NoSuchUpload" or upload.key not in islice(self.list(upload.key), 1):
+                if _read_code(error) != "NoSuchUpload" or upload.key not in islice(self.list(upload.key), 1):
                     raise
 
     def abort_upload(self, upload: PartialUpload) -> None:
         """See `ObjectStore.abort_upload`."""
         from botocore.exceptions import ClientError  # noqa: PLC0415
 
-        with self._asked(f"giving up {upload.key}") as client:
+        with self._ask(f"giving up {upload.key}") as client:
             try:
                 client.abort_multipart_upload(Bucket=self._bucket, Key=upload.key, UploadId=upload.upload_id)
             except ClientError as error:
-                if _status(error) != HTTPStatus.NOT_FOUND or _code(error) == "NoSuchBucket":
+                if _read_status(error) != HTTPStatus.NOT_FOUND or _read_code(error) == "NoSuchBucket":
                     raise
 
     def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
         """See `ObjectStore.list_uploads`."""
-        for page in self._pages("list_multipart_uploads", prefix):
+        for page in self._list_pages("list_multipart_uploads", prefix):
             for item in page.get("Uploads", []):
                 key, upload_id = item.get("Key", ""), item.get("UploadId", "")
                 if upload_id and key.startswith(prefix):
@@ -154,7 +154,7 @@ class S3Store:
         """See `ObjectStore.get`."""
         whole = start == 0 and size is None
         wanted: Any = {} if whole else {"Range": f"bytes={start}-{'' if size is None else start + size - 1}"}
-        with self._asked(f"reading {key}") as client:
+        with self._ask(f"reading {key}") as client:
             answer = client.get_object(Bucket=self._bucket, Key=key, **wanted)
             status = answer["ResponseMetadata"]["HTTPStatusCode"]
             with closing(answer["Body"]) as body:
@@ -165,14 +165,14 @@ class S3Store:
 
     def get_bytes(self, key: str, limit: int) -> bytes:
         """See `ObjectStore.get_bytes`."""
-        with self._asked(f"reading {key}") as client:
+        with self._ask(f"reading {key}") as client:
             answer = client.get_object(Bucket=self._bucket, Key=key)
             with closing(answer["Body"]) as body:
                 return _read(body, limit + 1)
 
     def list(self, prefix: str) -> Iterator[str]:
         """See `ObjectStore.list`."""
-        for page in self._pages("list_objects_v2", prefix):
+        for page in self._list_pages("list_objects_v2", prefix):
             for item in page.get("Contents", []):
                 # What is listed may be deleted next: a server that knows no prefixes must not have us delete more.
                 if (key := item.get("Key", "")).startswith(prefix):
@@ -180,7 +180,7 @@ class S3Store:
 
     def copy(self, source: str, key: str) -> None:
         """See `ObjectStore.copy`."""
-        with self._asked(f"copying {source}") as client:
+        with self._ask(f"copying {source}") as client:
             client.copy_object(
                 Bucket=self._bucket, Key=key, CopySource={"Bucket": self._bucket, "Key": source}, **self._encryption
             )
@@ -189,7 +189,7 @@ class S3Store:
         """See `ObjectStore.delete`."""
         rest = iter(keys)
         while batch := list(islice(rest, KEYS_A_DELETION)):
-            with self._asked(f"deleting {batch[0]}") as client:
+            with self._ask(f"deleting {batch[0]}") as client:
                 answer = client.delete_objects(
                     Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
                 )
@@ -198,11 +198,11 @@ class S3Store:
                 refused = AccessDenied if error.get("Code") == "AccessDenied" else RequestRejected
                 raise refused(message + f"{error.get('Message')}); allow the credentials s3:DeleteObject")
 
-    def _pages(
+    def _list_pages(
         self, operation: Literal["list_objects_v2", "list_multipart_uploads"], prefix: str
     ) -> Iterator[Mapping[str, Any]]:
         """The answers to a listing."""
-        with self._asked(f"listing {prefix}") as client:
+        with self._ask(f"listing {prefix}") as client:
             try:
                 yield from client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
             except (ValueError, TypeError, LookupError, AttributeError) as error:  # of the SDK, which has read nonsense
@@ -220,20 +220,20 @@ class S3Store:
         """Sends something with its checksum, and without it from then on if the server knows no checksums."""
         from botocore.exceptions import ClientError  # noqa: PLC0415
 
-        with self._asked(doing) as client:
+        with self._ask(doing) as client:
             if not self._sends_checksums:
                 return send(client, {})
             try:
                 return send(client, checksum)
             except ClientError as error:
-                if _status(error) not in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED):
+                if _read_status(error) not in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_IMPLEMENTED):
                     raise
                 sent = send(client, {})
             self._sends_checksums = False
             return sent
 
     @contextmanager
-    def _asked(self, doing: str) -> Iterator[S3Client]:
+    def _ask(self, doing: str) -> Iterator[S3Client]:
         """The client, with its errors translated."""
         from podtune.storage.s3.errors import translate_errors  # noqa: PLC0415 - imports botocore
 
@@ -253,7 +253,7 @@ class S3Store:
             return self._client
 
 
-def _body(content: Content) -> Any:
+def _build_body(content: Content) -> Any:
     from podtune.storage.s3.client import ContentStream  # noqa: PLC0415 - imports boto3
 
     return ContentStream(content)
@@ -281,13 +281,13 @@ def _cut(pieces: Iterable[bytes], start: int, size: int | None) -> Iterator[byte
             return
 
 
-def _code(error: Any) -> str:
+def _read_code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _status(error: Any) -> int:
+def _read_status(error: Any) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
-def _base64(digest: str) -> str:
+def _encode_base64(digest: str) -> str:
     return base64.b64encode(bytes.fromhex(digest)).decode()

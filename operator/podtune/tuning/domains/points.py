@@ -49,9 +49,9 @@ def find_linear_points(domain: Domain) -> Points | None:
         case ChoiceDomain(values=values):
             return Points(len(values), values.__getitem__)
         case IntDomain(scale="linear"):
-            return _integers(domain)
+            return _list_integers(domain)
         case FloatDomain(step=float(step)):
-            return _stepped_floats(domain.min, domain.max, step)
+            return _list_stepped_floats(domain.min, domain.max, step)
         case _:
             return None
 
@@ -60,11 +60,11 @@ def find_finite_points(domain: Domain) -> Points | None:
     """The values of a domain that is finite, however likely each is; else None."""
     match domain:
         case IntDomain():
-            return _integers(domain)
+            return _list_integers(domain)
         case FloatDomain(min=only, max=high) if only == high:
             return Points(1, lambda _: only)
         case NormalDomain(min=float(low), max=float(high), step=float(step)):
-            return _stepped_floats(low, high, step)
+            return _list_stepped_floats(low, high, step)
         case _:
             return find_linear_points(domain)
 
@@ -83,7 +83,7 @@ def list_grid_points(domain: Domain, points: int) -> Points:
         return finite
     match domain:
         case FloatDomain():
-            values = _evenly_spaced(domain, points)
+            values = _list_evenly_spaced(domain, points)
         case NormalDomain() | LogNormalDomain():
             values = [quantile(domain, (index + 0.5) / points) for index in range(points)]
         case _:
@@ -104,14 +104,14 @@ def find_fixed_value(parameter: Parameter) -> Scalar | None:
     return finite.value(0) if finite is not None and finite.count == 1 else None
 
 
-def _integers(domain: IntDomain) -> Points:
+def _list_integers(domain: IntDomain) -> Points:
     return Points((domain.max - domain.min) // domain.step + 1, lambda index: domain.min + index * domain.step)
 
 
-def _stepped_floats(first: float, last: float, step: float) -> Points:
-    low, stride = _exact(first), _exact(step)
+def _list_stepped_floats(first: float, last: float, step: float) -> Points:
+    low, stride = _make_exact(first), _make_exact(step)
     with localcontext(prec=_DIGITS):
-        count = int((_exact(last) - low) / stride) + 1
+        count = int((_make_exact(last) - low) / stride) + 1
 
     def value(index: int) -> float:
         with localcontext(prec=_DIGITS):
@@ -120,8 +120,8 @@ def _stepped_floats(first: float, last: float, step: float) -> Points:
     return Points(count, value)
 
 
-def _evenly_spaced(domain: FloatDomain, points: int) -> list[float]:
-    low, high = _exact(domain.min), _exact(domain.max)
+def _list_evenly_spaced(domain: FloatDomain, points: int) -> list[float]:
+    low, high = _make_exact(domain.min), _make_exact(domain.max)
     with localcontext(prec=_DIGITS):
         if domain.scale == "log":
             ratio = high / low
@@ -131,6 +131,6 @@ def _evenly_spaced(domain: FloatDomain, points: int) -> list[float]:
         return [domain.min, *map(float, inner), domain.max]
 
 
-def _exact(number: float) -> Decimal:
+def _make_exact(number: float) -> Decimal:
     """The shortest decimal number that reads as this float: what the manifest says."""
     return Decimal(repr(number))

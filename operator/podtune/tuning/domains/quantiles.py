@@ -59,13 +59,13 @@ def share_of(domain: Domain, value: Scalar) -> float:
         case FloatDomain(min=low, max=high, scale="log"):
             share = _log_share(low, high, number)
         case FloatDomain(min=low, max=high):
-            share = _linear_share(low, high, number)
+            share = _compute_linear_share(low, high, number)
         case NormalDomain() | LogNormalDomain():
             share = normal.share_below(domain, number)
     return min(max(share, 0.0), 1.0)
 
 
-def _linear_share(low: float, high: float, number: float) -> float:
+def _compute_linear_share(low: float, high: float, number: float) -> float:
     if low >= high:
         return 0.5
     if math.isinf(high - low):

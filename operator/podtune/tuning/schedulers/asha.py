@@ -100,7 +100,7 @@ class Asha(Scheduler):
         value = require_number(metrics, self._metric)
         if time >= self._settings.max_time:
             return stop_at_max_time(self.time_attribute, time, self._settings.max_time)
-        rung = self._bracket(trial).find_rung(trial, time)
+        rung = self._get_bracket(trial).find_rung(trial, time)
         return CONTINUE if rung is None else self._decide_at_rung(rung, trial, value)
 
     @override
@@ -110,7 +110,7 @@ class Asha(Scheduler):
         value = as_number(metrics.get(self._metric))
         if time is None or value is None:
             return False
-        rung = self._bracket(trial).find_rung(trial, time)
+        rung = self._get_bracket(trial).find_rung(trial, time)
         if rung is None:
             return False
         rung.enter(trial, self._sign * value)
@@ -132,7 +132,7 @@ class Asha(Scheduler):
     @override
     def rungs_passed(self, trial: int) -> int:
         """How many rungs of its bracket a trial has come past, those that it skipped included."""
-        rungs = self._bracket(trial).rungs
+        rungs = self._get_bracket(trial).rungs
         return next((len(rungs) - index for index, rung in enumerate(rungs) if trial in rung), 0)
 
     @override
@@ -141,7 +141,7 @@ class Asha(Scheduler):
         record: dict[str, Mapping[str, str]] = {}
         values = {
             str(rung.milestone): repr(self._sign * rung.rewards[trial])
-            for rung in reversed(self._bracket(trial).rungs)
+            for rung in reversed(self._get_bracket(trial).rungs)
             if trial in rung
         }
         if values:
@@ -156,18 +156,18 @@ class Asha(Scheduler):
         reader = RecordReader(trial, record)
         if "bracket" in record:
             self._bracket_of[trial] = reader.read_integer("bracket", "index", most=len(self._brackets) - 1)
-        rungs = self._bracket(trial).rungs[::-1]
+        rungs = self._get_bracket(trial).rungs[::-1]
         reader.check_rungs(rung.milestone for rung in rungs)
         for rung in rungs:
-            if (milestone := str(rung.milestone)) in reader.keys("rungs"):
-                rung.enter(trial, self._sign * reader.number("rungs", milestone))
+            if (milestone := str(rung.milestone)) in reader.list_keys("rungs"):
+                rung.enter(trial, self._sign * reader.read_number("rungs", milestone))
 
-    def _bracket(self, trial: int) -> Bracket:
+    def _get_bracket(self, trial: int) -> Bracket:
         return self._brackets[self._bracket_of[trial]]
 
     def _decide_at_rung(self, rung: Rung, trial: int, value: float) -> SchedulerDecision:
         reward = self._sign * value
-        cutoff = rung.cutoff(self._settings.reduction_factor)
+        cutoff = rung.compute_cutoff(self._settings.reduction_factor)
         peers = rung.ranked
         rung.enter(trial, reward)
         stopped = cutoff is not None and reward < cutoff

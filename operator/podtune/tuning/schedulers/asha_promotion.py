@@ -204,11 +204,11 @@ class AshaPromotion(Scheduler):
         if "bracket" in record:
             position.bracket = reader.read_integer("bracket", "index", most=len(self._weights) - 1)
         promoted_from = reader.read_integer("promoted", "from") if "promoted" in record else -1
-        written = reader.keys("rungs")
+        written = reader.list_keys("rungs")
         reader.check_rungs(rung.milestone for rung in self._rungs[position.bracket :])
         for rung in self._rungs[position.bracket : position.bracket + len(written)]:
             key = str(rung.milestone)
-            reward = self._sign * reader.number("rungs", key)
+            reward = self._sign * reader.read_number("rungs", key)
             rung.restore(
                 trial,
                 PromotionRungEntry(
@@ -254,7 +254,7 @@ class AshaPromotion(Scheduler):
 
     def _start_again(self, trial: int) -> StartDecision:
         position = self._positions[trial]
-        milestone, target = self._rungs[position.rung].milestone, self._milestone(position.target)
+        milestone, target = self._rungs[position.rung].milestone, self._find_milestone(position.target)
         return StartDecision(
             trial,
             message=f"continues to {self.time_attribute} {target}: already promoted from rung {milestone}",
@@ -262,7 +262,7 @@ class AshaPromotion(Scheduler):
         )
 
     def _promote(self, index: int, promotion: Promotion) -> StartDecision:
-        rung, target = self._rungs[index], self._milestone(index + 1)
+        rung, target = self._rungs[index], self._find_milestone(index + 1)
         rung.promote(promotion.trial)
         self._positions[promotion.trial].paused = False
         self._unpaused[promotion.trial] = None
@@ -286,7 +286,7 @@ class AshaPromotion(Scheduler):
             recorded=True,
         )
 
-    def _milestone(self, index: int) -> int:
+    def _find_milestone(self, index: int) -> int:
         return self._rungs[index].milestone if index < len(self._rungs) else self._settings.max_time
 
 

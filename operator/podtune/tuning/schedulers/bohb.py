@@ -40,9 +40,9 @@ class Bohb(Hyperband):
     key: ClassVar[str] = "bohb"
 
     @override
-    def _rungs_of(self, position: int) -> int:
+    def _count_rungs(self, position: int) -> int:
         return self._settings.sizes - 1 - position
 
     @override
-    def _priority(self, bracket_id: BracketId) -> tuple[float, ...]:
+    def _build_priority(self, bracket_id: BracketId) -> tuple[float, ...]:
         return bracket_id

@@ -46,7 +46,7 @@ class Curve:
         if points == 0:
             return math.nan
         if not self._known[points - 1]:
-            self._means[points - 1] = self._mean(points)
+            self._means[points - 1] = self._compute_mean(points)
             self._known[points - 1] = True
         return self._means[points - 1]
 
@@ -62,11 +62,11 @@ class Curve:
         """Adds a result whose time is not below the last one's."""
         if self._merged == EXACT:
             self._stride *= 2
-            self._set(self._pairs())
+            self._set(self._build_pairs())
             self._merged = len(self._times)
         self._append(time, value)
         if len(self._times) - self._merged == self._stride:
-            merged = pairwise_sum(self._values[self._merged :]) / self._stride
+            merged = sum_pairwise(self._values[self._merged :]) / self._stride
             self._cut(self._merged)
             self._append(time, merged)
             self._merged += 1
@@ -107,14 +107,14 @@ class Curve:
             raise ValueError(f"of {len(curve._times)} points {curve._merged} can't be merged, {curve._stride} in each")
         return curve
 
-    def _mean(self, points: int) -> float:
+    def _compute_mean(self, points: int) -> float:
         merged = min(points, self._merged)
         values: Sequence[float] = self._values[:points]
         if self._stride > 1:
             values = [value * self._stride for value in values[:merged]] + list(values[merged:])
-        return pairwise_sum(values) / (merged * self._stride + points - merged)
+        return sum_pairwise(values) / (merged * self._stride + points - merged)
 
-    def _pairs(self) -> list[tuple[float, float]]:
+    def _build_pairs(self) -> list[tuple[float, float]]:
         halves = zip(self._values[::2], self._values[1::2], strict=True)
         return [(time, (one + other) / 2) for time, (one, other) in zip(self._times[1::2], halves, strict=True)]
 
@@ -149,11 +149,11 @@ class RunningMeans:
     def __contains__(self, trial: int) -> bool:
         return trial in self._curves
 
-    def curve(self, trial: int) -> Curve:
+    def get_curve(self, trial: int) -> Curve:
         """The trial's curve; to be changed by `add` alone."""
         return self._curves[trial]
 
-    def at(self, time: float) -> Sequence[float]:
+    def list_means(self, time: float) -> Sequence[float]:
         """The finite means up to a time of the curves that reach it, in ascending order."""
         if time not in self._means:
             reaching = (curve.compute_mean_at(time) for curve in self._curves.values() if curve.last >= time)
@@ -199,7 +199,7 @@ class RunningMeans:
                 del means[bisect_left(means, mean)]
 
 
-def pairwise_sum(values: Sequence[float]) -> float:
+def sum_pairwise(values: Sequence[float]) -> float:
     """The sum of numbers, to the last bit as NumPy computes it.
 
     It adds pairs of partial sums, so the error grows with the logarithm of their count; with blocks of eight partial
@@ -208,7 +208,7 @@ def pairwise_sum(values: Sequence[float]) -> float:
     count = len(values)
     if count > _BLOCK:
         half = count // 2 - count // 2 % 8
-        return pairwise_sum(values[:half]) + pairwise_sum(values[half:])
+        return sum_pairwise(values[:half]) + sum_pairwise(values[half:])
     whole = count - count % 8
     total = 0.0
     if whole:

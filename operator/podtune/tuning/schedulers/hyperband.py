@@ -127,7 +127,7 @@ class Hyperband(Scheduler):
         time = require_number(metrics, self.time_attribute, f"scheduler.{self.key}.timeAttribute")
         value = require_number(metrics, self._metric)
         self._catch_up()
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         if bracket.entries[trial].ended:
             return CONTINUE
         if not bracket.may_run(trial):
@@ -142,7 +142,7 @@ class Hyperband(Scheduler):
     def on_trial_complete(self, trial: int, metrics: Metrics) -> bool:
         """Has the trial leave its bracket, which may go on without it."""
         self._catch_up()
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         ended = bracket.entries[trial].ended
         bracket.end(trial)
         return not ended
@@ -151,7 +151,7 @@ class Hyperband(Scheduler):
     def on_trial_remove(self, trial: int) -> None:
         """Has the trial leave its bracket, which may go on without it."""
         self._assign_trials()
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         if not self._resuming:
             bracket.end(trial)
         elif not bracket.entries[trial].ended:
@@ -162,7 +162,7 @@ class Hyperband(Scheduler):
     def on_trial_hold(self, trial: int) -> None:
         """Has the trial's bracket go on without it; later it runs to the milestone that the others are bound for."""
         self._assign_trials()
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         bracket.held.add(trial)
         if not self._resuming:
             bracket.end_finished_rounds()
@@ -171,7 +171,7 @@ class Hyperband(Scheduler):
     def on_trial_release(self, trial: int) -> None:
         """Has the trial's bracket wait for it again."""
         self._assign_trials()
-        self._bracket(trial).held.discard(trial)
+        self._get_bracket(trial).held.discard(trial)
 
     @override
     def on_search_over(self) -> None:
@@ -204,7 +204,7 @@ class Hyperband(Scheduler):
         """Picks the trial that was made first, of the least advanced bracket in the first band with a waiting trial."""
         self._catch_up()
         runnable = (bracket_id for bracket_id, bracket in self._busy.items() if bracket.to_run)
-        for bracket_id in sorted(runnable, key=self._priority):
+        for bracket_id in sorted(runnable, key=self._build_priority):
             trial = next((trial for trial in self._brackets[bracket_id].to_run if trial in waiting), None)
             if trial is not None:
                 return self._start(trial)
@@ -226,14 +226,14 @@ class Hyperband(Scheduler):
     def rungs_passed(self, trial: int) -> int:
         """How many halvings of its bracket the trial has survived."""
         self._catch_up()
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         return bracket.round if bracket.is_live(trial) else max(0, len(bracket.entries[trial].rewards) - 1)
 
     @override
     def on_progress(self, trial: int, time: float) -> None:
         """Counts it as done: of brackets in the same band, the one that is least far comes first."""
-        if trial in self._bracket_ids and self._bracket(trial).entries[trial].time < time:
-            self._bracket(trial).advance(trial, float(time))
+        if trial in self._bracket_ids and self._get_bracket(trial).entries[trial].time < time:
+            self._get_bracket(trial).advance(trial, float(time))
 
     @override
     def record(self, trial: int) -> Record:
@@ -241,7 +241,7 @@ class Hyperband(Scheduler):
         if self._removed or trial not in self._bracket_ids:
             self._catch_up()
         band, _ = self._bracket_ids[trial]
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         return write_entry(bracket.entries[trial], band, bracket.rounds, self._sign)
 
     @override
@@ -250,7 +250,7 @@ class Hyperband(Scheduler):
             self.on_trial_add(trial, configuration)
             return
         band, rungs = read_bracket(trial, record, self._settings.most_rungs)
-        bracket_id = (band, next(at for at in range(self._settings.sizes) if self._rungs_of(at) == rungs))
+        bracket_id = (band, next(at for at in range(self._settings.sizes) if self._count_rungs(at) == rungs))
         bracket = self._brackets.get(bracket_id) or self._make_bracket(bracket_id[1])
         bracket.entries[trial] = read_entry(trial, record, bracket.rounds, self._sign)
         self._brackets[bracket_id] = bracket
@@ -259,16 +259,16 @@ class Hyperband(Scheduler):
 
     # Brackets
 
-    def _rungs_of(self, position: int) -> int:
+    def _count_rungs(self, position: int) -> int:
         """How many halvings the bracket at a position of a band has."""
         return position
 
-    def _priority(self, bracket_id: BracketId) -> tuple[float, ...]:
+    def _build_priority(self, bracket_id: BracketId) -> tuple[float, ...]:
         """By which brackets are served, the lowest first."""
         band, position = bracket_id
         return band, self._brackets[bracket_id].completion, position
 
-    def _bracket(self, trial: int) -> HalvingBracket:
+    def _get_bracket(self, trial: int) -> HalvingBracket:
         return self._brackets[self._bracket_ids[trial]]
 
     def _catch_up(self) -> None:
@@ -278,7 +278,7 @@ class Hyperband(Scheduler):
             self._resuming = False
             self._close_all_but_last()
             for trial in self._removed:
-                self._bracket(trial).snapshot_round(trial)
+                self._get_bracket(trial).snapshot_round(trial)
             self._removed.clear()
 
     def _assign_trials(self) -> None:
@@ -308,23 +308,23 @@ class Hyperband(Scheduler):
         if last is None or not self._brackets[last].accepts:
             if last is not None:
                 self._brackets[last].closed = True
-            last = self._next_bracket_id(last)
+            last = self._find_next_bracket_id(last)
             self._brackets[last] = self._busy[last] = self._make_bracket(last[1])
         self._brackets[last].add(trial)
         self._bracket_ids[trial] = last
 
-    def _next_bracket_id(self, last: BracketId | None) -> BracketId:
+    def _find_next_bracket_id(self, last: BracketId | None) -> BracketId:
         band, position = last or (0, -1)
         while True:
             position += 1
             if position == self._settings.sizes:
                 band, position = band + 1, 0
-            if self._settings.compute_first_milestone(self._rungs_of(position)) > 0:
+            if self._settings.compute_first_milestone(self._count_rungs(position)) > 0:
                 return band, position
 
     def _make_bracket(self, position: int) -> HalvingBracket:
         """An empty bracket, in the arithmetic of Ray."""
-        factor, limit, rungs = self._settings.reduction_factor, self._settings.max_time, self._rungs_of(position)
+        factor, limit, rungs = self._settings.reduction_factor, self._settings.max_time, self._count_rungs(position)
         size = math.ceil(self._settings.sizes / (rungs + 1) * factor**rungs)
         milestone = self._settings.compute_first_milestone(rungs)
         rounds = [Round(size, milestone)]
@@ -381,7 +381,7 @@ class Hyperband(Scheduler):
                 )
 
     def _start(self, trial: int) -> StartDecision:
-        bracket = self._bracket(trial)
+        bracket = self._get_bracket(trial)
         entry, recorded = bracket.entries[trial], bracket.snapshot_round(trial)
         if not entry.cutoffs or not entry.rewards:
             return StartDecision(trial, recorded=recorded)

@@ -126,7 +126,7 @@ class Median(Scheduler):
             state.best = value
         if time < self._settings.grace_period:
             return SchedulerDecision(SchedulerAction.CONTINUE, recorded=improved)
-        means = self._means.at(time)
+        means = self._means.list_means(time)
         if len(means) < self._settings.min_samples:
             decision = self._decide_with_too_few(state, time, len(means), waiting)
         else:
@@ -139,7 +139,7 @@ class Median(Scheduler):
         """Adds the last result to the curve once more; one that lacks a metric is passed over."""
         time = as_number(metrics.get(self.time_attribute))
         value = as_number(metrics.get(self._metric))
-        earliest = max(self._settings.grace_period, self._means.curve(trial).last)
+        earliest = max(self._settings.grace_period, self._means.get_curve(trial).last)
         if time is None or value is None or not earliest <= time < math.inf:
             return False
         self._means.add(trial, time, value)
@@ -160,13 +160,13 @@ class Median(Scheduler):
     def record(self, trial: int) -> Record:
         state = self._trials[trial]
         if state.best is None:
-            return self._means.curve(trial).record()
+            return self._means.get_curve(trial).record()
         known = {"best": format_shortest(state.best)}
         if state.gave_way > -math.inf:
             known["gaveWay"] = format_shortest(state.gave_way)
         if state.judged:
             known["judged"] = "true"
-        return {"median": known} | self._means.curve(trial).record()
+        return {"median": known} | self._means.get_curve(trial).record()
 
     @override
     def restore(self, trial: int, record: Record, configuration: Configuration) -> None:

@@ -98,13 +98,13 @@ class Bandit(Explorer):
         self._settings = settings
         self._logs: dict[int, GainLog] = {}
         self._model: GainModel | None = None
-        self._make_model = _model_maker()
+        self._make_model = _import_model()
 
     @override
     def observe(self, trial: int, observation: RankedPerformance) -> None:
         """Learns what the trial's configuration has gained."""
         log = self._logs.setdefault(trial, GainLog())
-        log.reach(observation.time, observation.score, self._point(observation.configuration))
+        log.reach(observation.time, observation.score, self._to_point(observation.configuration))
         self._model = None
 
     @override
@@ -136,11 +136,11 @@ class Bandit(Explorer):
         self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Configuration:
         """Takes the configuration from which most is to be gained, of many; the next one where it may not be."""
-        points = self._best_first(donor, configuration, pending, random)
+        points = self._list_best_first(donor, configuration, pending, random)
 
         def change() -> dict[str, Scalar]:
             point = next(points, None)
-            numbers = self._values(point) if point is not None else self._perturb(configuration, random)
+            numbers = self._to_values(point) if point is not None else self._perturb(configuration, random)
             return dict(configuration) | {
                 name: value
                 for name, value in (numbers | self._move_choices(configuration, random)).items()
@@ -149,15 +149,15 @@ class Bandit(Explorer):
 
         return self._space.explore(configuration, change, random)
 
-    def _best_first(
+    def _list_best_first(
         self, donor: int, configuration: Configuration, pending: Sequence[Configuration], random: Random
     ) -> Iterator[UnitPoint]:
         """Points of the unit cube, the most promising one first; none while there is too little to learn from."""
         model, log = self._learn(), self._logs.get(donor)
         if model is None or log is None or log.segment is None:
             return iter(())
-        present = self._point(configuration)
-        others = sorted(map(self._point, pending), key=lambda other: math.dist(other, present))
+        present = self._to_point(configuration)
+        others = sorted(map(self._to_point, pending), key=lambda other: math.dist(other, present))
         bound = model.upper_confidence_bound(others[:PENDING], log.segment.time)
         anywhere = [tuple(random.random() for _ in self._numbers) for _ in range(AT_RANDOM)]
         points = [present, *anywhere]
@@ -176,14 +176,14 @@ class Bandit(Explorer):
                 self._model = self._make_model(gains, self._settings.interval)
         return self._model
 
-    def _point(self, configuration: Configuration) -> UnitPoint:
+    def _to_point(self, configuration: Configuration) -> UnitPoint:
         """Where the numbers of a configuration lie in their domains; those that it does not have, in the middle."""
         return tuple(
             share_of(domain, configuration[name]) if name in configuration else 0.5
             for name, domain in self._numbers.items()
         )
 
-    def _values(self, point: UnitPoint) -> dict[str, Scalar]:
+    def _to_values(self, point: UnitPoint) -> dict[str, Scalar]:
         pairs = zip(self._numbers.items(), point, strict=True)
         return {name: compute_value_at(domain, share) for (name, domain), share in pairs}
 
@@ -207,7 +207,7 @@ def _draw_around(centre: UnitPoint, width: float, random: Random) -> list[UnitPo
     return [tuple(min(max(random.gauss(at, width), 0.0), 1.0) for at in centre) for _ in range(NEARBY)]
 
 
-def _model_maker() -> Callable[[Sequence[Gain], float], GainModel]:
+def _import_model() -> Callable[[Sequence[Gain], float], GainModel]:
     """The model's class; it is imported only where it is asked for, since most operators do without its packages."""
     try:
         return importlib.import_module("podtune.tuning.schedulers.population.gain_model").GainModel  # type: ignore[no-any-return]

@@ -145,9 +145,11 @@ class Pbt(Scheduler):
 
     def _exploit(self, trial: int, donor: int, random: Random, reason: str, inputs: InputValues) -> SchedulerDecision:
         member, donating = self._members[trial], self._members[donor]
-        configuration = self._explorer.explore(donor, donating.configuration, list(self._pending().values()), random)
+        configuration = self._explorer.explore(
+            donor, donating.configuration, list(self._list_pending().values()), random
+        )
         member.clone = self._clone_of(donor)
-        inputs |= {"donor": donor, "donorValue": self._value(donating)}
+        inputs |= {"donor": donor, "donorValue": self._compute_value(donating)}
         message = self._write_exploit_message(member.clone, reason, configuration)
         return SchedulerDecision(
             SchedulerAction.PAUSE,
@@ -193,13 +195,13 @@ class Pbt(Scheduler):
         """Where it may be cloned, or is about to be."""
         member = self._members.get(trial)
         own = {member.step} if member is not None and self._may_donate(member) else set()
-        return own | {clone.step for clone in self._pending_clones() if clone.donor == trial}
+        return own | {clone.step for clone in self._list_pending_clones() if clone.donor == trial}
 
     def _may_donate(self, member: Member) -> bool:
         """Whether others may yet clone a member by its last score."""
         return member.is_live and member.is_donor
 
-    def _pending_clones(self) -> Iterator[DonorState]:
+    def _list_pending_clones(self) -> Iterator[DonorState]:
         """What was decided, and has not been carried out."""
         return (other.clone for other in self._members.values() if other.clone is not None and other.is_live)
 
@@ -211,7 +213,7 @@ class Pbt(Scheduler):
     @override
     def choose(self, waiting: Sequence[int]) -> StartDecision | None:
         """Picks the trial that is least far; a paused one only when the population is complete."""
-        trial = min(waiting, key=self._progress)
+        trial = min(waiting, key=self._build_progress)
         return StartDecision(trial) if self._is_complete or self._members[trial].score is None else None
 
     @override
@@ -229,7 +231,7 @@ class Pbt(Scheduler):
                 f"trial {trial}: status.scheduler can't be read: {error}; correct it, or delete the trial"
             ) from error
 
-    def _pending(self) -> dict[int, Configuration]:
+    def _list_pending(self) -> dict[int, Configuration]:
         """What clones run with that have not been looked at since."""
         return {
             trial: other.configuration for trial, other in self._members.items() if other.is_live and other.is_fresh
@@ -242,7 +244,7 @@ class Pbt(Scheduler):
         observation = None if clone is None else RankedPerformance(clone.trained, clone.score, member.configuration)
         self._explorer.on_clone(trial, observation)
 
-    def _progress(self, trial: int) -> tuple[float, int]:
+    def _build_progress(self, trial: int) -> tuple[float, int]:
         return self._members[trial].trained, trial
 
     def _clone_of(self, donor: int) -> DonorState:
@@ -250,13 +252,13 @@ class Pbt(Scheduler):
         assert donating.score is not None  # who was ranked has one
         return DonorState(donor, donating.trained, donating.perturbed, donating.score, donating.step)
 
-    def _value(self, member: Member) -> float:
+    def _compute_value(self, member: Member) -> float:
         """A member's score as its trial has reported it."""
         return math.nan if member.score is None else self._sign * member.score
 
     def _describe_standing(self, trial: int, ranking: Ranking, inputs: InputValues) -> str:
         """Where a trial stands, in words; the numbers are added to `inputs`."""
-        value = self._value(self._members[trial])
+        value = self._compute_value(self._members[trial])
         if math.isnan(value):
             return f"{self._metric} is NaN, which isn't ranked"
         own_rank, count = ranking.rank(trial), len(ranking.members)
@@ -271,7 +273,7 @@ class Pbt(Scheduler):
         return write_message(
             f"clones trial {clone.donor} ({self._metric} {shorten(self._sign * clone.score)}) {reason}",
             [
-                f"{name} {_shown(donors.get(name))} → {_shown(value)}"
+                f"{name} {_show(donors.get(name))} → {_show(value)}"
                 for name, value in configuration.items()
                 if name not in donors or donors[name] != value
             ],
@@ -295,7 +297,7 @@ def write_message(what: str, changes: Sequence[str]) -> str:
     return text
 
 
-def _shown(value: Scalar | None) -> str:
+def _show(value: Scalar | None) -> str:
     if value is None:
         return "none"
     written = shorten(value) if isinstance(value, float) else format_value(value)

@@ -106,7 +106,7 @@ class SynchronousPbt(Pbt):
         self._note(trial)
         live = [other for other in self._members.values() if other.is_live]
         arrived = sum(other.trained >= self._target for other in live)
-        value = self._value(member)
+        value = self._compute_value(member)
         return SchedulerDecision(
             SchedulerAction.PAUSE,
             message=(
@@ -194,7 +194,7 @@ class SynchronousPbt(Pbt):
         candidates = [trial for trial in waiting if self._members[trial].trained < self._target]
         if not candidates:
             return None
-        trial = min(candidates, key=self._progress)
+        trial = min(candidates, key=self._build_progress)
         member = self._members[trial]
         if not self._is_complete and member.score is not None:
             return None
@@ -248,10 +248,10 @@ class SynchronousPbt(Pbt):
         live = {trial: member for trial, member in self._members.items() if member.is_live and trial not in self._held}
         if not self._is_complete or not live or not all(trial in waiting for trial in live):
             return False
-        last = self._last()
+        last = self._find_last()
         return all(member is last or member.trained >= self._target for member in live.values())
 
-    def _last(self) -> Member | None:
+    def _find_last(self) -> Member | None:
         """Who was the last to come by since the barrier's last release."""
         came = [member for member in self._members.values() if member.is_live and member.round == self._released_count]
         last = max(came, key=lambda member: member.order, default=None)
@@ -260,7 +260,7 @@ class SynchronousPbt(Pbt):
     def _release_barrier(self) -> None:
         """Ranks all, has the worst clone the best, and moves the barrier on."""
         number = self._released_count + 1
-        last = self._last()
+        last = self._find_last()
         time = last.trained if last is not None else max(member.trained for member in self._members.values())
         ranking = rank(self._members.items(), self._settings.quantile)
         clones: dict[int, tuple[DonorState, Configuration]] = {}
@@ -269,11 +269,11 @@ class SynchronousPbt(Pbt):
             donor = random.choice(ranking.best)
             basis = self._changed.get(donor, self._members[donor].configuration)
             chosen = {other: configuration for other, (_, configuration) in clones.items()}
-            pending = self._pending() | self._changed | chosen
+            pending = self._list_pending() | self._changed | chosen
             configuration = self._explorer.explore(donor, basis, list(pending.values()), random)
             clones[trial] = self._clone_at(donor, time), configuration
         release = BarrierRelease(
-            number, time, self._next_target(clones), len(ranking.members), ranking.quantile, clones
+            number, time, self._compute_next_target(clones), len(ranking.members), ranking.quantile, clones
         )
         self._releases[number] = release
         self._released_count, self._target = number, release.target
@@ -285,7 +285,7 @@ class SynchronousPbt(Pbt):
         clone = donating.clone or self._clone_of(donor)
         return DonorState(clone.donor, donating.trained, time, clone.score, donating.step)
 
-    def _next_target(self, clones: Mapping[int, tuple[DonorState, Configuration]]) -> float:
+    def _compute_next_target(self, clones: Mapping[int, tuple[DonorState, Configuration]]) -> float:
         trained = {
             trial: clones[trial][0].trained if trial in clones else member.trained
             for trial, member in self._members.items()
@@ -316,7 +316,7 @@ class SynchronousPbt(Pbt):
     def _note(self, trial: int) -> None:
         """Makes a trial's record anew, without what all others know by themselves."""
         member = self._members[trial]
-        others = [self._noted_number(other) for other, m in self._members.items() if other != trial and m.is_live]
+        others = [self._read_noted_number(other) for other, m in self._members.items() if other != trial and m.is_live]
         carried = [number for number in self._carried.get(trial, ()) if any(noted < number for noted in others)]
         for number in set(self._carried.get(trial, ())) - set(carried):
             del self._releases[number]
@@ -328,12 +328,12 @@ class SynchronousPbt(Pbt):
             record |= self._writer.write(self._releases[number])
         self._records[trial] = record
 
-    def _noted_number(self, trial: int) -> int:
+    def _read_noted_number(self, trial: int) -> int:
         return int(self._records[trial].get(MEMBER, {}).get("number", "0"))
 
     def _explain_exploit(self, trial: int, member: Member, clone: DonorState) -> tuple[str, InputValues]:
         release = next(o for _, o in sorted(self._releases.items(), reverse=True) if trial in o.clones)
-        value = self._value(member)
+        value = self._compute_value(member)
         inputs: InputValues = {
             "barrier": release.time,
             "metric": self._metric,

@@ -47,7 +47,7 @@ class RecordReader:
         self._trial = trial
         self._record = record
 
-    def keys(self, section: str) -> Set[str]:
+    def list_keys(self, section: str) -> Set[str]:
         """What a section holds; nothing where there is no such section."""
         return self._record.get(section, {}).keys()
 
@@ -58,17 +58,17 @@ class RecordReader:
             RecordError: An entry is of another rung.
         """
         known = [str(milestone) for milestone in milestones]
-        for strange in sorted(self.keys("rungs") - set(known)):
+        for strange in sorted(self.list_keys("rungs") - set(known)):
             why = f"but its rungs are {', '.join(known)}; restore the scheduler's settings, or remove the entry"
             self.refuse("rungs", strange, why)
 
-    def number(self, section: str, key: str) -> float:
+    def read_number(self, section: str, key: str) -> float:
         """Reads a number, NaN and infinities included.
 
         Raises:
             RecordError: It is missing, or no number.
         """
-        written = self.text(section, key)
+        written = self.read_text(section, key)
         try:
             return float(written)
         except ValueError:
@@ -80,7 +80,7 @@ class RecordReader:
         Raises:
             RecordError: It is missing, no such number, or too large.
         """
-        written = self.text(section, key)
+        written = self.read_text(section, key)
         if not written.isascii() or not written.isdigit():
             self.refuse(section, key, "which is not a whole number; correct it or remove the entry")
         if most is not None and int(written) > most:
@@ -97,7 +97,7 @@ class RecordReader:
         shown = "is missing" if written is None else f"is {written!r:.64}"
         raise RecordError(f"trial {self._trial}: status.scheduler.{section}[{key!r}] {shown}, {why}")
 
-    def text(self, section: str, key: str) -> str:
+    def read_text(self, section: str, key: str) -> str:
         """Reads an entry.
 
         Raises:

@@ -75,7 +75,7 @@ class BohbSearcher(Searcher):
     def tell(self, observation: Observation) -> None:
         """Takes in the value at a rung; the end of a trial says nothing new."""
         if not observation.final:
-            history = self._levels[self._level(observation.step)]
+            history = self._levels[self._compute_level(observation.step)]
             if observation.number not in history:
                 history.add(observation)
         elif observation.number < 0 and not any(observation.number in history for history in self._levels.values()):
@@ -84,7 +84,7 @@ class BohbSearcher(Searcher):
     @override
     def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Proposes a configuration, at random while no rung has enough values, and now and then later."""
-        history = self._best_founded()
+        history = self._find_best_founded()
         draw = Random(derive_seed(self._seed, "proposal", number, "random or model"))
         if history is None or draw.random() < self._random_fraction:
             return self._random.ask(number, pending, attempt)
@@ -94,11 +94,11 @@ class BohbSearcher(Searcher):
         not_there_yet = [trial for trial in pending if trial.number not in history]
         return Proposal(history.propose(sampler, not_there_yet, history.groups))
 
-    def _best_founded(self) -> History | None:
+    def _find_best_founded(self) -> History | None:
         """The highest rung with enough values."""
         return next(
             (self._levels[level] for level in sorted(self._levels) if self._levels[level].count >= self._enough), None
         )
 
-    def _level(self, step: int) -> int:
+    def _compute_level(self, step: int) -> int:
         return round(math.log(self._max_time / step, self._factor))

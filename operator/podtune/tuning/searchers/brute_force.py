@@ -39,7 +39,7 @@ class BruteForceSearcher(SequenceSearcher):
             NoConfiguration: The space is infinite.
             TooManyCombinations: The conditions can meet in too many ways.
         """
-        tree = space.points()
+        tree = space.find_points()
         if tree is None:
             raise NoConfiguration("brute force needs a finite space; give every float a step, or use grid")
         super().__init__(space, InOrder(tree) if settings.order == "systematic" else InRandomOrder(tree, seed))
@@ -61,19 +61,19 @@ class InRandomOrder(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        position = self._permuted(index)
+        position = self._permute(index)
         while position >= self._tree.count:
-            position = self._permuted(position)
-        return self._tree.point(position)
+            position = self._permute(position)
+        return self._tree.get_point(position)
 
-    def _permuted(self, number: int) -> int:
+    def _permute(self, number: int) -> int:
         mask = (1 << self._half) - 1
         left, right = number >> self._half, number & mask
         for step in range(_ROUNDS):
-            left, right = right, left ^ (self._mixed(step, right) & mask)
+            left, right = right, left ^ (self._mix(step, right) & mask)
         return left << self._half | right
 
-    def _mixed(self, step: int, number: int) -> int:
+    def _mix(self, step: int, number: int) -> int:
         """As many random bits as a half has, at least."""
         bits = 0
         for block in range(0, self._half, 64):

@@ -65,7 +65,7 @@ class CmaEsSearcher(Searcher):
         self._seed = seed
         self._known: list[Solution] = []
         self._told: dict[int, list[Solution]] = {}
-        self._optimizer = self._fresh() if self._cube.ranges else None
+        self._optimizer = self._build_fresh() if self._cube.ranges else None
 
     @override
     def tell(self, observation: Observation) -> None:
@@ -111,9 +111,9 @@ class CmaEsSearcher(Searcher):
         """Starts from a result that is not of a proposal, unless the first generation is over."""
         self._known.append(solution)
         if optimizer.generation == 0:
-            self._optimizer = self._fresh()
+            self._optimizer = self._build_fresh()
 
-    def _fresh(self) -> CMA:
+    def _build_fresh(self) -> CMA:
         dimensions = len(self._cube.ranges)
         mean, step, covariance = np.full(dimensions, 0.5), _INITIAL_STEP, None
         if len(self._known) >= _ENOUGH_TO_START_FROM:

@@ -66,7 +66,7 @@ class GpSearcher(Searcher):
     def tell(self, observation: Observation) -> None:
         """Takes in a finished trial; one that failed is passed over."""
         if observation.value is not None and not math.isnan(observation.value):
-            self._points.append(self._point(observation.configuration))
+            self._points.append(self._to_point(observation.configuration))
             self._values.append(self._sign * observation.value)
 
     @override
@@ -79,11 +79,11 @@ class GpSearcher(Searcher):
             return self._random.ask(number, pending, attempt)
         with limit_to_one_thread():
             point = self._find_promising(number, pending, attempt)
-        return Proposal(self._space.decode(self._model_space.params(point)))
+        return Proposal(self._space.decode(self._model_space.to_params(point)))
 
     def _find_promising(self, number: int, pending: Sequence[PendingTrial], attempt: int) -> Vector:
         """Returns the point (d,) with the highest expected improvement that is found."""
-        under_way = [self._point(trial.configuration) for trial in pending[-_MOST_UNFINISHED:]]
+        under_way = [self._to_point(trial.configuration) for trial in pending[-_MOST_UNFINISHED:]]
         process = self._fit_process().fantasize(
             np.array(under_way).reshape(len(under_way), len(self._model_space.axes))
         )
@@ -99,8 +99,8 @@ class GpSearcher(Searcher):
             point = max(maxima, key=lambda reached: reached[0])[1]
         return point
 
-    def _point(self, configuration: Configuration) -> Vector:
-        return self._model_space.point(self._space.encode(configuration))
+    def _to_point(self, configuration: Configuration) -> Vector:
+        return self._model_space.to_point(self._space.encode(configuration))
 
     def _fit_process(self) -> GaussianProcess:
         """Returns the process of what was told so far; it is fitted once, and then kept."""

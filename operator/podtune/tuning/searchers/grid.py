@@ -34,7 +34,7 @@ class GridSearcher(SequenceSearcher):
         Raises:
             TooManyCombinations: The conditions can meet in too many ways.
         """
-        tree = space.points(lambda domain: list_grid_points(domain, settings.points))
+        tree = space.find_points(lambda domain: list_grid_points(domain, settings.points))
         assert tree is not None  # a grid is finite
         self.size = tree.count
         super().__init__(space, InOrder(tree))
@@ -49,4 +49,4 @@ class InOrder(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        return self._tree.point(index)
+        return self._tree.get_point(index)

@@ -38,7 +38,7 @@ class InitialFirst(Searcher):
 
     @override
     def tell(self, observation: Observation) -> None:
-        self._inner.tell(replace(observation, number=self._inner_number(observation.number)))
+        self._inner.tell(replace(observation, number=self._compute_inner_number(observation.number)))
 
     @override
     def skip(self, configuration: Configuration) -> None:
@@ -49,9 +49,9 @@ class InitialFirst(Searcher):
         """The configuration of the manifest with this number, or what the searcher proposes after them."""
         if number < len(self._first):
             return Proposal(self._first[number])
-        view = LazyView(pending, lambda trial: replace(trial, number=self._inner_number(trial.number)))
+        view = LazyView(pending, lambda trial: replace(trial, number=self._compute_inner_number(trial.number)))
         return self._inner.ask(number - len(self._first), view, attempt)
 
-    def _inner_number(self, number: int) -> int:
+    def _compute_inner_number(self, number: int) -> int:
         """Of what was tried before the experiment began, below those that the manifest knows of."""
         return number - len(self._first) - (self._known if number < 0 else 0)

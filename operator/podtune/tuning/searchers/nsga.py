@@ -81,7 +81,7 @@ class NsgaSearcher(Searcher):
             # It has not begun here: Trials of the one before were deleted.
             parents = observation.attributes.get(PARENTS, "")
             self._become(generation, set(map(int, filter(None, parents.split(",")))))
-        self._pool[observation.number] = self._individual(observation, values)
+        self._pool[observation.number] = self._build_individual(observation, values)
         self._born += generation == self._generation
         if self._born == self._settings.population_size:
             self._begin_generation()
@@ -89,7 +89,7 @@ class NsgaSearcher(Searcher):
     @override
     def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Breeds a configuration, or draws it at random in the first generation."""
-        sampler = self._sampler(derive_proposal_seed(self._seed, number, attempt, bits=32))
+        sampler = self._build_sampler(derive_proposal_seed(self._seed, number, attempt, bits=32))
         trial = optuna.trial.create_trial(state=TrialState.RUNNING)
         params = sampler.sample_relative(self._study, trial, dict(self._space.distributions))
         for name, distribution in self._space.distributions.items():
@@ -101,7 +101,7 @@ class NsgaSearcher(Searcher):
         return Proposal(self._space.decode(params), attributes)
 
     def _begin_generation(self) -> None:
-        sampler = self._sampler(derive_seed(self._seed, "generation", self._generation + 1, bits=32))
+        sampler = self._build_sampler(derive_seed(self._seed, "generation", self._generation + 1, bits=32))
         chosen = {trial.number for trial in sampler.select_parent(self._study, self._generation + 1)}
         self._become(self._generation + 1, chosen)
 
@@ -112,7 +112,7 @@ class NsgaSearcher(Searcher):
         self._generation = generation
         self._born = 0
 
-    def _individual(self, observation: Observation, values: list[float]) -> FrozenTrial:
+    def _build_individual(self, observation: Observation, values: list[float]) -> FrozenTrial:
         """A finished trial, as Optuna sees it."""
         params = self._space.encode(observation.configuration)
         signed = [sign * value for sign, value in zip(self._signs, values, strict=True)]
@@ -120,7 +120,7 @@ class NsgaSearcher(Searcher):
         trial.number = observation.number
         return trial
 
-    def _sampler(self, seed: int) -> _Nsga2:
+    def _build_sampler(self, seed: int) -> _Nsga2:
         settings = self._settings
         arguments: dict[str, Any] = {
             "population_size": settings.population_size,

@@ -47,7 +47,7 @@ class QmcPoints(PointSequence):
 
     @override
     def point(self, index: int) -> Configuration:
-        shares = self._sequence.at(index)
+        shares = self._sequence.compute_point(index)
         return {
             name: compute_value_at(domain, share)
             for (name, domain), share in zip(self._domains.items(), shares, strict=True)

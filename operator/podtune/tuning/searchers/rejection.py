@@ -51,19 +51,21 @@ class RejectionSearcher(Searcher):
     @override
     def tell(self, observation: Observation) -> None:
         if self._tree is not None:
-            self._tried.add(self._space.key(observation.configuration))
+            self._tried.add(self._space.build_key(observation.configuration))
         self.inner.tell(self._as_drawn(observation))
 
     @override
     def skip(self, configuration: Configuration) -> None:
         """Draws something else in a finite space."""
         if self._tree is not None:
-            self._tried.add(self._space.key(configuration))
+            self._tried.add(self._space.build_key(configuration))
 
     @override
     def ask(self, number: int, pending: Sequence[PendingTrial], attempt: int = 0) -> Proposal | None:
         """Draws until something can be used."""
-        under_way = frozenset() if self._tree is None else {self._space.key(trial.configuration) for trial in pending}
+        under_way = (
+            frozenset() if self._tree is None else {self._space.build_key(trial.configuration) for trial in pending}
+        )
         if self._is_exhausted(under_way):
             return None
         view = LazyView(pending, self._as_drawn)
@@ -77,27 +79,27 @@ class RejectionSearcher(Searcher):
                 drawn = replace(drawn, configuration=self._random.draw(number, draw))
             if drawn is None:
                 return None
-            configuration = self._usable(drawn.configuration, under_way, refusals)
+            configuration = self._find_usable(drawn.configuration, under_way, refusals)
             if configuration is not None:
-                return self._proposed(drawn, configuration, tries + 1)
-        found = self._left_over(number, under_way, refusals)
-        return None if found is None or drawn is None else self._proposed(drawn, found, self._tries + 1)
+                return self._build_proposal(drawn, configuration, tries + 1)
+        found = self._find_left_over(number, under_way, refusals)
+        return None if found is None or drawn is None else self._build_proposal(drawn, found, self._tries + 1)
 
-    def _usable(
+    def _find_usable(
         self, values: Configuration, under_way: Set[PointKey], refusals: RejectionCounter
     ) -> Configuration | None:
         """The configuration that values make, unless a constraint refuses it, or it is not new in a finite space."""
         try:
-            configuration = self._space.configuration(values)
+            configuration = self._space.build_configuration(values)
         except InvalidConfiguration as refused:
             refusals.add(refused)
             return None
         if self._tree is None:
             return configuration
-        key = self._space.key(configuration)
+        key = self._space.build_key(configuration)
         return None if key in self._tried or key in under_way else configuration
 
-    def _proposed(self, drawn: Proposal, configuration: Configuration, tries: int) -> Proposal:
+    def _build_proposal(self, drawn: Proposal, configuration: Configuration, tries: int) -> Proposal:
         attributes = dict(drawn.attributes)
         if tries > 1:
             attributes[_TRIES] = str(tries)
@@ -113,21 +115,23 @@ class RejectionSearcher(Searcher):
             return False
         return len(self._tried) + len(under_way - self._tried) >= self._tree.count
 
-    def _left_over(self, number: int, under_way: Set[PointKey], refusals: RejectionCounter) -> Configuration | None:
+    def _find_left_over(
+        self, number: int, under_way: Set[PointKey], refusals: RejectionCounter
+    ) -> Configuration | None:
         """The first point of a finite space, from a random one on, that was not tried yet."""
         if self._tree is None:
-            raise refusals.error(self._tries)
+            raise refusals.build_error(self._tries)
         count = self._tree.count
         start = Random(derive_proposal_seed(self._seed, number, _MAX_TRIES)).randrange(count)
         refused = refusals.count
         looked_at = min(count, MAX_SCAN)
         for step in range(looked_at):
-            configuration = self._usable(self._tree.point((start + step) % count), under_way, refusals)
+            configuration = self._find_usable(self._tree.get_point((start + step) % count), under_way, refusals)
             if configuration is not None:
                 return configuration
         if refusals.count - refused < looked_at:
             return None  # what wasn't refused was tried
-        raise refusals.error(self._tries + looked_at)
+        raise refusals.build_error(self._tries + looked_at)
 
     def _as_drawn(self, trial: T) -> T:
         """The trial with what the searcher knows of its configuration."""

@@ -65,9 +65,9 @@ class TpeSearcher(Searcher):
             constant_liar=self._settings.constant_liar,
             seed=derive_proposal_seed(self._seed, number, attempt, bits=32),
         )
-        return Proposal(self._history.propose(sampler, pending, self._groups()))
+        return Proposal(self._history.propose(sampler, pending, self._list_groups()))
 
-    def _groups(self) -> Sequence[Sequence[str]]:
+    def _list_groups(self) -> Sequence[Sequence[str]]:
         """The parameters that are modelled jointly."""
         if not self._jointly:
             return ()

@@ -95,7 +95,7 @@ class StopCriterion(ABC, Generic[ProgressT]):
     def check(self, progress: ProgressT) -> Finding | None:
         """Looks at what is known; None where the criterion does not hold, or what it looks at is missing."""
 
-    def deadline(self, progress: ProgressT) -> float | None:  # noqa: ARG002 - most know no time
+    def find_deadline(self, progress: ProgressT) -> float | None:  # noqa: ARG002 - most know no time
         """When a criterion that does not hold will come to hold, if nothing happens but that time passes.
 
         Returns:

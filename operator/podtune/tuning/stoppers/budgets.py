@@ -88,9 +88,9 @@ class GpuHoursUsed(StopCriterion[ExperimentProgress]):
         return Finding(clause, {"gpuHours": used, "budget": self._budget})
 
     @override
-    def deadline(self, progress: ExperimentProgress) -> float | None:
+    def find_deadline(self, progress: ExperimentProgress) -> float | None:
         """When the GPUs that are held now will have used it up."""
-        return _used_up(self._budget - progress.gpu_seconds / HOUR, progress.gpus, progress.elapsed)
+        return _compute_end(self._budget - progress.gpu_seconds / HOUR, progress.gpus, progress.elapsed)
 
 
 class CostReached(StopCriterion[ExperimentProgress]):
@@ -106,7 +106,7 @@ class CostReached(StopCriterion[ExperimentProgress]):
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
         limit = self._budget.budget
-        spent = self._price(progress.pod_seconds, progress.gpu_seconds) / HOUR
+        spent = self._compute_price(progress.pod_seconds, progress.gpu_seconds) / HOUR
         if spent < limit:
             return None
         gpu_hours, pod_hours = progress.gpu_seconds / HOUR, progress.pod_seconds / HOUR
@@ -118,15 +118,15 @@ class CostReached(StopCriterion[ExperimentProgress]):
         return Finding(clause, inputs)
 
     @override
-    def deadline(self, progress: ExperimentProgress) -> float | None:
+    def find_deadline(self, progress: ExperimentProgress) -> float | None:
         """When the pods that run now will have used it up."""
-        left = self._budget.budget - self._price(progress.pod_seconds, progress.gpu_seconds) / HOUR
-        return _used_up(left, self._price(progress.pods, progress.gpus), progress.elapsed)
+        left = self._budget.budget - self._compute_price(progress.pod_seconds, progress.gpu_seconds) / HOUR
+        return _compute_end(left, self._compute_price(progress.pods, progress.gpus), progress.elapsed)
 
-    def _price(self, pods: float, gpus: float) -> float:
+    def _compute_price(self, pods: float, gpus: float) -> float:
         return pods * (self._budget.per_pod_hour or 0.0) + gpus * (self._budget.per_gpu_hour or 0.0)
 
 
-def _used_up(left: float, an_hour: float, now: float) -> float | None:
+def _compute_end(left: float, an_hour: float, now: float) -> float | None:
     """When what is left will be used up, at so much an hour."""
     return now + left / an_hour * HOUR if an_hour > 0 else None

@@ -36,13 +36,13 @@ class AllOf(StopCriterion[ProgressT]):
         return Finding(" and ".join(clauses), inputs)
 
     @override
-    def deadline(self, progress: ProgressT) -> float | None:
+    def find_deadline(self, progress: ProgressT) -> float | None:
         """The latest of the parts that do not hold yet; none where one of them waits for something else."""
         latest: float | None = None
         for part in self._parts:
             if part.check(progress) is not None:
                 continue
-            deadline = part.deadline(progress)
+            deadline = part.find_deadline(progress)
             if deadline is None:
                 return None
             latest = deadline if latest is None else max(latest, deadline)

@@ -88,9 +88,9 @@ class ExperimentStopper:
                 return ExperimentStopDecision(rule.reason, message, finding.inputs, rule.good)
         return None
 
-    def deadline(self, progress: ExperimentProgress) -> float | None:
+    def find_deadline(self, progress: ExperimentProgress) -> float | None:
         """The value of `progress.elapsed` at which it ends if nothing happens until then; None for never."""
-        deadlines = [at for rule in self._rules if (at := rule.criterion.deadline(progress)) is not None]
+        deadlines = [at for rule in self._rules if (at := rule.criterion.find_deadline(progress)) is not None]
         return min(deadlines, default=None)
 
     def is_decided_by(self, value: float) -> bool:

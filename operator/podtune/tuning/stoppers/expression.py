@@ -23,7 +23,7 @@ class LastResultHolds(StopCriterion[TrialProgress]):
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
         """Evaluates the expression; one without a value, for example because a metric is missing, does not hold."""
-        return _found(self._expression, progress.metrics)
+        return _find(self._expression, progress.metrics)
 
 
 class BestResultHolds(StopCriterion[ExperimentProgress]):
@@ -39,7 +39,7 @@ class BestResultHolds(StopCriterion[ExperimentProgress]):
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
         """Evaluates the expression; while there is no result it does not hold."""
-        finding = _found(self._expression, progress.best_result) if progress.best_result else None
+        finding = _find(self._expression, progress.best_result) if progress.best_result else None
         if finding is None:
             return None
         return Finding(f"of the best result, {progress.best_trial}'s, {finding.clause}", finding.inputs)
@@ -54,14 +54,14 @@ def find_expression_problem(expression: Expression, metrics: Metrics) -> str:
     return ""
 
 
-def _found(expression: Expression, metrics: Metrics) -> Finding | None:
+def _find(expression: Expression, metrics: Metrics) -> Finding | None:
     if find_expression_problem(expression, metrics) or not expression.holds(metrics):
         return None
     used = {name: metrics[name] for name in expression.names if name in metrics}
-    shown = ", ".join(f"{name} {_shown(value)}" for name, value in used.items())
+    shown = ", ".join(f"{name} {_show(value)}" for name, value in used.items())
     clause = f"{expression.text} holds" + (f" ({shown})" if shown else "")
     return Finding(clause, {"expression": expression.text, **used})
 
 
-def _shown(value: float | int | str | bool) -> str:
+def _show(value: float | int | str | bool) -> str:
     return shorten(value) if isinstance(value, float) else str(value)

@@ -56,19 +56,19 @@ class _TrialFactory:
         rules: list[TrialStopRule] = []
         if asked.metrics:
             rules.append(TrialStopRule("stop.metrics", MetricThresholds(asked.metrics, self._objective)))
-        for field, group in _groups("stop.trial", [(rule, rule.all_of, rule.any_of) for rule in asked.trial]):
-            rules.append(self._rule(field, group))
+        for field, group in _list_groups("stop.trial", [(rule, rule.all_of, rule.any_of) for rule in asked.trial]):
+            rules.append(self._build_rule(field, group))
         return TrialStopper(rules, TrialMemory(self._windows, self._last))
 
-    def _rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialStopRule:
-        parts = [self._criterion(given) for _, given in group]
+    def _build_rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialStopRule:
+        parts = [self._build_criterion(given) for _, given in group]
         expressions = tuple((path, Expression(given.expression)) for path, given in group if given.expression)
         is_timed = any(given.time is not None for _, given in group)
         if is_timed and len(group) > 1:  # together they may come to hold between two results
-            self._last.update(name for _, given in group for name in _metrics(given))
+            self._last.update(name for _, given in group for name in _list_metrics(given))
         return TrialStopRule(field, parts[0] if len(parts) == 1 else AllOf(parts), is_timed, expressions)
 
-    def _criterion(self, given: stop.TrialCriterion) -> StopCriterion[TrialProgress]:
+    def _build_criterion(self, given: stop.TrialCriterion) -> StopCriterion[TrialProgress]:
         if given.iterations is not None:
             return IterationsReached(given.iterations)
         if given.time is not None:
@@ -99,15 +99,15 @@ class _ExperimentFactory:
         if spec.stop.total_time is not None:
             limit = TotalTimeLimit(parse_duration(spec.stop.total_time))
             rules.append(ExperimentStopRule("stop.totalTime", limit, ExperimentReason.TIME_LIMIT))
-        for field, group in _groups(
+        for field, group in _list_groups(
             "stop.experiment", [(rule, rule.all_of, rule.any_of) for rule in spec.stop.experiment]
         ):
-            rules.append(self._rule(field, [given for _, given in group]))
+            rules.append(self._build_rule(field, [given for _, given in group]))
         return ExperimentStopper(rules, self._leaders, self._targets)
 
-    def _rule(self, field: str, group: Sequence[stop.ExperimentCriterion]) -> ExperimentStopRule:
-        parts = [self._criterion(given) for given in group]
-        reasons = {_reason(given) for given in group}
+    def _build_rule(self, field: str, group: Sequence[stop.ExperimentCriterion]) -> ExperimentStopRule:
+        parts = [self._build_criterion(given) for given in group]
+        reasons = {_find_reason(given) for given in group}
         return ExperimentStopRule(
             field,
             parts[0] if len(parts) == 1 else AllOf(parts),
@@ -115,7 +115,7 @@ class _ExperimentFactory:
             good=all(given.failures is None for given in group),
         )
 
-    def _criterion(self, given: stop.ExperimentCriterion) -> StopCriterion[ExperimentProgress]:
+    def _build_criterion(self, given: stop.ExperimentCriterion) -> StopCriterion[ExperimentProgress]:
         if given.time is not None:
             return TotalTimeLimit(parse_duration(given.time))
         if given.failures is not None:
@@ -134,7 +134,7 @@ class _ExperimentFactory:
         return ExperimentPlateauReached(self._leaders[-1])
 
 
-def _groups(
+def _list_groups(
     path: str, rules: Iterable[tuple[CriterionT, Sequence[CriterionT] | None, Sequence[CriterionT] | None]]
 ) -> Iterator[tuple[str, list[tuple[str, CriterionT]]]]:
     """Rules as groups of criteria, each with its path, that have to hold together.
@@ -155,7 +155,7 @@ def _groups(
             yield f"{where}.{given.field}", [(f"{where}.{given.field}", given)]
 
 
-def _metrics(given: stop.TrialCriterion) -> Sequence[str]:
+def _list_metrics(given: stop.TrialCriterion) -> Sequence[str]:
     """The metrics of the last result that a criterion looks at."""
     if given.expression is not None:
         return Expression(given.expression).names
@@ -164,5 +164,5 @@ def _metrics(given: stop.TrialCriterion) -> Sequence[str]:
     return tuple(given.metrics or ())
 
 
-def _reason(given: stop.ExperimentCriterion) -> ExperimentReason:
+def _find_reason(given: stop.ExperimentCriterion) -> ExperimentReason:
     return _REASONS.get(given.given, ExperimentReason.CRITERIA_MET)

@@ -43,7 +43,7 @@ class TrialMemory:
         """Takes in a trial's next result; of what is no number there is no value."""
         if not self._windows and not self._last:
             return
-        known = self._trial(trial)
+        known = self._get_trial(trial)
         for metric, values in known.windows.items():
             value = as_number(metrics.get(metric))
             if value is not None:
@@ -51,14 +51,14 @@ class TrialMemory:
                 known.counts[metric] += 1
         known.last = {name: metrics[name] for name in metrics if name in self._last}
 
-    def windows(self, trial: int) -> Mapping[str, Window]:
+    def get_windows(self, trial: int) -> Mapping[str, Window]:
         """The last values of a trial."""
         known = self._trials.get(trial)
         if known is None:
             return {}
         return {metric: Window(tuple(values), known.counts[metric]) for metric, values in known.windows.items()}
 
-    def last(self, trial: int) -> Metrics:
+    def get_last(self, trial: int) -> Metrics:
         """What is wanted of a trial's last result."""
         known = self._trials.get(trial)
         return known.last if known is not None else {}
@@ -87,40 +87,40 @@ class TrialMemory:
         """
         if not record:
             return
-        known = self._trial(trial)
+        known = self._get_trial(trial)
         for metric in known.windows:
             values = record.get(WINDOW, {}).get(metric, "")
-            known.windows[metric].extend(_number(trial, WINDOW, metric, text) for text in values.split())
-            known.counts[metric] = int(_number(trial, COUNT, metric, record.get(COUNT, {}).get(metric, "0")))
+            known.windows[metric].extend(_parse_number(trial, WINDOW, metric, text) for text in values.split())
+            known.counts[metric] = int(_parse_number(trial, COUNT, metric, record.get(COUNT, {}).get(metric, "0")))
         for name, text in record.get(LAST, {}).items():
             if name in self._last:
-                known.last[name] = _scalar(trial, name, text)
+                known.last[name] = _parse_scalar(trial, name, text)
 
-    def _trial(self, trial: int) -> _Trial:
+    def _get_trial(self, trial: int) -> _Trial:
         if trial not in self._trials:
             windows = {metric: deque[float](maxlen=length) for metric, length in self._windows.items()}
             self._trials[trial] = _Trial(windows, dict.fromkeys(windows, 0))
         return self._trials[trial]
 
 
-def _number(trial: int, part: str, metric: str, text: str) -> float:
+def _parse_number(trial: int, part: str, metric: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise _unreadable(trial, part, metric, text, "a number") from error
+        raise _build_error(trial, part, metric, text, "a number") from error
 
 
-def _scalar(trial: int, metric: str, text: str) -> float | int | str | bool:
+def _parse_scalar(trial: int, metric: str, text: str) -> float | int | str | bool:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise _unreadable(trial, LAST, metric, text, "a value in JSON") from error
+        raise _build_error(trial, LAST, metric, text, "a value in JSON") from error
     if not isinstance(value, bool | int | float | str):
-        raise _unreadable(trial, LAST, metric, text, "a number, a text, true or false")
+        raise _build_error(trial, LAST, metric, text, "a number, a text, true or false")
     return value
 
 
-def _unreadable(trial: int, part: str, metric: str, text: str, wanted: str) -> RecordError:
+def _build_error(trial: int, part: str, metric: str, text: str, wanted: str) -> RecordError:
     return RecordError(
         f"trial {trial}: status.stopper.{part}[{metric!r}] is {text!r:.80}, which is not {wanted}; correct it or "
         "remove the entry"

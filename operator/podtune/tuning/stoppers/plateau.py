@@ -40,7 +40,7 @@ class TrialPlateauReached(StopCriterion[TrialProgress]):
         threshold = settings.threshold
         if threshold is not None and not reaches(self._objective, self.metric, values[-1], threshold):
             return None
-        deviation = standard_deviation(values)
+        deviation = compute_standard_deviation(values)
         if not deviation <= settings.tolerance:
             return None
         clause = (
@@ -82,7 +82,7 @@ class Leaders:
         if index < top:
             self._best.insert(index, self._sign * value)
             del self._best[top:]
-            self.deviation = standard_deviation(self._best) if len(self._best) == top else math.inf
+            self.deviation = compute_standard_deviation(self._best) if len(self._best) == top else math.inf
         self.lasted = self.lasted + 1 if self.deviation <= self.settings.tolerance else 0
 
 
@@ -121,7 +121,7 @@ class ExperimentPlateauReached(StopCriterion[ExperimentProgress]):
         return Finding(clause, inputs)
 
 
-def standard_deviation(values: Sequence[float]) -> float:
+def compute_standard_deviation(values: Sequence[float]) -> float:
     """The population's standard deviation, as NumPy's `std`; exactly 0 for equal values, NaN unless all are finite."""
     if not all(map(math.isfinite, values)):
         return math.nan

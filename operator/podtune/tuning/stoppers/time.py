@@ -24,10 +24,10 @@ class TrainingTimeLimit(StopCriterion[TrialProgress]):
 
     @override
     def check(self, progress: TrialProgress) -> Finding | None:
-        return _compared(progress.elapsed, self._limit, "of training")
+        return _compare(progress.elapsed, self._limit, "of training")
 
     @override
-    def deadline(self, progress: TrialProgress) -> float | None:
+    def find_deadline(self, progress: TrialProgress) -> float | None:
         return self._limit
 
 
@@ -47,14 +47,14 @@ class TotalTimeLimit(StopCriterion[ExperimentProgress]):
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:
-        return _compared(progress.elapsed, self._limit, "since the first trial was made")
+        return _compare(progress.elapsed, self._limit, "since the first trial was made")
 
     @override
-    def deadline(self, progress: ExperimentProgress) -> float | None:
+    def find_deadline(self, progress: ExperimentProgress) -> float | None:
         return self._limit
 
 
-def _compared(elapsed: float, limit: float, what: str) -> Finding | None:
+def _compare(elapsed: float, limit: float, what: str) -> Finding | None:
     if elapsed < limit:
         return None
     clause = f"{shorten(elapsed)} s {what} are at least {shorten(limit)} s"

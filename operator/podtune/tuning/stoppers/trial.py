@@ -52,19 +52,19 @@ class TrialStopper:
         if not self._rules:
             return CONTINUE
         self._memory.add(trial, metrics)
-        return self._decide(TrialProgress(elapsed, metrics, self._memory.windows(trial)))
+        return self._decide(TrialProgress(elapsed, metrics, self._memory.get_windows(trial)))
 
     def on_time(self, trial: int, elapsed: float) -> SchedulerDecision:
         """A trial keeps running without a result."""
-        return self._decide(self._between_results(trial, elapsed)) if self._rules else CONTINUE
+        return self._decide(self._build_progress(trial, elapsed)) if self._rules else CONTINUE
 
-    def deadline(self, trial: int, elapsed: float) -> float | None:
+    def find_deadline(self, trial: int, elapsed: float) -> float | None:
         """The trial's time at which it will be stopped if it reports nothing until then; None for never."""
-        progress = self._between_results(trial, elapsed)
-        deadlines = [at for rule in self._rules if (at := rule.criterion.deadline(progress)) is not None]
+        progress = self._build_progress(trial, elapsed)
+        deadlines = [at for rule in self._rules if (at := rule.criterion.find_deadline(progress)) is not None]
         return min(deadlines, default=None)
 
-    def problem(self, metrics: Metrics) -> str:
+    def find_problem(self, metrics: Metrics) -> str:
         """Which expression has no value for a result, and why; empty where all have one."""
         for rule in self._rules:
             for field, expression in rule.expressions:
@@ -88,8 +88,8 @@ class TrialStopper:
         """
         self._memory.restore(trial, record)
 
-    def _between_results(self, trial: int, elapsed: float) -> TrialProgress:
-        return TrialProgress(elapsed, self._memory.last(trial), self._memory.windows(trial))
+    def _build_progress(self, trial: int, elapsed: float) -> TrialProgress:
+        return TrialProgress(elapsed, self._memory.get_last(trial), self._memory.get_windows(trial))
 
     def _decide(self, progress: TrialProgress) -> SchedulerDecision:
         for rule in self._rules:

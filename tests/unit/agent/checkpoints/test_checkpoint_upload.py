@@ -290,7 +290,7 @@ def test_one_that_is_stored_is_told_to_whoever_waits_and_deleted_here(
 ) -> None:
     stored: list[tuple[str, ...]] = []
     commits = context.attempt.checkpoints
-    task.when_stored(lambda: stored.append(tuple(commit.checkpoint.uri for commit in commits.commits)))
+    task.call_when_stored(lambda: stored.append(tuple(commit.checkpoint.uri for commit in commits.commits)))
     assert task.due_in is None
     directory = take(1, b"w1")
     assert task.due_in == 0

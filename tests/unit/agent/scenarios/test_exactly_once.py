@@ -60,7 +60,7 @@ class World:
             self.agent.add(ResultLine({"value": self.file[-1]}), self.now)
 
     def exchange(self, *, request_arrives: bool = True, reply_arrives: bool = True, times: int = 1) -> None:
-        body = self.agent.report(self.now).to_json()
+        body = self.agent.build_report(self.now).to_json()
         replies = [self.operator.take(body) for _ in range(times)] if request_arrives else []
         self.now += 0.01
         if replies and reply_arrives:
@@ -112,7 +112,7 @@ def test_every_result_arrives_once_and_in_order(events: list[tuple[Any, ...]]) -
     world.run_quietly()
     assert world.operator.taken == world.file
     assert world.agent.is_delivered
-    commit = world.agent.final_commit()
+    commit = world.agent.build_final_commit()
     assert commit.seq == commit.acked_seq == len(world.file)
 
 
@@ -125,7 +125,7 @@ def test_killed_anywhere_the_agent_and_the_operator_hold_everything_between_them
         world.operator.die()  # the worst moment: only what is durable is left
         printed = [result.metrics["value"] for result in world.agent.outbox.release()]
         assert sorted({*world.operator.durable, *printed}) == world.file
-        assert world.agent.final_commit().seq == len(world.file)
+        assert world.agent.build_final_commit().seq == len(world.file)
         world.restart_agent()
 
 
@@ -161,11 +161,11 @@ def test_a_full_outbox_asks_for_a_rest_until_results_are_durable() -> None:
 def test_reports_are_due_when_there_is_something_to_say() -> None:
     attempt = Attempt("pod-1", "value", has_store=False)
     assert attempt.compute_next_report_time() < 0  # the first one says that the agent is there
-    attempt.report(0.0)
+    attempt.build_report(0.0)
     attempt.take_reply(Reply(0, 0), now=100.0)
     assert attempt.compute_next_report_time() == 100.0 + HEARTBEAT
     attempt.add(ResultLine({"value": 1}), 0.0)
     assert attempt.compute_next_report_time() < 0
-    attempt.report(0.0)
+    attempt.build_report(0.0)
     attempt.take_reply(Reply(0, 0), now=101.0)  # an answer that takes nothing in: no reason to ask at once again
     assert 101.0 < attempt.compute_next_report_time() < 101.0 + HEARTBEAT

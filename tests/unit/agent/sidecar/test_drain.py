@@ -70,7 +70,7 @@ class SlowUploader:
         self._then()
         self.is_finished = True
 
-    def when_stored(self, then: Callable[[], None]) -> None:
+    def call_when_stored(self, then: Callable[[], None]) -> None:
         self._then = then
 
     def finish(self) -> None:

@@ -226,8 +226,8 @@ def test_an_agent_that_ended_before_it_had_told_the_program_does_so_when_it_is_s
     pod = start()
     operator.wait_for(lambda: "pod-1/0.1" in operator.finals)
     settings = Settings.from_environ(reused)
-    settings.directory.below("trials").make(0o755)
-    settings.directory.below("trials", "digits-1-1").make(0o777)
+    settings.directory.join("trials").make(0o755)
+    settings.directory.join("trials", "digits-1-1").make(0o777)
     assert settings.state is not None
     Directory(settings.state).replace_file("assignment.json", json.dumps(asdict(assignment(1, 1.0))).encode())
     pod.restart_agent(operator)

@@ -17,7 +17,7 @@ def attempt() -> Attempt:
     attempt.begin(0.0)
     attempt.add(ResultLine({"loss": 1.0}, "a"), 1.0)
     attempt.checkpoints.start()
-    assert attempt.report(10.0).unstored == Unstored(since=1, seq=1, step=1, waits=True)
+    assert attempt.build_report(10.0).unstored == Unstored(since=1, seq=1, step=1, waits=True)
     attempt.take_reply(Reply(1, 1), 10.0)
     assert attempt.compute_next_report_time() > 10.0
     return attempt
@@ -26,7 +26,7 @@ def attempt() -> Attempt:
 def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt: Attempt) -> None:
     attempt.checkpoints.give_up()
     assert attempt.compute_next_report_time() < 10.0
-    assert attempt.report(11.0).unstored == Unstored(since=1, seq=1, step=1, waits=False)
+    assert attempt.build_report(11.0).unstored == Unstored(since=1, seq=1, step=1, waits=False)
     attempt.take_reply(Reply(1, 1), 11.0)
     assert attempt.compute_next_report_time() > 11.0, "once"
 
@@ -34,9 +34,9 @@ def test_that_a_checkpoint_was_given_up_is_said_at_once(attempt: Attempt) -> Non
 def test_that_it_was_stored_is_said_at_once(attempt: Attempt) -> None:
     attempt.checkpoints.succeed(COMMIT)
     assert attempt.compute_next_report_time() < 10.0
-    report = attempt.report(11.0)
+    report = attempt.build_report(11.0)
     assert (report.unstored, report.checkpoints) == (None, (COMMIT,))
 
 
 def test_the_last_word_says_it_too(attempt: Attempt) -> None:
-    assert attempt.final_commit().unstored == Unstored(since=1, seq=1, step=1, waits=True)
+    assert attempt.build_final_commit().unstored == Unstored(since=1, seq=1, step=1, waits=True)

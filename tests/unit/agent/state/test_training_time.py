@@ -132,16 +132,16 @@ class TestReadTimes:
     def test_each_process_knows_what_those_before_it_have_read(self, directory: Directory) -> None:
         first, second, third = (ReadTimes(directory) for _ in range(3))
         assert first.open(10.0) == 10.0
-        assert [first.next(now) for now in (11.0, 12.0)] == [11.0, 12.0]
+        assert [first.record_next(now) for now in (11.0, 12.0)] == [11.0, 12.0]
         assert second.open(20.0) == 10.0
-        assert [second.next(now) for now in (20.5, 20.5, 21.0)] == [11.0, 12.0, 21.0]
+        assert [second.record_next(now) for now in (20.5, 20.5, 21.0)] == [11.0, 12.0, 21.0]
         assert third.open(30.0) == 10.0
-        assert [third.next(30.0) for _ in range(4)] == [11.0, 12.0, 21.0, 30.0]
+        assert [third.record_next(30.0) for _ in range(4)] == [11.0, 12.0, 21.0, 30.0]
 
     def test_times_do_not_fall(self, directory: Directory) -> None:
         times = ReadTimes(directory)
         times.open(10.0)
-        assert [times.next(now) for now in (12.0, 11.0, 13.0)] == [12.0, 12.0, 13.0]
+        assert [times.record_next(now) for now in (12.0, 11.0, 13.0)] == [12.0, 12.0, 13.0]
 
     @pytest.mark.parametrize(
         ("written", "left"),
@@ -158,17 +158,17 @@ class TestReadTimes:
         (tmp_path / FILE).write_bytes(written)
         times = ReadTimes(directory)
         assert times.open(9.0) == 1.0
-        assert [times.next(9.0) for _ in range(3)] == left
+        assert [times.record_next(9.0) for _ in range(3)] == left
         again = ReadTimes(directory)
         again.open(10.0)
-        assert [again.next(10.0) for _ in range(3)] == left
+        assert [again.record_next(10.0) for _ in range(3)] == left
 
     @given(st.binary(max_size=64))
     def test_no_bytes_break_it(self, tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
         root = tmp_path_factory.mktemp("times")
         (root / FILE).write_bytes(data)
         times = ReadTimes(Directory(root))
-        found = [times.open(9.0), *(times.next(9.0) for _ in range(10))]
+        found = [times.open(9.0), *(times.record_next(9.0) for _ in range(10))]
         assert found == sorted(found)
 
 

@@ -74,7 +74,7 @@ def test_ten_thousand_trials_go_into_a_few_config_maps(tmp_path: Path) -> None:
         for i in range(10_000)
     ]
     told = pod(tmp_path, trials)
-    assert list(told.trials()) == trials
+    assert list(told.read_trials()) == trials
     assert told.task.chunks <= 10
     assert all((tmp_path / f"{number}.gz").stat().st_size <= 700_000 for number in range(told.task.chunks))
 

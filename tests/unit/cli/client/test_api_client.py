@@ -148,7 +148,7 @@ def test_a_line_of_a_log_that_does_not_end_is_read_in_pieces(
 ) -> None:
     monkeypatch.setattr(api_client, "MAX_LINE", 4)
     server.answers_with(b"abcdefg\nh\n")
-    assert list(api.lines(paths.log_of(paths.pod("a", "p")))) == ["abcd", "efg", "h"]
+    assert list(api.read_lines(paths.log_of(paths.pod("a", "p")))) == ["abcd", "efg", "h"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_forbidden_watch_is_not_tried_again(api: HttpApi, server: Server) -> N
 
 def test_a_log_is_read_line_by_line_whatever_is_in_it(api: HttpApi, server: Server) -> None:
     server.answers_with("epoch 1 ✓\n\nhalf".encode() + b"\xff")
-    assert list(api.lines("/log", {"container": "trial"})) == ["epoch 1 ✓", "", "half\ufffd"]
+    assert list(api.read_lines("/log", {"container": "trial"})) == ["epoch 1 ✓", "", "half\ufffd"]
 
 
 def test_patch_changes_what_it_is_given(api: HttpApi, server: Server) -> None:

@@ -14,20 +14,20 @@ ENDED = {"phase": "Succeeded"}
 
 def test_a_limit_of_a_namespaces_own_comes_before_that_of_all() -> None:
     limits = PodLimits(default=8, namespaces={"a": 2, "b": None})
-    assert [limits.of(namespace) for namespace in "abc"] == [2, None, 8]
+    assert [limits.find_limit(namespace) for namespace in "abc"] == [2, None, 8]
 
 
 def test_only_namespaces_with_a_limit_are_kept_to_one() -> None:
     caps = NamespaceCaps(PodLimits(namespaces={"a": 0}), lambda *_: None)
-    assert caps.quota("a", "e").claim(1)
-    assert caps.quota("b", "e").claim(1000) == ""
+    assert caps.get_quota("a", "e").claim(1)
+    assert caps.get_quota("b", "e").claim(1000) == ""
 
 
 def test_a_claim_that_is_not_wanted_any_more_wakes_the_next() -> None:
     woken: list[tuple[str, str]] = []
     caps = NamespaceCaps(PodLimits(default=1), lambda *key: woken.append(key))
-    assert caps.quota("team", "first").claim(1) == ""
-    assert caps.quota("team", "second").claim(1)
+    assert caps.get_quota("team", "first").claim(1) == ""
+    assert caps.get_quota("team", "second").claim(1)
     caps.update("elsewhere", "first", None)
     assert woken == []
     caps.update("team", "first", None)
@@ -44,7 +44,7 @@ def test_the_end_of_a_pod_wakes_who_waits_for_its_place(way: str) -> None:
     pod = pod_body(trial="busy-0")
     store.observe_pod(pod)
     store.mark_synced()
-    entry = store.entry("w")
+    entry = store.find_entry("w")
     assert entry is not None
     assert entry.machine is not None
     for index in range(2):

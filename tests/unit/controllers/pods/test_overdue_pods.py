@@ -76,7 +76,7 @@ def watched(unstored: Unstored | None = None) -> Iterator[Scene]:
     scene = Scene()
     with scene.running():
         scene.see()
-        scene.overdue.heard("p-1", unstored)
+        scene.overdue.observe_agent("p-1", unstored)
         yield scene
 
 
@@ -103,7 +103,7 @@ async def test_whoever_deleted_it_and_although_its_experiment_is_gone() -> None:
     with scene.running():
         await asyncio.sleep(300)
         assert scene.deletions == [], "its agent has not been heard: the grace period bounds it"
-        scene.store.agent_heard("p-1", None)
+        scene.store.observe_agent("p-1", None)
         await settle()
         assert scene.deletions == [SHORT]
 
@@ -113,12 +113,12 @@ async def test_what_was_reported_within_the_programs_time_is_stored_first() -> N
     with watched() as scene:
         scene.see(deleted=now())
         await asyncio.sleep(20)
-        scene.overdue.heard("p-1", Unstored(since=7, seq=7, step=7, waits=True))
+        scene.overdue.observe_agent("p-1", Unstored(since=7, seq=7, step=7, waits=True))
         await asyncio.sleep(100)
-        scene.overdue.heard("p-1", Unstored(since=7, seq=9, step=9, waits=True))
+        scene.overdue.observe_agent("p-1", Unstored(since=7, seq=9, step=9, waits=True))
         await asyncio.sleep(100)
         assert scene.deletions == []
-        scene.overdue.heard("p-1", Unstored(since=9, seq=9, step=9, waits=True))
+        scene.overdue.observe_agent("p-1", Unstored(since=9, seq=9, step=9, waits=True))
         await settle()
         assert scene.deletions == [SHORT], "what it reports afterwards is not waited for"
 
@@ -154,7 +154,7 @@ async def test_a_pod_without_time_for_a_checkpoint_is_left_to_the_kubelet() -> N
     scene = Scene()
     with scene.running():
         scene.see(annotations={})
-        scene.store.agent_heard("p-1", None)
+        scene.store.observe_agent("p-1", None)
         scene.see(deleted=now(), annotations={})
         await asyncio.sleep(1000)
         assert scene.deletions == []
@@ -185,11 +185,11 @@ async def test_the_agent_of_rank_0_speaks_for_its_gang() -> None:
         for rank in (0, 1):
             of_rank: dict[str, Any] = {"name": f"digits-0-1-{rank}", "labels": labels | {"podtune.dev/rank": str(rank)}}
             scene.see(uid=f"p-{rank}", **of_rank)
-            scene.overdue.heard("p-0", Unstored(since=7, seq=7, step=7, waits=True))
+            scene.overdue.observe_agent("p-0", Unstored(since=7, seq=7, step=7, waits=True))
             scene.see(uid=f"p-{rank}", deleted=now(), **of_rank)
         await asyncio.sleep(100)
         assert scene.deletions == []
-        scene.overdue.heard("p-0", None)
+        scene.overdue.observe_agent("p-0", None)
         await settle()
         assert [body["preconditions"]["uid"] for body in scene.deletions] == ["p-0", "p-1"]
 
@@ -202,7 +202,7 @@ class Owned(Scene):
         self.store.observe_experiment(experiment_body())
         self.store.observe_trial(trial_body())
         self.see()
-        self.store.agent_heard("p-1", None)
+        self.store.observe_agent("p-1", None)
 
 
 FIRST = {"preconditions": {"uid": "p-1"}, "gracePeriodSeconds": 30}
@@ -249,7 +249,7 @@ async def test_a_warm_pod_goes_with_its_experiment() -> None:
     owner = {"kind": "Experiment", "name": "digits", "uid": "e-1", "controller": True}
     labels = {LABEL_EXPERIMENT: "digits", LABEL_TRIAL: "digits-0", LABEL_ATTEMPT: "1", LABEL_MADE_FOR: "t-1"}
     scene.see(ownerReferences=[owner], labels=labels)
-    scene.store.agent_heard("p-1", None)
+    scene.store.observe_agent("p-1", None)
     with scene.running():
         scene.store.observe_experiment_deletion(experiment_body())
         await settle()
@@ -264,7 +264,7 @@ async def test_a_pod_whose_agent_has_something_to_store_or_was_not_heard_is_left
         scene.store.observe_trial(trial_body())
         scene.see()
         if heard:
-            scene.store.agent_heard("p-1", Unstored(since=7, seq=7, step=7, waits=True))
+            scene.store.observe_agent("p-1", Unstored(since=7, seq=7, step=7, waits=True))
         with scene.running():
             scene.store.observe_experiment_deletion(experiment_body())
             await asyncio.sleep(10)

@@ -82,7 +82,7 @@ class Operator:
         self.queue = WorkQueue(self.now)
         self.store = Store(RunnerSettings(), self.queue.add, pod_limits=pod_limits)
         self.health = WatchHealth(now)
-        reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.trial_uid)
+        reporter = Reporter("test", lambda: "2024-05-01T12:00:00.000000Z", self.store.find_trial_uid)
         observer = StoreUpdater(self.store, self.health)
         executor = ApiExecutor(cluster, observer, AgentSettings("agent:1", "Always", "http://r"), reporter)
         pod_waiters = PodWaiters()
@@ -140,7 +140,7 @@ class World:
     @asynccontextmanager
     async def operating(self) -> AsyncIterator[Operator]:
         operator = Operator(self.cluster, self.pod_limits, self.threads)
-        await operator.resync.first()
+        await operator.resync.run_first()
         self.operator = operator
         task = asyncio.create_task(operator.decisions.run())
         try:
@@ -446,7 +446,7 @@ async def test_an_error_in_a_decision_is_of_that_experiment_alone_and_tried_agai
         world.cluster.put(EXPERIMENTS, experiment_body("other", uid="e-2"))
         await asyncio.sleep(0.1)
         with monkeypatch.context() as patch, capture_logs() as logs:
-            patch.setattr(operator.store.entry("e-2").machine, "decide", lambda _: 1 / 0)
+            patch.setattr(operator.store.find_entry("e-2").machine, "decide", lambda _: 1 / 0)
             await world.until("Complete")
         assert 1 <= [log["event"] for log in logs].count("reconcile failed") <= 8
         await world.until_it(lambda: len(world.cluster.all("trials")) == 6)
@@ -458,7 +458,7 @@ async def test_an_error_on_an_outcome_leaves_nothing_hanging() -> None:
     async with world.operating() as operator:
         world.experiment()
         await asyncio.sleep(0.051)
-        operator.store.entry("e-1").machine.on_action_result = lambda *_: 1 / 0
+        operator.store.find_entry("e-1").machine.on_action_result = lambda *_: 1 / 0
         with capture_logs() as logs:
             await world.until("Complete")
     assert [log["event"] for log in logs if "rebuilt" in log["event"]]
@@ -717,7 +717,7 @@ async def test_what_is_seen_while_a_machine_is_made_reaches_it(slow_builds: list
         world.cluster.put(EXPERIMENTS, experiment_body())
         world.cluster.put(TRIALS, trial_body())
         await asyncio.sleep(0.5)
-        assert operator.store.entry("e-1").machine is None
+        assert operator.store.find_entry("e-1").machine is None
         fewer = {"algorithm": "random", "maxTrials": 2, "seed": 7}
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["spec"].update(search=fewer))
         world.cluster.change(f"{EXPERIMENTS}/digits", lambda body: body["metadata"].update(generation=2))
@@ -733,7 +733,7 @@ async def test_the_outcome_of_an_action_waits_for_a_machine_that_is_made_anew(sl
         _take_time(world, 0.5)
         world.experiment()
         await world.until_it(lambda: len(world.cluster.all("trials")) == 2)
-        machine = operator.store.entry("e-1").machine
+        machine = operator.store.find_entry("e-1").machine
         machine._outdated = True
         operator.queue.add("e-1")
         await world.until("Complete")

@@ -43,7 +43,7 @@ class Known:
             self.store.mark_synced()
 
     def machine(self, uid: str = "e-1") -> ExperimentMachine:
-        entry = self.store.entry(uid)
+        entry = self.store.find_entry(uid)
         assert entry.machine is not None
         return entry.machine
 
@@ -75,7 +75,7 @@ def test_all_machines_are_of_one_crowd(known: Known) -> None:
 def test_there_are_no_machines_before_everything_has_been_seen() -> None:
     known = Known(synced=False)
     known.store.observe_experiment(experiment_body())
-    entry = known.store.entry("e-1")
+    entry = known.store.find_entry("e-1")
     assert entry.machine is None
     known.changed.clear()
     known.store.mark_synced()
@@ -151,8 +151,8 @@ def test_late_news_of_what_is_gone_does_not_bring_it_back(known: Known, late: st
     assert known.trials() == []
     store.observe_experiment_deletion(gone(experiment_body()))
     store.observe_experiment(experiment_body(version=42))
-    assert store.entry("e-1") is None
-    assert store.uids() == set()
+    assert store.find_entry("e-1") is None
+    assert store.list_uids() == set()
 
 
 def test_what_an_ended_pod_left_behind_is_taken_in_although_it_was_never_seen_before(known: Known) -> None:
@@ -177,7 +177,7 @@ def test_nothing_is_left_of_an_experiment_that_is_gone(known: Known) -> None:
     for index in range(5):
         store.observe_trial_deletion(gone(trial_body(index, uid=f"t-{index}")))
         store.observe_pod_deletion(gone(pod_body(f"digits-{index}", uid=f"p-{index}", owner=f"t-{index}")))
-    assert store.uids() == set()
+    assert store.list_uids() == set()
     assert (store._pods, store._trials, store._by_name) == ({}, {}, {})
 
 
@@ -186,7 +186,7 @@ def test_an_experiment_that_was_made_again_is_found_by_name_when_the_old_one_goe
     known.store.observe_experiment(experiment_body(uid="e-1", version=50))
     known.store.observe_trial(trial_body())
     known.store.observe_experiment_deletion(gone(experiment_body(uid="e-0")))
-    entry = known.store.entry_of_trial("team", "digits-0")
+    entry = known.store.find_entry_of_trial("team", "digits-0")
     assert entry.experiment.uid == "e-1"
 
 
@@ -231,7 +231,7 @@ def test_a_status_that_was_written_is_known_without_reading_the_object_again(kno
     )
     (trial,) = known.machine()._trials.values()
     assert (trial.seen.version, trial.saved) == (22, WRITTEN)
-    entry = known.store.entry("e-1")
+    entry = known.store.find_entry("e-1")
     assert (entry.experiment.version, entry.experiment.status.message) == (12, "1 of 3 done")
 
 
@@ -254,7 +254,7 @@ def test_a_status_is_only_put_on_what_is_known(known: Known, metadata: Manifest)
 
 def test_a_spec_that_can_not_be_used_is_a_problem_and_has_no_machine(known: Known) -> None:
     known.store.observe_experiment(experiment_body(parameters=[]))
-    entry = known.store.entry("e-1")
+    entry = known.store.find_entry("e-1")
     assert entry.machine is None
     assert "spec.parameters" in entry.experiment.problem
 
@@ -265,7 +265,7 @@ def test_a_spec_that_is_spoilt_later_leaves_the_one_before_in_force(known: Known
     spoilt = experiment_body(version=11, maxConcurrentTrials=0)
     spoilt["metadata"]["generation"] = 2
     known.store.observe_experiment(spoilt)
-    entry = known.store.entry("e-1")
+    entry = known.store.find_entry("e-1")
     assert entry.experiment.problem
     assert entry.served.spec is before
 
@@ -369,7 +369,7 @@ def test_in_any_order_what_is_gone_is_gone(order: list[str]) -> None:
     for name in order:
         events[name](known.store)
     assert known.trials() == []
-    assert known.store.uids() == {"e-1"}
+    assert known.store.list_uids() == {"e-1"}
 
 
 def imported(version: int, **annotations: str) -> Manifest:
@@ -382,7 +382,7 @@ def test_an_experiment_that_is_being_imported_is_let_be_until_all_its_trials_are
     """Each Trial comes by another watch than the Experiment, and first without what it has recorded."""
 
     def has_machine() -> bool:
-        entry = known.store.entry("e-1")
+        entry = known.store.find_entry("e-1")
         return entry.machine is not None
 
     known.store.observe_experiment(imported(10, importing="e-0"))

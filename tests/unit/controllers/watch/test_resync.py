@@ -45,7 +45,7 @@ async def listed() -> Scene:
     """All that there is has been listed once."""
     scene = Scene()
     scene.fill()
-    await scene.resync.first()
+    await scene.resync.run_first()
     return scene
 
 
@@ -57,9 +57,9 @@ async def test_the_first_one_fills_the_store_page_by_page() -> None:
     scene = Scene()
     scene.cluster.page = 2
     scene.fill()
-    await scene.resync.first()
-    assert scene.store.uids() == ALL
-    entry = scene.store.entry("e-1")
+    await scene.resync.run_first()
+    assert scene.store.list_uids() == ALL
+    entry = scene.store.find_entry("e-1")
     assert entry.machine is not None
 
 
@@ -71,10 +71,10 @@ async def test_a_large_page_is_read_in_parts_with_others_in_between() -> None:
     for index in range(count):
         scene.cluster.put(TRIALS, trial_body(index, uid=f"t-{index}"))
     seen: set[int] = set()
-    filling = asyncio.create_task(scene.resync.first())
+    filling = asyncio.create_task(scene.resync.run_first())
     while not filling.done():
         await asyncio.sleep(0)
-        seen.add(len(scene.store.uids()) - 1)
+        seen.add(len(scene.store.list_uids()) - 1)
     assert {AT_A_TIME, 2 * AT_A_TIME, count} <= seen
 
 
@@ -88,8 +88,8 @@ async def test_only_what_is_served_is_listed() -> None:
     scene.fill()
     scene.cluster.put(PODS, {"metadata": {"name": "web", "uid": "w"}, "spec": {"containers": []}})
     scene.cluster.put("/api/v1/namespaces/third/pods", pod_body(uid="x"))
-    await scene.resync.first()
-    assert scene.store.uids() == ALL
+    await scene.resync.run_first()
+    assert scene.store.list_uids() == ALL
     assert {call.path.split("/namespaces/")[1].split("/")[0] for call in scene.cluster.calls} == {"team", "other"}
 
 
@@ -98,7 +98,7 @@ async def test_a_failure_of_the_first_one_is_told() -> None:
     scene = Scene()
     scene.cluster.fail("GET", "trials", no_answer())
     with pytest.raises(ApiError):
-        await scene.resync.first()
+        await scene.resync.run_first()
 
 
 @in_virtual_time
@@ -107,8 +107,8 @@ async def test_a_malformed_object_keeps_nobody_from_starting() -> None:
     scene.fill()
     scene.cluster.change(f"{TRIALS}/digits-1", lambda body: body.update(spec={}))
     scene.cluster.change(f"{PODS}/digits-2-1", lambda body: body["metadata"].update(labels=scene_labels()))
-    await scene.resync.first()
-    assert scene.store.uids() == ALL - {"t-1", "p-2"}
+    await scene.resync.run_first()
+    assert scene.store.list_uids() == ALL - {"t-1", "p-2"}
 
 
 def scene_labels() -> dict[str, str]:
@@ -122,10 +122,10 @@ async def test_deletions_that_no_watch_has_told_of_are_found() -> None:
         scene.cluster.remove(f"{PODS}/digits-0-1")
         scene.cluster.remove(f"{TRIALS}/digits-1")
         await asyncio.sleep(PERIOD + SETTLE)
-        assert scene.store.uids() == ALL - {"p-0", "t-1"}
+        assert scene.store.list_uids() == ALL - {"p-0", "t-1"}
         scene.cluster.remove(f"{EXPERIMENTS}/digits")
         await asyncio.sleep(PERIOD + SETTLE)
-        assert scene.store.entry("e-1") is None
+        assert scene.store.find_entry("e-1") is None
 
 
 @in_virtual_time
@@ -135,7 +135,7 @@ async def test_what_the_watch_tells_a_little_later_is_left_to_it() -> None:
     with scene.running():
         scene.resync.call()
         await asyncio.sleep(RESYNC_SOON + SETTLE / 2)
-        entry = scene.store.entry("e-1")
+        entry = scene.store.find_entry("e-1")
         assert entry.machine is not None
         scene.store.observe_pod_deletion(ended)
         await asyncio.sleep(SETTLE)
@@ -159,7 +159,7 @@ async def test_what_is_made_while_the_lists_are_read_stays() -> None:
     with scene.running():
         scene.resync.call()
         await asyncio.sleep(RESYNC_SOON + SETTLE + 1)
-    assert "t-7" in scene.store.uids()
+    assert "t-7" in scene.store.list_uids()
 
 
 @in_virtual_time
@@ -183,7 +183,7 @@ async def test_one_that_fails_is_made_up_for_by_the_next() -> None:
     begun = now()
     with scene.running():
         await asyncio.sleep(PERIOD + SETTLE)
-        assert "p-0" in scene.store.uids()
+        assert "p-0" in scene.store.list_uids()
         await asyncio.sleep(PERIOD + SETTLE)
-        assert "p-0" not in scene.store.uids()
+        assert "p-0" not in scene.store.list_uids()
     assert now() - begun < 2.1 * PERIOD

@@ -33,8 +33,8 @@ def test_only_the_pods_of_a_gang_bear_their_rank() -> None:
 def test_a_gang_is_kept_by_rank_each_pod_once() -> None:
     attempt = gang(pod(2), pod(0), pod(1), pod(2, version=7))
     assert [(member.rank, member.version) for member in attempt] == [(0, 1), (1, 1), (2, 7)]
-    assert attempt.of(2) == pod(2, version=7)
-    assert attempt.of(3) is None
+    assert attempt.find_pod(2) == pod(2, version=7)
+    assert attempt.find_pod(3) is None
 
 
 def test_a_single_pod_takes_the_place_of_the_one_before() -> None:

@@ -370,10 +370,10 @@ def test_another_configuration_of_a_trial_is_recorded_at_once() -> None:
 def test_a_good_end_is_written_at_once_where_the_scheduler_remembers_it() -> None:
     parts = Parts()
     trial = running(parts)
-    parts.processor.completed(trial, {"accuracy": 0.4}, NOW)
+    parts.processor.record_completion(trial, {"accuracy": 0.4}, NOW)
     assert trial.write_due == NEVER
     parts.scheduler.completion_changes_record = True
-    parts.processor.completed(trial, {"accuracy": 0.4}, NOW)
+    parts.processor.record_completion(trial, {"accuracy": 0.4}, NOW)
     assert trial.write_due == NOW
 
 
@@ -383,7 +383,7 @@ def test_an_infinity_that_nothing_could_beat_is_shown_as_nan(mode: str, infinity
     trial = running(parts)
     parts.processor.process(trial, result(3, infinity), NOW)
     assert repr(parts.scheduler.shown[0]["accuracy"]) == "nan"
-    parts.processor.completed(trial, {"accuracy": infinity}, NOW)
+    parts.processor.record_completion(trial, {"accuracy": infinity}, NOW)
     assert parts.scheduler.told == ["complete 0 {'accuracy': nan}"]
 
 
@@ -399,7 +399,7 @@ def test_a_trial_gets_the_resources_of_the_rungs_that_it_has_passed() -> None:
     limits = []
     for passed in range(3):
         parts.scheduler.rungs[0] = passed
-        limits.append(parts.processor.limits(trial))
+        limits.append(parts.processor.compute_limits(trial))
     assert limits == [
         {},
         {"nvidia.com/gpu": "2", "memory": "8Gi"},

@@ -85,7 +85,7 @@ class SlotsScene:
 
     def answer(self, trial: TrialMachine, status: ActionStatus = ActionStatus.DONE) -> None:
         """Answers the request for a trial's pod."""
-        self.actions.on_action_result(self.slots.creation(trial, NOW), ActionResult(status), NOW)
+        self.actions.on_action_result(self.slots.build_creation(trial, NOW), ActionResult(status), NOW)
         self.slots.update(trial, NOW)
 
     def give_pod(self, trial: TrialMachine, **fields: Any) -> None:
@@ -103,7 +103,7 @@ def test_free_slots_go_to_the_trials_that_have_waited_longest() -> None:
     scene.add(1, state="PENDING", reason="BackingOff", retry_time=format_rfc3339(NOW - 20))
     scene.add(2)
     assert scene.fill(2) == (["e-2", "e-1"], [])
-    assert (list(scene.slots.queue), scene.slots.taken, scene.slots.free(2)) == ([0], 2, 0)
+    assert (list(scene.slots.queue), scene.slots.taken, scene.slots.count_free(2)) == ([0], 2, 0)
     assert scene.fill(2) == ([], [])
 
 
@@ -335,9 +335,9 @@ def test_a_pod_gets_what_is_on_record_of_its_trial() -> None:
         checkpoints=[stored],
         parameters=tuned,
     )
-    action = scene.slots.creation(trial, NOW)
+    action = scene.slots.build_creation(trial, NOW)
     assert (action.trial, action.trial_uid, action.attempt) == ("e-0", "trial-0", 2)
     assert (action.iteration, [point.step for point in action.restore], action.restore_or_fail) == (6, [4], False)
     assert (action.spec.parameters, action.limits, action.avoid) == (tuned, {}, ())
     trial.decide(DecisionAction.STOP, TrialReason.STOPPED_BY_USER, "why", now=NOW)
-    assert scene.slots.creation(trial, NOW) == action, "what is not on record changes nothing"
+    assert scene.slots.build_creation(trial, NOW) == action, "what is not on record changes nothing"

@@ -87,7 +87,7 @@ def test_the_total_is_the_sum_of_the_trials(events: list[tuple[int, str, float, 
             case "write":
                 statuses[trial] = TrialStatus(usage=usage.sum_up(statuses[trial], pods[trial], now))
         totals.update(str(trial), statuses[trial], pods[trial], now)
-        total = totals.at(now)
+        total = totals.compute_total(now)
         running = [pod for members in pods.values() for pod in members]
         ended_before = [usage.sum_ended_attempts(status) for status in statuses.values()]
         assert total.pods == len(running)
@@ -105,7 +105,7 @@ def test_without_pods_no_gpus_are_held_whatever_was_rounded_before() -> None:
     totals = usage.Totals()
     for trial in range(7):
         totals.update(str(trial), TrialStatus(), [replace(POD, gpus=1 / 7)], NOW)
-    assert totals.at(NOW).gpus == pytest.approx(1)
+    assert totals.compute_total(NOW).gpus == pytest.approx(1)
     for trial in range(7):
         totals.update(str(trial), TrialStatus(), (), NOW)
-    assert totals.at(NOW + 1e9) == usage.Total(0.0, 0.0, 0, 0.0)
+    assert totals.compute_total(NOW + 1e9) == usage.Total(0.0, 0.0, 0, 0.0)

@@ -63,7 +63,7 @@ class DistantAgent(Agent):
     def write_words(self, *, done: bool) -> str:
         """Writes down its final commit."""
         self._is_done = done
-        self.words = self.final_commit(done=done).to_json()
+        self.words = self.build_final_commit(done=done).to_json()
         return self.words
 
     @property
@@ -83,14 +83,14 @@ class DistantAgent(Agent):
 
     def _send_after(self, delay: float) -> None:
         self.is_due = True
-        self._environment.clock.after(delay, self._send)
+        self._environment.clock.call_later(delay, self._send)
 
     def _send(self) -> None:
         """Posts what is unacknowledged, and learns from the reply, unless one of the two is lost on its way."""
         self.is_due = False
         if not self._owner.may_speak or self.fenced or self._owner.agent is not self:
             return
-        answer = self._environment.operator.post(self._trial, self._pod, self._report())
+        answer = self._environment.operator.post(self._trial, self._pod, self._build_report())
         if answer is Unaccepted.FENCED:
             self.fenced = True
             self.close()
@@ -108,10 +108,10 @@ class DistantAgent(Agent):
         self.post()
 
     @override
-    def _report(self) -> Report:
+    def _build_report(self) -> Report:
         failure = None if self._owner.can_start else RestoreFailure(NOT_RESTORABLE, "its manifest is missing")
         phase: Phase = "Training" if self._owner.is_alive else "Draining"
-        return replace(super()._report(), phase=phase, restore_failure=failure)
+        return replace(super()._build_report(), phase=phase, restore_failure=failure)
 
     @override
     def _learn(self, reply: Reply) -> None:

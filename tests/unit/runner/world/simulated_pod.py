@@ -19,7 +19,7 @@ from podtune.runner.actions import CreatePod, FetchLogs, Logs
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import ContainerEnd, PodPhase, Waiting
 from podtune.runner.trial.results import show
-from podtune.simulation.faults import DISRUPTIONS, Fault, ScheduledFault, of_attempt
+from podtune.simulation.faults import DISRUPTIONS, Fault, ScheduledFault, find_for_attempt
 from podtune.simulation.training_state import resume_training, start_training
 from podtune.simulation.uploads import DIGEST
 from podtune.storage.checkpoint.address import CheckpointAddress
@@ -113,9 +113,9 @@ class SimulatedPod:
         self._time.go_on_from(self._training.seconds)
         self.can_start = found is not None or not restore_or_fail
         """Whether there is the checkpoint that it can't go on without."""
-        fault = of_attempt(self._program.faults, self.index, number)
+        fault = find_for_attempt(self._program.faults, self.index, number)
         self._fault = fault if fault is not None and fault.rank == self._rank else None
-        snag = of_attempt(self._program.snags, self.index, number)
+        snag = find_for_attempt(self._program.snags, self.index, number)
         self.agent = DistantAgent(self._sim, self, attempt, self.restored, snag)
         self._leaves: bool | None = None
         """Whether the program was done when it went on to another trial; None before that."""
@@ -150,13 +150,13 @@ class SimulatedPod:
             self._sim.api.update_pod(self.name, waiting=waiting, started=moment, node=self.node)
         else:
             if self._program.seen_after:
-                self._sim.clock.after(self._program.seen_after, lambda: self._seen_to_run(moment))
+                self._sim.clock.call_later(self._program.seen_after, lambda: self._seen_to_run(moment))
             else:
                 self._seen_to_run(moment)
             if not self._program.silent:
                 self.agent.post()
-                self._sim.clock.after(HEARTBEAT, self._heartbeat)
-            self._sim.clock.after(self._sim.jitter(self._program.seconds), self._train)
+                self._sim.clock.call_later(HEARTBEAT, self._heartbeat)
+            self._sim.clock.call_later(self._sim.jitter(self._program.seconds), self._train)
 
     def _seen_to_run(self, since: float) -> None:
         if not self.is_alive:
@@ -188,7 +188,7 @@ class SimulatedPod:
             self._finish(PodPhase.SUCCEEDED, (ContainerEnd("trial", 0),), done=self._program.says_done)
         else:
             self._iterate()
-            self._sim.clock.after(self._sim.jitter(self._program.seconds), self._train)
+            self._sim.clock.call_later(self._sim.jitter(self._program.seconds), self._train)
 
     def _iterate(self) -> None:
         step = self._training.iteration + 1
@@ -244,7 +244,7 @@ class SimulatedPod:
         if self._fault is not None and self._fault.kind in (Fault.NOT_ADMITTED, Fault.STUCK):
             self._fault = None  # that is over for this pod
         self.agent.post()
-        self._sim.clock.after(self._sim.jitter(self._program.seconds), self._train)
+        self._sim.clock.call_later(self._sim.jitter(self._program.seconds), self._train)
 
     def strike(self, kind: Fault) -> bool:
         """Has a fault strike the attempt now; whether there was anything to strike."""
@@ -301,11 +301,11 @@ class SimulatedPod:
             self._sim.api.remove_pod(self.name)
             return
         longest = self._grace_period if grace is None else float(grace)
-        self._sim.clock.after(longest, self._killed)  # a later deletion can but shorten it
+        self._sim.clock.call_later(longest, self._killed)  # a later deletion can but shorten it
         if pod.deleting:
             return
         self._sim.api.update_pod(self.name, deleting=True, interrupted=self.is_alive)
-        self._sim.clock.after(self._sim.jitter(0.5), lambda: self._terminate(exit_code))
+        self._sim.clock.call_later(self._sim.jitter(0.5), lambda: self._terminate(exit_code))
 
     @property
     def store_problem(self) -> StoreProblem | None:
@@ -364,8 +364,8 @@ class SimulatedPod:
             return
         drain = parse_duration(self._checkpoints.drain)
         self._sim.api.update_pod(self.name, ends=ends, training_until=self._sim.now)
-        self._sim.clock.after(compute_backlog_time(drain), self.agent.hurry)
-        self._sim.clock.after(drain, self._out_of_time)
+        self._sim.clock.call_later(compute_backlog_time(drain), self.agent.hurry)
+        self._sim.clock.call_later(drain, self._out_of_time)
         self.agent.post()
 
     def _out_of_time(self) -> None:
@@ -399,7 +399,7 @@ class SimulatedPod:
             training_until=pod.training_until or ended,
         )
         if pod.deleting:
-            self._sim.clock.after(self._sim.jitter(0.2), self._remove)
+            self._sim.clock.call_later(self._sim.jitter(0.2), self._remove)
 
     def _remove(self) -> None:
         if self.name in self._sim.api.pods:
@@ -432,4 +432,4 @@ class SimulatedPod:
     def _heartbeat(self) -> None:
         if self.may_speak:
             self.agent.post()
-            self._sim.clock.after(HEARTBEAT, self._heartbeat)
+            self._sim.clock.call_later(HEARTBEAT, self._heartbeat)

@@ -101,7 +101,7 @@ class StoragePods:
             self.made.append(action)
             self._put(StoragePod(name, f"{name}-{self._version()}", version=self._version()))
             if self.failures.get(action.number, "") is not None:
-                self._host.clock.after(self._host.jitter(1.0), lambda: self._work(name, action))
+                self._host.clock.call_later(self._host.jitter(1.0), lambda: self._work(name, action))
         return self.pods[name]
 
     def delete(self, name: str, uid: str) -> None:

@@ -89,9 +89,11 @@ class SnaggedUploads(Uploads):
     def _begin(self, pending: PendingCheckpoint) -> None:
         match self._meets(pending):
             case Trouble.UNREADABLE:
-                self._after(TRY_SECONDS, partial(self._give_up, pending, "UnusableCheckpoint", "it holds a socket"))
+                self._call_later(
+                    TRY_SECONDS, partial(self._give_up, pending, "UnusableCheckpoint", "it holds a socket")
+                )
             case Trouble.UNREACHABLE:
-                self._after(TRY_SECONDS, partial(self._fail, pending, "Unreachable", "the store does not answer"))
+                self._call_later(TRY_SECONDS, partial(self._fail, pending, "Unreachable", "the store does not answer"))
             case None:
                 self._store(pending, self._jitter(self._seconds))
 
@@ -110,4 +112,4 @@ class SnaggedUploads(Uploads):
 
     @override
     def _try_again(self) -> None:
-        self._after(WAIT_SECONDS, self._go_on)
+        self._call_later(WAIT_SECONDS, self._go_on)

@@ -133,13 +133,13 @@ class PodClock(Clock):
 
     is_frozen = False
 
-    def after(self, seconds: float, what: Callable[[], None]) -> None:
+    def call_later(self, seconds: float, what: Callable[[], None]) -> None:
         """Has something happen in a pod."""
-        super().after(seconds, lambda: None if self.is_frozen else what())
+        super().call_later(seconds, lambda: None if self.is_frozen else what())
 
     def surely_after(self, seconds: float, what: Callable[[], None]) -> None:
         """Has something happen elsewhere."""
-        super().after(seconds, what)
+        super().call_later(seconds, what)
 
 
 class Simulation:
@@ -449,7 +449,7 @@ class Simulation:
         pod = self.api.create_pod(self._new_pod(action, rank))
         simulated = self.pods[pod.name] = SimulatedPod(self, self.program, action, pod.uid, rank=rank)
         if not pod.gated:
-            self.clock.after(self.jitter(0.5), simulated.start)
+            self.clock.call_later(self.jitter(0.5), simulated.start)
         return pod
 
     def _new_pod(self, action: CreatePod, rank: int) -> Pod:
@@ -474,7 +474,7 @@ class Simulation:
             if pod is not None and pod.uid == uid and pod.gated:
                 seen.append(self.api.update_pod(name, gated=False))
                 self._unscheduled.append(name)
-        self.clock.after(self.jitter(0.1), self.schedule)
+        self.clock.call_later(self.jitter(0.1), self.schedule)
 
     def schedule(self) -> None:
         """The scheduler gives places to pods of gangs in an order of its own; it knows nothing of gangs."""
@@ -484,10 +484,10 @@ class Simulation:
             name = self._unscheduled.pop(self.random.randrange(len(self._unscheduled)))
             if not self.api.pods[name].deleting:
                 self.api.update_pod(name, node="n1", started=self.now)
-                self.clock.after(self.jitter(0.5), self.pods[name].start)
+                self.clock.call_later(self.jitter(0.5), self.pods[name].start)
                 taken += 1
         if self._unscheduled:
-            self.clock.after(1.0, self.schedule)
+            self.clock.call_later(1.0, self.schedule)
 
     def _check_deletion(self, pod: Pod) -> None:
         """A pod is deleted only after the decision to do so, or the attempt's end, is durable."""

@@ -18,7 +18,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_files_are_listed_and_read(tree: Path) -> None:
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
-        assert [(file.path, file.size) for file in opened.files()] == [("b", 2), ("sub/a", 1)]
+        assert [(file.path, file.size) for file in opened.list_files()] == [("b", 2), ("sub/a", 1)]
         with opened.open("sub/a") as stream:
             assert stream.read() == b"a"
 
@@ -32,14 +32,14 @@ def test_what_is_no_file_is_refused(tree: Path, tmp_path: Path, kind: str) -> No
         bad.symlink_to({"link": tmp_path / "secret", "dangling link": Path("nowhere")}.get(kind, tmp_path))
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
         with pytest.raises(UnusableTree, match="sub/bad is"):
-            opened.files()
+            opened.list_files()
         with pytest.raises(UnusableTree, match="sub/bad"), opened.open("sub/bad"):
             pass
 
 
 def test_a_directory_that_became_a_link_is_not_followed(tree: Path, tmp_path: Path) -> None:
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
-        opened.files()
+        opened.list_files()
         (tree / "sub" / "a").unlink()
         (tree / "sub").rmdir()
         (tmp_path / "a").write_text("secret")
@@ -68,7 +68,7 @@ def test_a_missing_directory_is_told_from_a_bad_one(tree: Path) -> None:
 def test_names_that_are_no_unicode_are_refused(tree: Path) -> None:
     os.close(os.open(os.fsencode(tree) + b"/\xff", os.O_CREAT | os.O_WRONLY))
     with open_tree(Directory(tree.parent), ("c1",)) as opened, pytest.raises(UnusableTree, match="not valid Unicode"):
-        opened.files()
+        opened.list_files()
 
 
 def test_endless_nesting_is_refused(tree: Path) -> None:
@@ -77,7 +77,7 @@ def test_endless_nesting_is_refused(tree: Path) -> None:
         deep /= "d"
         deep.mkdir()
     with open_tree(Directory(tree.parent), ("c1",)) as opened, pytest.raises(UnusableTree, match="nested too deeply"):
-        opened.files()
+        opened.list_files()
 
 
 def test_deleting_takes_links_away_and_not_what_they_lead_to(tree: Path, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_deleting_takes_links_away_and_not_what_they_lead_to(tree: Path, tmp_pat
 def test_nothing_is_left_open(tree: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
-        opened.files()
+        opened.list_files()
         with opened.open("sub/a"):
             pass
     with pytest.raises(UnusableTree), open_tree(Directory(tree.parent), ("c1", "b")):

@@ -548,9 +548,9 @@ class TestAddress:
 def test_backoff_doubles_within_its_bounds() -> None:
     backoff = ExponentialBackoff(1.0, 8.0, Random(1))
     for step in (1, 2, 4, 8, 8):
-        assert step / 2 <= backoff.next() <= step
+        assert step / 2 <= backoff.draw_wait() <= step
     backoff.reset()
-    assert backoff.next() <= 1.0
+    assert backoff.draw_wait() <= 1.0
 
 
 def test_no_descriptor_is_left_open(store: MemoryStore, source: Path) -> None:

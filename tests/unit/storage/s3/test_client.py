@@ -67,7 +67,7 @@ def test_content_is_signed_with_its_hash_and_read_once_to_be_sent(
         reads.append(len(DATA))
         yield DATA
 
-    monkeypatch.setattr(content, "pieces", pieces)
+    monkeypatch.setattr(content, "read_pieces", pieces)
     put(wire, content, endpoint)
     (request,) = wire.requests
     assert request.headers["X-Amz-Content-SHA256"] == hashlib.sha256(DATA).hexdigest().encode()

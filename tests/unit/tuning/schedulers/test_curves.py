@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from podtune.tuning.schedulers.curves import EXACT, MAX_TIMES, Curve, RunningMeans, pairwise_sum
+from podtune.tuning.schedulers.curves import EXACT, MAX_TIMES, Curve, RunningMeans, sum_pairwise
 from podtune.tuning.schedulers.records import MAX_VALUE
 
 values = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.floats(-1, 1), st.sampled_from([0.0, -0.0, 0.1]))
@@ -26,13 +26,13 @@ def curve_of(*points: tuple[float, float]) -> Curve:
 class TestPairwiseSum:
     @given(st.lists(st.floats(-1e6, 1e6), max_size=600))
     def test_is_numpys_to_the_last_bit(self, numbers: list[float]) -> None:
-        assert pairwise_sum(numbers) == np.add.reduce(np.array(numbers, dtype=float))
+        assert sum_pairwise(numbers) == np.add.reduce(np.array(numbers, dtype=float))
 
     def test_of_many_numbers_too(self) -> None:
         draw = random.Random(0)
         for count in (1023, 1024, 1030, 4099):
             numbers = [draw.gauss(0, 1) * 10 ** draw.randrange(-5, 5) for _ in range(count)]
-            assert pairwise_sum(numbers) == np.add.reduce(np.array(numbers))
+            assert sum_pairwise(numbers) == np.add.reduce(np.array(numbers))
 
 
 class TestMeans:
@@ -144,23 +144,23 @@ class TestRunningMeans:
             points[trial].append(point)
             means.add(trial, *point)
             time = draw.choice([point[0], draw.randrange(30)])
-            assert list(means.at(time)) == brute_force(points, time)
+            assert list(means.list_means(time)) == brute_force(points, time)
 
     def test_merging_changes_the_means_that_were_asked_for_before(self) -> None:
         means = RunningMeans()
         means.enter(0, Curve())
         for time in range(EXACT + 2):
             means.add(0, time, float(time % 7))
-            means.at(time)
-        assert list(means.at(4)) == [means.curve(0).compute_mean_at(4)] == [np.mean([0, 1, 2, 3])]
+            means.list_means(time)
+        assert list(means.list_means(4)) == [means.get_curve(0).compute_mean_at(4)] == [np.mean([0, 1, 2, 3])]
 
     def test_only_so_many_times_are_kept(self) -> None:
         means = RunningMeans()
         means.enter(0, curve_of((0, 1.0), (1e9, 2.0)))
         for time in range(MAX_TIMES + 50):
-            assert list(means.at(time)) == [1.0]
+            assert list(means.list_means(time)) == [1.0]
         means.add(0, 2e9, 3.0)
-        assert list(means.at(1.5e9)) == [1.5]
+        assert list(means.list_means(1.5e9)) == [1.5]
 
 
 def brute_force(points: dict[int, list[tuple[float, float]]], time: float) -> list[float]:

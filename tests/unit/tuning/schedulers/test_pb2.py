@@ -58,7 +58,7 @@ class Nearest:
 @pytest.fixture(scope="class")
 def _model_of_no_cost() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pb2, "_model_maker", lambda: Nearest)
+        patch.setattr(pb2, "_import_model", lambda: Nearest)
         patch.setattr(pb2, "AT_RANDOM", 5)
         patch.setattr(pb2, "NEARBY", 2)
         yield

@@ -178,7 +178,7 @@ def test_climbing_ends_higher_and_on_places_that_there_are() -> None:
         reached, point = maximize(improvement, start, model_space.axes)
         assert reached >= float(improvement.evaluate(start[None])[0])
         assert reached == pytest.approx(float(improvement.evaluate(point[None])[0]))
-        assert model_space.point(model_space.params(point)) == pytest.approx(point)
+        assert model_space.to_point(model_space.to_params(point)) == pytest.approx(point)
 
 
 def test_every_kind_of_parameter_comes_back_from_its_point() -> None:
@@ -187,7 +187,7 @@ def test_every_kind_of_parameter_comes_back_from_its_point() -> None:
     for number in range(50):
         drawn = RandomSearcher(every_kind(), seed=number).ask(0, [])
         params = space.encode(drawn.configuration)
-        assert model_space.params(model_space.point(params)) == pytest.approx(params)
+        assert model_space.to_params(model_space.to_point(params)) == pytest.approx(params)
 
 
 @pytest.mark.parametrize("installed", [True, False])

@@ -74,7 +74,7 @@ def whole_spaces(draw: st.DrawFn, *, finite: bool) -> Space:
         constraints = [text.format(one=one, other=other) for text in draw(st.lists(st.sampled_from(HELD), max_size=2))]
     shuffled = [Parameter.model_validate(manifest) for manifest in draw(st.permutations(manifests))]
     try:
-        Dependencies(shuffled).constraints(constraints)
+        Dependencies(shuffled).parse_constraints(constraints)
     except FieldError:
         assume(False)  # conditions that exclude each other
     return Space(shuffled, constraints)

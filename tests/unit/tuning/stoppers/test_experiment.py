@@ -13,7 +13,7 @@ from podtune.api.names import ExperimentReason
 from podtune.tuning.stoppers.base import ExperimentProgress
 from podtune.tuning.stoppers.experiment import ExperimentStopDecision, ExperimentStopper
 from podtune.tuning.stoppers.factory import make_experiment_stopper
-from podtune.tuning.stoppers.plateau import standard_deviation
+from podtune.tuning.stoppers.plateau import compute_standard_deviation
 from tests.unit.tuning.manifests import experiment
 
 GPU = {"spec": {"containers": [{"name": "trial", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
@@ -38,7 +38,7 @@ def goes_on(made: ExperimentStopper, **known: Any) -> bool:
 
 def test_without_rules_an_experiment_goes_on() -> None:
     assert goes_on(stopper(), elapsed=1e12, best=1.0, ended=10**6, errors=10**6, pod_seconds=1e12, gpu_seconds=1e12)
-    assert stopper().deadline(START) is None
+    assert stopper().find_deadline(START) is None
     assert not stopper().is_decided_by(math.inf)
 
 
@@ -49,7 +49,7 @@ class TestTime:
     )
     def test_the_experiment_ends_after_it(self, made: ExperimentStopper, elapsed: float, over: bool) -> None:
         assert goes_on(made, elapsed=elapsed) is not over
-        assert made.deadline(START) == 5400.0
+        assert made.find_deadline(START) == 5400.0
 
     def test_the_reason_holds_the_numbers(self) -> None:
         assert ending(stopper(stop={"totalTime": "90s"}), elapsed=91.5) == ExperimentStopDecision(
@@ -126,8 +126,8 @@ class TestBudgets:
 
     def test_what_runs_now_tells_when_they_are_used_up(self) -> None:
         progress = replace(START, elapsed=100.0, gpu_seconds=6 * 3600.0, gpus=8.0, pods=4)
-        assert stopper({"gpuHours": 10}).deadline(progress) == pytest.approx(100.0 + 1800.0)
-        assert stopper({"gpuHours": 10}).deadline(replace(progress, gpus=0.0)) is None
+        assert stopper({"gpuHours": 10}).find_deadline(progress) == pytest.approx(100.0 + 1800.0)
+        assert stopper({"gpuHours": 10}).find_deadline(replace(progress, gpus=0.0)) is None
 
     def test_a_cost_is_made_of_gpus_and_pods(self) -> None:
         made = stopper({"cost": {"budget": 50, "perGpuHour": 2.5, "perPodHour": 0.5}})
@@ -142,8 +142,8 @@ class TestBudgets:
     def test_what_runs_now_tells_when_the_money_is_spent(self) -> None:
         made = stopper({"cost": {"budget": 50, "perGpuHour": 2.5, "perPodHour": 0.5}})
         progress = replace(START, elapsed=60.0, gpu_seconds=3600.0 * 16, pods=2, gpus=4.0)
-        assert made.deadline(progress) == pytest.approx(60.0 + 10 / 11 * 3600)
-        assert made.deadline(START) is None
+        assert made.find_deadline(progress) == pytest.approx(60.0 + 10 / 11 * 3600)
+        assert made.find_deadline(START) is None
 
 
 class TestExpression:
@@ -253,11 +253,11 @@ class TestGroups:
 
     def test_time_completes_a_group_at_the_last_of_its_deadlines(self) -> None:
         made = stopper({"all": [{"time": "1h"}, {"gpuHours": 1}]}, {"all": [{"time": "10s"}, {"target": 0.9}]})
-        assert made.deadline(replace(START, gpus=2.0)) == 3600.0
-        assert made.deadline(replace(START, gpus=0.5)) == 7200.0
-        assert made.deadline(replace(START, gpus=0.5, elapsed=3600.0)) == 10800.0
-        assert made.deadline(START) is None
-        assert made.deadline(replace(START, best=0.95)) == 10.0
+        assert made.find_deadline(replace(START, gpus=2.0)) == 3600.0
+        assert made.find_deadline(replace(START, gpus=0.5)) == 7200.0
+        assert made.find_deadline(replace(START, gpus=0.5, elapsed=3600.0)) == 10800.0
+        assert made.find_deadline(START) is None
+        assert made.find_deadline(replace(START, best=0.95)) == 10.0
 
 
 RULES = [
@@ -302,7 +302,7 @@ def test_a_deadline_is_when_it_ends_and_not_before(rules: list[dict[str, Any]], 
     made = stopper(*rules)
     if made.check(progress) is not None:
         return
-    deadline = made.deadline(progress)
+    deadline = made.find_deadline(progress)
     if deadline is None:
         assert made.check(after(1e9)) is None
     else:
@@ -314,9 +314,9 @@ def test_a_deadline_is_when_it_ends_and_not_before(rules: list[dict[str, Any]], 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
 def test_the_standard_deviation_is_numpys(values: list[float]) -> None:
-    assert standard_deviation(values) == pytest.approx(float(np.std(values)), rel=1e-9, abs=1e-9)
+    assert compute_standard_deviation(values) == pytest.approx(float(np.std(values)), rel=1e-9, abs=1e-9)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(1, 50))
 def test_equal_values_do_not_deviate_at_all(value: float, count: int) -> None:
-    assert standard_deviation([value] * count) == 0.0
+    assert compute_standard_deviation([value] * count) == 0.0

@@ -56,7 +56,7 @@ class TestThresholds:
     def test_without_rules_nothing_stops(self) -> None:
         assert stopper().on_result(0, {"epoch": 10**9}, 1e9) == CONTINUE
         assert stopper().on_time(0, 1e9) == CONTINUE
-        assert stopper().deadline(0, 0.0) is None
+        assert stopper().find_deadline(0, 0.0) is None
         assert stopper().record(0) == {}
 
 
@@ -83,12 +83,12 @@ class TestTime:
 
     def test_no_result_is_needed(self) -> None:
         made = stopper({"time": "1m"})
-        assert made.deadline(0, 12.5) == 60.0
+        assert made.find_deadline(0, 12.5) == 60.0
         assert made.on_time(0, 59.0) == CONTINUE
         assert made.on_time(0, 60.0).action is SchedulerAction.STOP
 
     def test_the_earliest_counts(self) -> None:
-        assert stopper({"time": "1m"}, {"any": [{"time": "30s"}, {"iterations": 3}]}).deadline(0, 0.0) == 30.0
+        assert stopper({"time": "1m"}, {"any": [{"time": "30s"}, {"iterations": 3}]}).find_deadline(0, 0.0) == 30.0
 
 
 class TestPlateau:
@@ -163,10 +163,10 @@ class TestExpression:
     def test_a_result_that_it_has_no_value_for_goes_on_and_it_says_so(self) -> None:
         made = stopper({"iterations": 9}, {"any": [{"expression": "acuracy < 0.2"}, {"time": "1h"}]})
         assert made.on_result(0, {"accuracy": 0.1}, 0.0) == CONTINUE
-        assert made.problem({"accuracy": 0.1}) == (
+        assert made.find_problem({"accuracy": 0.1}) == (
             "stop.trial[1].any[0].expression is passed over: there is no 'acuracy' here; known names: accuracy"
         )
-        assert made.problem({"acuracy": 0.1}) == ""
+        assert made.find_problem({"acuracy": 0.1}) == ""
 
     def test_the_reason_holds_the_numbers(self) -> None:
         decision = stopper({"expression": "loss / 2 > limit"}).on_result(0, {"loss": 24.0, "limit": 3, "x": 1}, 0.0)
@@ -201,14 +201,14 @@ class TestGroups:
     def test_time_alone_completes_a_group(self) -> None:
         """The expression keeps holding, or not, until the next result."""
         made = stopper({"all": [{"time": "1h"}, {"time": "2h"}, {"expression": "accuracy < 0.2"}]})
-        assert made.deadline(0, 0.0) is None, "there is no result yet"
+        assert made.find_deadline(0, 0.0) is None, "there is no result yet"
         assert made.on_result(0, {"accuracy": 0.1, "other": 1}, 60.0) == CONTINUE
-        assert made.deadline(0, 60.0) == 7200.0
-        assert made.deadline(0, 3700.0) == 7200.0
+        assert made.find_deadline(0, 60.0) == 7200.0
+        assert made.find_deadline(0, 3700.0) == 7200.0
         assert made.on_time(0, 7199.0) == CONTINUE
         assert "accuracy 0.1" in made.on_time(0, 7200.0).message
         assert made.on_result(0, {"accuracy": 0.5}, 5000.0) == CONTINUE
-        assert made.deadline(0, 5000.0) is None
+        assert made.find_deadline(0, 5000.0) is None
         assert made.on_time(0, 9000.0) == CONTINUE
 
     def test_of_several_rules_the_first_is_the_reason(self) -> None:
@@ -246,7 +246,7 @@ def play(made: TrialStopper, events: list[tuple[int, Metrics | None, float]], st
         step, elapsed = start.get(trial, (0, 0.0))
         elapsed += seconds
         if result is None:
-            said.append((made.on_time(trial, elapsed), made.deadline(trial, elapsed)))
+            said.append((made.on_time(trial, elapsed), made.find_deadline(trial, elapsed)))
         else:
             step += 1
             said.append((made.on_result(trial, {**result, "training_iteration": step}, elapsed), None))
@@ -281,7 +281,7 @@ def test_a_deadline_is_when_it_stops_and_not_before(rules: list[dict[str, Any]],
             continue
         if made.on_time(trial, elapsed).action is SchedulerAction.STOP:
             continue
-        deadline = made.deadline(trial, elapsed)
+        deadline = made.find_deadline(trial, elapsed)
         if deadline is None:
             assert made.on_time(trial, 1e9) == CONTINUE
         else:

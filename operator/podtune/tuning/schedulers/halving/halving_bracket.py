@@ -42,7 +42,7 @@ class Cutoff:
     @property
     def key(self) -> tuple[bool, float, int]:
         """By which it is compared."""
-        return _key(self.reward, self.trial)
+        return _build_key(self.reward, self.trial)
 
 
 class RungOutcome(Enum):
@@ -114,7 +114,7 @@ class BracketEntry:
     @property
     def key(self) -> tuple[bool, float, int]:
         """By which it is compared; of trials with equal rewards the later one is the better."""
-        return _key(self.reward, self.trial)
+        return _build_key(self.reward, self.trial)
 
 
 class HalvingBracket:
@@ -230,12 +230,12 @@ class HalvingBracket:
         latest = max(entries, key=lambda entry: entry.round, default=BracketEntry(0))
         self.round, self.cutoffs = latest.round, list(latest.cutoffs)
         self._progress = sum((Fraction(entry.time) for entry in entries), Fraction(0))
-        eliminated_in = {entry.trial: self._eliminated_in(entry) for entry in entries if not entry.ended}
+        eliminated_in = {entry.trial: self._find_elimination(entry) for entry in entries if not entry.ended}
         self._live = {trial: None for trial, eliminated in eliminated_in.items() if eliminated is None}
         self.eliminated = {trial: eliminated for trial, eliminated in eliminated_in.items() if eliminated is not None}
         self._find_trials_to_run()
 
-    def _eliminated_in(self, entry: BracketEntry) -> int | None:
+    def _find_elimination(self, entry: BracketEntry) -> int | None:
         """The round after which a trial was not promoted, None where it was not eliminated."""
         for round_ in range(entry.round, self.round):
             if entry.arrived < self.rounds[round_].milestone:
@@ -275,13 +275,13 @@ class HalvingBracket:
         self._find_trials_to_run()
         if current is None:
             return RungResult(RungOutcome.FINISHED, ended, None, ranked, ranked)
-        outcome = self._outcome_of(current)
+        outcome = self._build_outcome(current)
         if outcome in (RungOutcome.ELIMINATED, RungOutcome.FINISHED):
             self._live.pop(current.trial, None)
             self.eliminated.pop(current.trial, None)
         return RungResult(outcome, ended, ranking.index(current.trial) + 1, ranked, ranked)
 
-    def _outcome_of(self, current: BracketEntry) -> RungOutcome:
+    def _build_outcome(self, current: BracketEntry) -> RungOutcome:
         """What becomes of the trial that has ended a round."""
         last = len(self.rounds) - 1
         if self.round > last:
@@ -297,5 +297,5 @@ class HalvingBracket:
         self.to_run = {trial: None for trial in self._live if self.entries[trial].arrived < milestone}
 
 
-def _key(reward: float, trial: int) -> tuple[bool, float, int]:
+def _build_key(reward: float, trial: int) -> tuple[bool, float, int]:
     return (False, 0.0, trial) if math.isnan(reward) else (True, reward, trial)

@@ -69,11 +69,11 @@ def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float)
     reader = RecordReader(trial, record)
     entry = BracketEntry(trial, rewards=_read_rewards(reader, rounds, sign))
     entry.round = reader.read_integer("bracket", "round", most=len(rounds))
-    if entry.rewards or "time" in reader.keys("bracket"):
-        time = reader.number("bracket", "time")
+    if entry.rewards or "time" in reader.list_keys("bracket"):
+        time = reader.read_number("bracket", "time")
         entry.arrived = time if entry.rewards else entry.arrived
         entry.time = time if math.isfinite(time) else entry.time
-    entry.ended = "ended" in reader.keys("bracket")
+    entry.ended = "ended" in reader.list_keys("bracket")
     drawn = rounds[: min(entry.round, len(rounds) - 1)]
     entry.cutoffs = tuple(_read_cutoff(reader, str(round_.milestone), sign) for round_ in drawn)
     return entry
@@ -81,17 +81,17 @@ def read_entry(trial: int, record: Record, rounds: Sequence[Round], sign: float)
 
 def _read_rewards(reader: RecordReader, rounds: Sequence[Round], sign: float) -> dict[int, float]:
     reader.check_rungs(round_.milestone for round_ in rounds)
-    written = reader.keys("rungs")
+    written = reader.list_keys("rungs")
     numbers = {str(round_.milestone): number for number, round_ in enumerate(rounds)}
     return {
-        number: sign * reader.number("rungs", milestone)
+        number: sign * reader.read_number("rungs", milestone)
         for milestone, number in numbers.items()
         if milestone in written
     }
 
 
 def _read_cutoff(reader: RecordReader, milestone: str, sign: float) -> Cutoff:
-    match = _CUTOFF.fullmatch(reader.text("lines", milestone))
+    match = _CUTOFF.fullmatch(reader.read_text("lines", milestone))
     if match is None:
         reader.refuse("lines", milestone, "which is not like '0.7 by trial 3 of 9'; correct it or remove the record")
     try:

@@ -83,7 +83,7 @@ class Rung:
         if not math.isnan(reward):
             del self._ordered[bisect_left(self._ordered, reward)]
 
-    def cutoff(self, reduction_factor: int) -> float | None:
+    def compute_cutoff(self, reduction_factor: int) -> float | None:
         """What a newcomer's reward must not be below: about one in `reduction_factor` of the recorded ones is above it.
 
         None where nothing is recorded that a newcomer could be compared with.
@@ -187,7 +187,7 @@ class PromotionRung:
             raise ValueError(f"trial {trial} has already reached rung {self.milestone}")
         self._entries[trial] = entry
         self._next = max(self._next, entry.number + 1)
-        insort(self._ordered, _comparable(entry.reward))
+        insort(self._ordered, _make_comparable(entry.reward))
         if _may_be_promoted(entry):
             insort(self._paused, (-entry.reward, entry.number, trial))
 
@@ -208,19 +208,19 @@ class PromotionRung:
         if entry is None:
             return
         self._take_off(trial, entry)
-        del self._ordered[bisect_left(self._ordered, _comparable(entry.reward))]
+        del self._ordered[bisect_left(self._ordered, _make_comparable(entry.reward))]
         if entry.number == self._next - 1:
             self._next = max((other.number for other in self._entries.values()), default=-1) + 1
 
     def rank(self, reward: float) -> int:
         """The rank of a reward among those here, the best being 1; equal ones share theirs."""
-        return len(self._ordered) - bisect_right(self._ordered, _comparable(reward)) + 1
+        return len(self._ordered) - bisect_right(self._ordered, _make_comparable(reward)) + 1
 
     def find_promotable(self, startable: Container[int]) -> Promotion | None:
         """The best paused trial of those that could start, if it is good enough; of equal ones, the first to come."""
         if len(self._ordered) < 2:
             return None
-        cutoff = self._cutoff()
+        cutoff = self._compute_cutoff()
         for passed, (loss, _, trial) in enumerate(self._paused):
             if -loss - cutoff < 0:
                 return None
@@ -228,7 +228,7 @@ class PromotionRung:
                 return Promotion(trial, -loss, cutoff, len(self._entries), len(self._paused) - passed)
         return None
 
-    def _cutoff(self) -> float:
+    def _compute_cutoff(self) -> float:
         """The linear quantile, newcomers and promoted ones included, in the arithmetic of Syne Tune."""
         last = len(self._ordered) - 1
         position = last * (1 - self.share if self._mode == "max" else self.share) + 1
@@ -254,5 +254,5 @@ def _may_be_promoted(entry: PromotionRungEntry) -> bool:
     return not entry.promoted and not math.isnan(entry.reward)
 
 
-def _comparable(reward: float) -> float:
+def _make_comparable(reward: float) -> float:
     return -math.inf if math.isnan(reward) else reward

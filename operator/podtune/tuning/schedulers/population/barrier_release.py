@@ -60,7 +60,7 @@ class BarrierReleaseWriter:
             "ranked": str(release.ranked),
             "quantile": str(release.quantile),
         }
-        words = [word for trial, cloned in release.clones.items() for word in self._words(trial, *cloned)]
+        words = [word for trial, cloned in release.clones.items() for word in self._build_words(trial, *cloned)]
         return {name: known | encode_words(words)}
 
     def read(self, record: Mapping[str, Mapping[str, str]]) -> list[BarrierRelease]:
@@ -92,8 +92,8 @@ class BarrierReleaseWriter:
             clones=dict(clones),
         )
 
-    def _words(self, trial: int, clone: DonorState, configuration: Configuration) -> list[str]:
-        values = [self._word(parameter, configuration) for parameter in self._sampled]
+    def _build_words(self, trial: int, clone: DonorState, configuration: Configuration) -> list[str]:
+        values = [self._format_word(parameter, configuration) for parameter in self._sampled]
         known = [
             str(trial),
             str(clone.donor),
@@ -109,14 +109,14 @@ class BarrierReleaseWriter:
         trial, donor, trained, score, *written = words
         step = int(written.pop(0)) if has_steps else int(float(trained))
         values = {
-            parameter.name: _value(parameter, word)
+            parameter.name: _parse_value(parameter, word)
             for parameter, word in zip(self._sampled, written, strict=True)
             if word != _ABSENT
         }
         clone = DonorState(int(donor), float(trained), time, float(score), step)
-        return int(trial), (clone, self._rules.configuration(values))
+        return int(trial), (clone, self._rules.build_configuration(values))
 
-    def _word(self, parameter: Parameter, configuration: Configuration) -> str:
+    def _format_word(self, parameter: Parameter, configuration: Configuration) -> str:
         if parameter.name not in configuration:
             return _ABSENT
         written = format_value(configuration[parameter.name])
@@ -125,7 +125,7 @@ class BarrierReleaseWriter:
         return written
 
 
-def _value(parameter: Parameter, word: str) -> Scalar:
+def _parse_value(parameter: Parameter, word: str) -> Scalar:
     match parameter.domain:
         case ChoiceDomain(values=values):
             return values[int(word)]

@@ -123,7 +123,7 @@ class Space:
                 if name not in changed:
                     changed[name] = draw_value(domain, random)
             with suppress(InvalidConfiguration):
-                return self._rules.configuration(changed)
+                return self._rules.build_configuration(changed)
         return configuration
 
 

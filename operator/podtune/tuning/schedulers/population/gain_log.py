@@ -59,7 +59,7 @@ class GainLog:
             return
         rate = (score - begun.score) / (time - begun.time)
         if math.isfinite(rate):
-            gain = Gain(time, _rounded(rate), tuple(map(_rounded, point)))
+            gain = Gain(time, _round(rate), tuple(map(_round, point)))
             self.gains = (*self.gains, gain)[-_KEPT:]
 
     def record(self) -> dict[str, Mapping[str, str]]:
@@ -90,5 +90,5 @@ class GainLog:
         return cls(gains, segment)
 
 
-def _rounded(number: float) -> float:
+def _round(number: float) -> float:
     return float(f"{number:.{_DIGITS}g}")

@@ -82,7 +82,7 @@ class GainModel:
     def __init__(self, gains: Sequence[Gain], interval: float) -> None:
         """Learns from at least two gains; the interval is the unit in which the kernel counts time."""
         self._interval = interval
-        self._rows = np.array([self._row(gain.time, gain.point) for gain in gains])
+        self._rows = np.array([self._build_row(gain.time, gain.point) for gain in gains])
         rates = np.array([gain.rate for gain in gains])
         spread = float(rates.std())
         self._targets = (
@@ -105,18 +105,18 @@ class GainModel:
         beta = 0.2 + max(0.0, math.log(0.4 * len(self._rows)))
         spread = self._mean
         if pending:
-            tried = np.vstack([self._rows, [self._row(time, point) for point in pending]])
+            tried = np.vstack([self._rows, [self._build_row(time, point) for point in pending]])
             targets = np.concatenate([self._targets, np.zeros(len(pending))])
             spread = GaussianProcessRegressor(self._mean.kernel_, optimizer=None).fit(tried, targets)
 
         def evaluate(points: Sequence[Sequence[float]]) -> list[float]:
-            rows = np.array([self._row(time, point) for point in points])
+            rows = np.array([self._build_row(time, point) for point in points])
             deviation = spread.predict(rows, return_std=True)[1]
             return [float(bound) for bound in self._mean.predict(rows) + math.sqrt(beta) * deviation]
 
         return evaluate
 
-    def _row(self, time: float, point: Sequence[float]) -> list[float]:
+    def _build_row(self, time: float, point: Sequence[float]) -> list[float]:
         return [time / self._interval, *point]
 
 

@@ -30,19 +30,19 @@ class DonorState:
     score: float
     step: int
 
-    def written(self) -> dict[str, str]:
+    def to_record(self) -> dict[str, str]:
         """The clone in a record."""
         return {
             "donor": str(self.donor),
             "trained": format_shortest(self.trained),
             "perturbed": format_shortest(self.perturbed),
             "score": format_shortest(self.score),
-            **_written_step(self.step, self.trained),
+            **_write_step(self.step, self.trained),
         }
 
     @classmethod
     def parse(cls, written: Mapping[str, str]) -> DonorState:
-        """Reads what `written` has written.
+        """Reads what `to_record` has written.
 
         Raises:
             ValueError: A number is none, or missing.
@@ -108,7 +108,7 @@ class Member:
             written["score"] = format_shortest(self.score)
         if self.trained:
             written["trained"] = format_shortest(self.trained)
-        written |= _written_step(self.step, self.trained)
+        written |= _write_step(self.step, self.trained)
         if self.perturbed:
             written["perturbed"] = format_shortest(self.perturbed)
         if self.is_donor:
@@ -119,7 +119,7 @@ class Member:
             written["ended"] = "true"
         record: dict[str, Mapping[str, str]] = {MEMBER: written} if written else {}
         if self.clone is not None:
-            record[CLONE] = self.clone.written()
+            record[CLONE] = self.clone.to_record()
         return record
 
     @classmethod
@@ -145,7 +145,7 @@ class Member:
         )
 
 
-def _written_step(step: int, trained: float) -> dict[str, str]:
+def _write_step(step: int, trained: float) -> dict[str, str]:
     """An iteration in a record, which has none where the time attribute says the same."""
     return {} if step == trained else {"step": str(step)}
 

@@ -81,7 +81,7 @@ def maximize(improvement: ExpectedImprovement, start: Vector, axes: Sequence[Axi
             point = _maximize_freely(improvement, point, free)
         reached = float(improvement.evaluate(point[None])[0])
         for index in stepwise:
-            reached, point = _best_step(improvement, point, index, axes[index], reached)
+            reached, point = _find_best_step(improvement, point, index, axes[index], reached)
         if not free or not stepwise or reached <= before + 1e-9:
             break
     return reached, point
@@ -101,7 +101,7 @@ def _maximize_freely(improvement: ExpectedImprovement, point: Vector, free: Sequ
     return moved
 
 
-def _best_step(
+def _find_best_step(
     improvement: ExpectedImprovement, point: Vector, index: int, axis: Axis, reached: float
 ) -> tuple[float, Vector]:
     assert axis.steps is not None

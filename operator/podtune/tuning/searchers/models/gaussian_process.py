@@ -79,8 +79,8 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
             weights.
         """
         if not eval_gradient:
-            return self._matern(self._distances(X, X if Y is None else Y))[0]
-        squares = self._squares(X[:, None] - X[None])
+            return self._matern(self._compute_distances(X, X if Y is None else Y))[0]
+        squares = self._compute_squares(X[:, None] - X[None])
         covariance, by_square = self._matern(squares.sum(axis=2))
         return covariance, np.concatenate([covariance[..., None], by_square[..., None] * squares], axis=2)
 
@@ -90,7 +90,7 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
         The gradients along choices are 0.
         """
         apart = point - others
-        covariance, by_square = self._matern(self._squares(apart).sum(axis=1))
+        covariance, by_square = self._matern(self._compute_squares(apart).sum(axis=1))
         return covariance, by_square[:, None] * np.where(self.choices, 0, 2 * self._each * apart)
 
     @override
@@ -108,12 +108,12 @@ class Matern(Kernel):  # type: ignore[misc] # scikit-learn has no types
         decay = self.variance * np.exp(-root)
         return decay * (1 + root + root**2 / 3), -5 / 6 * decay * (1 + root)
 
-    def _squares(self, apart: Tensor) -> Tensor:
+    def _compute_squares(self, apart: Tensor) -> Tensor:
         """Returns the weighted squares of differences along each coordinate, (n, m, d) or (n, d) as given."""
         squares: Tensor = self._each * np.where(self.choices, apart != 0, apart**2)
         return squares
 
-    def _distances(self, one: Matrix, other: Matrix) -> Matrix:
+    def _compute_distances(self, one: Matrix, other: Matrix) -> Matrix:
         """Returns the weighted squared distances (n, m) of points (n, d) to others (m, d); makes no (n, m, d)."""
         scale = np.sqrt(np.where(self.choices, 0, self._each))
         scaled, other_scaled = one * scale, other * scale

@@ -102,7 +102,7 @@ def create_study(criteria: Sequence[Criterion], storage: InMemoryStorage | None 
         storage: Where it is; somewhere of its own, unless given.
     """
     directions = [_DIRECTIONS[criterion.mode] for criterion in criteria]
-    with _silenced():
+    with _silence():
         return optuna.create_study(storage=storage or InMemoryStorage(), study_name=_STUDY, directions=directions)
 
 
@@ -139,7 +139,8 @@ class _OverlaidStorage(InMemoryStorage):
         """Shows trials under way, after all finished ones; returns the one to be proposed, the last of them."""
         finished = len(super().get_all_trials(self.get_study_id_from_name(_STUDY), deepcopy=False))
         self._running = [
-            _running_trial(finished + offset, params, distributions) for offset, params in enumerate([*under_way, {}])
+            _build_running_trial(finished + offset, params, distributions)
+            for offset, params in enumerate([*under_way, {}])
         ]
         return self._running[-1]
 
@@ -158,7 +159,7 @@ class _OverlaidStorage(InMemoryStorage):
         """Does nothing: samplers note there what other processes should know of the trial just proposed."""
 
 
-def _running_trial(
+def _build_running_trial(
     number: int, params: Mapping[str, float], distributions: Mapping[str, BaseDistribution]
 ) -> FrozenTrial:
     return FrozenTrial(
@@ -177,7 +178,7 @@ def _running_trial(
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def _silence() -> Iterator[None]:
     """Keeps Optuna from logging that a study was made; its verbosity is a setting of the process, so it is put back."""
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

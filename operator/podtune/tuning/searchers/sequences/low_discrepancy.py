@@ -19,7 +19,7 @@ MAX_DIMENSIONS = len(DIRECTION_NUMBERS) + 1
 class UnitSequence(Protocol):
     """Points of the unit cube, by their position."""
 
-    def at(self, index: int) -> Sequence[float]:
+    def compute_point(self, index: int) -> Sequence[float]:
         """The coordinates of a point, each from 0 to 1, without 1."""
 
 
@@ -38,13 +38,13 @@ class Sobol:
             dimensions: How many coordinates a point has, at most `MAX_DIMENSIONS`.
             scramble: Where random draws come from; None leaves the sequence as it is.
         """
-        self._directions = [_directions(dimension) for dimension in range(dimensions)]
+        self._directions = [_compute_directions(dimension) for dimension in range(dimensions)]
         self._shifts = [0] * dimensions
         if scramble is not None:
-            self._directions = [_mapped(directions, scramble) for directions in self._directions]
+            self._directions = [_map_directions(directions, scramble) for directions in self._directions]
             self._shifts = [scramble.getrandbits(_BITS) for _ in self._shifts]
 
-    def at(self, index: int) -> Sequence[float]:
+    def compute_point(self, index: int) -> Sequence[float]:
         """The coordinates of a point."""
         gray = index ^ (index >> 1)
         bits = [bit for bit in range(gray.bit_length()) if gray >> bit & 1]
@@ -70,18 +70,18 @@ class Halton:
             dimensions: How many coordinates a point has.
             scramble: Where random draws come from; None leaves the sequence as it is.
         """
-        self._bases = list(islice(_primes(), dimensions))
-        self._permutations = [_permutations(base, scramble) for base in self._bases]
+        self._bases = list(islice(_generate_primes(), dimensions))
+        self._permutations = [_draw_permutations(base, scramble) for base in self._bases]
 
-    def at(self, index: int) -> Sequence[float]:
+    def compute_point(self, index: int) -> Sequence[float]:
         """The coordinates of a point."""
         return [
-            _mirrored(index, base, permutations)
+            _mirror(index, base, permutations)
             for base, permutations in zip(self._bases, self._permutations, strict=True)
         ]
 
 
-def _directions(dimension: int) -> list[int]:
+def _compute_directions(dimension: int) -> list[int]:
     """The direction numbers of a dimension, as digits after the point, by Bratley and Fox' recurrence."""
     if dimension == 0:
         return [1 << (_BITS - 1 - bit) for bit in range(_INDEX_BITS)]
@@ -97,7 +97,7 @@ def _directions(dimension: int) -> list[int]:
     return [number << (_BITS - 1 - bit) for bit, number in enumerate(numbers)]
 
 
-def _mapped(directions: Sequence[int], random: Random) -> list[int]:
+def _map_directions(directions: Sequence[int], random: Random) -> list[int]:
     """The directions after a random map: each digit becomes itself plus random ones of those before it, modulo 2."""
     rows = []
     for bit in range(_BITS):
@@ -112,7 +112,7 @@ def _mapped(directions: Sequence[int], random: Random) -> list[int]:
     return mapped
 
 
-def _primes() -> Iterator[int]:
+def _generate_primes() -> Iterator[int]:
     found: list[int] = []
     for number in count(2):
         if all(number % prime for prime in found):
@@ -120,7 +120,7 @@ def _primes() -> Iterator[int]:
             yield number
 
 
-def _permutations(base: int, random: Random | None) -> list[list[int]]:
+def _draw_permutations(base: int, random: Random | None) -> list[list[int]]:
     """A permutation of the digits for each position of a number as small as 2^-52."""
     length = next(length for length in count(1) if base**length >= 2**_BITS)
     permutations = [list(range(base)) for _ in range(length)]
@@ -130,7 +130,7 @@ def _permutations(base: int, random: Random | None) -> list[list[int]]:
     return permutations
 
 
-def _mirrored(index: int, base: int, permutations: Sequence[Sequence[int]]) -> float:
+def _mirror(index: int, base: int, permutations: Sequence[Sequence[int]]) -> float:
     digits, scale = 0, 1
     for permutation in permutations:
         index, digit = divmod(index, base)

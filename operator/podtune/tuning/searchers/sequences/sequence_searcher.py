@@ -70,7 +70,7 @@ class SequenceSearcher(Searcher):
     @override
     def skip(self, configuration: Configuration) -> None:
         """Leaves a point of a finite space out; what was found so far is looked for again."""
-        key = self._space.key(configuration)
+        key = self._space.build_key(configuration)
         if self._points.length is not None and key not in self._skipped:
             self._skipped.add(key)
             self._begin()
@@ -80,35 +80,35 @@ class SequenceSearcher(Searcher):
         """The point with this number; None after the last one."""
         for trial in pending:
             self._recall(trial)
-        index = self._index(number)
+        index = self._find_index(number)
         if index is None:
             return None
-        configuration = self._space.configuration(self._points.point(index))
+        configuration = self._space.build_configuration(self._points.point(index))
         return Proposal(configuration, {} if index == number else {INDEX: str(index)})
 
     def _recall(self, trial: Observation | PendingTrial) -> None:
         """Takes in which point a trial is of."""
         if self._points.is_distinct and trial.number >= 0 and trial.number not in self._indexes:
-            self._found(trial.number, int(trial.attributes.get(INDEX, trial.number)))
+            self._record_found(trial.number, int(trial.attributes.get(INDEX, trial.number)))
 
-    def _found(self, number: int, index: int) -> None:
+    def _record_found(self, number: int, index: int) -> None:
         self._indexes[number] = index
         insort(self._numbers, number)
 
-    def _index(self, number: int) -> int | None:
+    def _find_index(self, number: int) -> int | None:
         """The position in the sequence of the usable point with a number."""
         if self._points.is_distinct and not self._space.refuses and not self._skipped:
             return number if self._points.length is None or number < self._points.length else None
         below = self._numbers[bisect_right(self._numbers, number) - 1]
         while below < number:
-            index = self._next_usable(self._indexes[below] + 1)
+            index = self._find_next_usable(self._indexes[below] + 1)
             if index is None:
                 return None
             below += 1
-            self._found(below, index)
+            self._record_found(below, index)
         return self._indexes[number]
 
-    def _next_usable(self, start: int) -> int | None:
+    def _find_next_usable(self, start: int) -> int | None:
         """The first usable position from one on; None where there is none up to the end."""
         refusals = RejectionCounter()
         length = self._points.length
@@ -116,7 +116,7 @@ class SequenceSearcher(Searcher):
         index = start
         while index != length and refusals.count < patience:
             try:
-                key = self._space.key(self._space.configuration(self._points.point(index)))
+                key = self._space.build_key(self._space.build_configuration(self._points.point(index)))
             except InvalidConfiguration as refused:
                 refusals.add(refused)
             else:
@@ -127,7 +127,7 @@ class SequenceSearcher(Searcher):
             index += 1
         if index == length and (start > 0 or self._skipped or not refusals.count):
             return None
-        raise refusals.error(index - start)
+        raise refusals.build_error(index - start)
 
 
 class ThenEveryOther(PointSequence):
@@ -145,4 +145,4 @@ class ThenEveryOther(PointSequence):
     def point(self, index: int) -> Configuration:
         if index < self._of_first:
             return self._first.point(index)
-        return self._every.point(index - self._of_first)
+        return self._every.get_point(index - self._of_first)

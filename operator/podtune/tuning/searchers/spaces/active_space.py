@@ -46,15 +46,15 @@ class ActiveSpace:
         self.sampled = [parameter for parameter in parameters if parameter.is_sampled]
         self._fixed = {parameter.name: parameter.fixed.value for parameter in parameters if parameter.fixed is not None}
 
-    def configuration(self, values: Configuration) -> Configuration:
-        """The configuration that sampled values make; see `ConfigurationRules.configuration`."""
-        return self._rules.configuration(values)
+    def build_configuration(self, values: Configuration) -> Configuration:
+        """The configuration that sampled values make; see `ConfigurationRules.build_configuration`."""
+        return self._rules.build_configuration(values)
 
     def complete(self, given: Configuration) -> Configuration:
         """The configuration that values in a manifest make; see `ConfigurationRules.complete`."""
         return self._rules.complete(given)
 
-    def points(self, axis: Callable[[Domain], Points | None] = find_finite_points) -> PointTree | None:
+    def find_points(self, axis: Callable[[Domain], Points | None] = find_finite_points) -> PointTree | None:
         """All points of the space; None where they are infinitely many.
 
         Args:
@@ -70,14 +70,14 @@ class ActiveSpace:
     def find_countable_points(self) -> PointTree | None:
         """All points of the space; None where they are infinitely many, or nobody can count them."""
         with suppress(TooManyCombinations):
-            return self.points()
+            return self.find_points()
         return None
 
     def extract_sampled_values(self, configuration: Configuration) -> dict[str, Scalar]:
         """The sampled values of a configuration, without what follows from them."""
         return {p.name: configuration[p.name] for p in self.sampled if p.name in configuration}
 
-    def key(self, configuration: Configuration) -> PointKey:
+    def build_key(self, configuration: Configuration) -> PointKey:
         """What tells a configuration from others."""
         return tuple(
             format_value(configuration[parameter.name]) if parameter.name in configuration else None
@@ -102,7 +102,7 @@ class RejectionCounter:
         """How many there were."""
         return self._counts.total()
 
-    def error(self, tries: int) -> NoConfiguration:
+    def build_error(self, tries: int) -> NoConfiguration:
         """What to say when nothing was found: what came up most often."""
         by, count = self._counts.most_common(1)[0]
         return NoConfiguration(

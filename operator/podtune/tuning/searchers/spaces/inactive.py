@@ -19,7 +19,7 @@ INACTIVE = "inactive"
 
 def write_inactive(sampled: Sequence[Parameter], drawn: Configuration, configuration: Configuration) -> str:
     """Writes down the drawn values that a configuration is without."""
-    return ",".join(_written(p.domain, drawn[p.name]) for p in sampled if p.name not in configuration)
+    return ",".join(_write(p.domain, drawn[p.name]) for p in sampled if p.name not in configuration)
 
 
 def restore_inactive(sampled: Sequence[Parameter], values: Configuration, attributes: Attributes) -> dict[str, Scalar]:
@@ -35,7 +35,7 @@ def restore_inactive(sampled: Sequence[Parameter], values: Configuration, attrib
     return {p.name: values[p.name] if p.name in values else read[p.name] for p in sampled}
 
 
-def _written(domain: Domain, value: Scalar) -> str:
+def _write(domain: Domain, value: Scalar) -> str:
     if isinstance(domain, ChoiceDomain):
         return str([format_value(choice) for choice in domain.values].index(format_value(value)))
     return f"{float(value):.6g}"

@@ -50,11 +50,11 @@ class ModelSpace:
         ]
         self.choices = np.array([axis.is_choice for axis in self.axes])
 
-    def point(self, params: Mapping[str, float]) -> Vector:
+    def to_point(self, params: Mapping[str, float]) -> Vector:
         """Returns the point (d,) of a configuration, given as Optuna's parameters."""
         return np.concatenate([self._cube.to_cube(params), [params[name] for name in self._counts]])
 
-    def params(self, point: Vector) -> dict[str, float]:
+    def to_params(self, point: Vector) -> dict[str, float]:
         """Returns Optuna's parameters at a point (d,)."""
         numbers = len(self._cube.ranges)
         positions = zip(self._counts, point[numbers:], strict=True)

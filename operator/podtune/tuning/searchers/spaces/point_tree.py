@@ -51,23 +51,23 @@ class PointTree:
         self._sampled = tuple(axes)
         self._order = dependencies.order
         self._conditions = dependencies.conditions
-        self._live = self._parents_of_later()
-        self._runs = {name: list(_runs(self._axes[name], self._named_values(name))) for name in self._order}
+        self._live = self._list_parents_of_later()
+        self._runs = {name: list(_runs(self._axes[name], self._list_named_values(name))) for name in self._order}
         self._counts: dict[tuple[int, State], int] = {}
         self._steps = 0
         self.count = self._count(0, ())
         """How many points there are."""
 
-    def point(self, number: int) -> dict[str, Scalar]:
+    def get_point(self, number: int) -> dict[str, Scalar]:
         """The values at a position, from 0; only parameters that exist there have one."""
         state: State = ()
         values: dict[str, Scalar] = {}
         for depth, name in enumerate(self._order):
             if not self._exists(depth, state):
-                state = self._next(depth, state, None)
+                state = self._find_next(depth, state, None)
                 continue
             for run in self._runs[name]:
-                below = self._next(depth, state, run.written)
+                below = self._find_next(depth, state, run.written)
                 size = self._count(depth + 1, below)
                 if number < run.count * size:
                     break
@@ -77,7 +77,7 @@ class PointTree:
             state = below
         return {name: values[name] for name in self._sampled if name in values}
 
-    def _parents_of_later(self) -> Sequence[tuple[str, ...]]:
+    def _list_parents_of_later(self) -> Sequence[tuple[str, ...]]:
         """At each depth: those parameters above it which others at this depth or below are conditioned on."""
         return [
             tuple(
@@ -88,14 +88,14 @@ class PointTree:
             for depth in range(len(self._order) + 1)
         ]
 
-    def _named_values(self, parent: str) -> set[str]:
+    def _list_named_values(self, parent: str) -> set[str]:
         return {value for conditions in self._conditions.values() for value in conditions.get(parent, ())}
 
     def _exists(self, depth: int, state: State) -> bool:
         above = dict(zip(self._live[depth], state, strict=True))
         return all(above[parent] in allowed for parent, allowed in self._conditions[self._order[depth]].items())
 
-    def _next(self, depth: int, state: State, written: str | None) -> State:
+    def _find_next(self, depth: int, state: State, written: str | None) -> State:
         """What later parameters depend on once the one at this depth has its value."""
         above = dict(zip(self._live[depth], state, strict=True)) | {self._order[depth]: written}
         return tuple(above[name] for name in self._live[depth + 1])
@@ -111,16 +111,18 @@ class PointTree:
                 self._steps += len(runs)
                 if self._steps > MAX_STEPS:
                     raise TooManyCombinations("the conditions (when) can meet in too many ways; make them simpler")
-                known = sum(run.count * self._count(depth + 1, self._next(depth, state, run.written)) for run in runs)
+                known = sum(
+                    run.count * self._count(depth + 1, self._find_next(depth, state, run.written)) for run in runs
+                )
             else:
-                known = self._count(depth + 1, self._next(depth, state, None))
+                known = self._count(depth + 1, self._find_next(depth, state, None))
             self._counts[depth, state] = known
         return known
 
 
 def _runs(axis: Points, named: set[str]) -> Sequence[_Run]:
     """Splits an axis into its named values and what lies between them."""
-    positions = sorted((position, value) for value in named if (position := _position(axis, value)) is not None)
+    positions = sorted((position, value) for value in named if (position := _find_position(axis, value)) is not None)
     runs: list[_Run] = []
     start = 0
     for position, value in positions:
@@ -130,7 +132,7 @@ def _runs(axis: Points, named: set[str]) -> Sequence[_Run]:
     return [run for run in runs if run.count]
 
 
-def _position(axis: Points, written: str) -> int | None:
+def _find_position(axis: Points, written: str) -> int | None:
     """Where on an axis a value lies; long axes are of ascending numbers."""
     low, high = 0, axis.count
     if high <= _SHORT:

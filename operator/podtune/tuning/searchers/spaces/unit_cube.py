@@ -56,7 +56,7 @@ class UnitCube:
 
     def __init__(self, distributions: Mapping[str, BaseDistribution]) -> None:
         self.ranges = {
-            name: _numeric_range(distribution)
+            name: _build_numeric_range(distribution)
             for name, distribution in distributions.items()
             if not isinstance(distribution, CategoricalDistribution)
         }
@@ -73,7 +73,7 @@ class UnitCube:
         }
 
 
-def _numeric_range(distribution: BaseDistribution) -> NumericRange:
+def _build_numeric_range(distribution: BaseDistribution) -> NumericRange:
     match distribution:
         case FloatDistribution(low=low, high=high, log=True):
             return NumericRange(math.log(low), math.log(high), log=True)

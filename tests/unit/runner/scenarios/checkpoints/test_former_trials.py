@@ -347,7 +347,7 @@ def test_another_configuration_goes_on_from_nothing() -> None:
     assert simulation.machine is not None
     known = TrialSpec(experiment="e", index=0, parameters={"lr": "0.1"}, seed=3)
     former = FormerTrials()
-    former.deleted(simulation.machine._trials["e-0"])
+    former.record_deletion(simulation.machine._trials["e-0"])
     made = former.add_former("e-0", known).former
     assert (made.checkpoints, made.lack) == ([], "the search proposes another configuration for it")
     same = simulation.api.trials["e-0"].spec

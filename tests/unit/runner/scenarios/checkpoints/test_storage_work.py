@@ -38,7 +38,7 @@ def simulation(weather: Weather = FAIR, seed: int = 0, **fields: Any) -> Simulat
 
 def job(simulation: Simulation, purpose: StoragePurpose = StoragePurpose.PRUNE) -> StorageJob:
     storage = simulation.api.experiment.status.storage
-    found = storage.job(purpose)
+    found = storage.find_job(purpose)
     assert found is not None
     return found
 

@@ -35,9 +35,9 @@ def test_a_trial_enters_a_rung_once() -> None:
 
 def test_without_a_number_to_compare_with_there_is_no_cutoff() -> None:
     rung = Rung(3)
-    assert rung.cutoff(4) is None
+    assert rung.compute_cutoff(4) is None
     rung.enter(0, math.nan)
-    assert rung.cutoff(4) is None
+    assert rung.compute_cutoff(4) is None
     assert rung.ranked == 0
 
 

@@ -15,11 +15,11 @@ KINDS = [Sobol, Halton]
 
 
 def points(sequence: UnitSequence, count: int, start: int = 0) -> list[Sequence[float]]:
-    return [sequence.at(index) for index in range(start, start + count)]
+    return [sequence.compute_point(index) for index in range(start, start + count)]
 
 
 def test_there_is_a_dimension_for_every_parameter_that_an_experiment_can_have() -> None:
-    assert len(Halton(64).at(3)) == len(Sobol(64).at(3)) == 64
+    assert len(Halton(64).compute_point(3)) == len(Sobol(64).compute_point(3)) == 64
 
 
 def test_sobols_sequence_is_scipys() -> None:
@@ -41,7 +41,7 @@ def test_points_far_out_are_scipys_too() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_scrambled_sequence_depends_on_its_seed_alone(kind: type[Sobol | Halton]) -> None:
     sequence = kind(9, Random(1))
-    backwards = [sequence.at(index) for index in reversed(range(50))]
+    backwards = [sequence.compute_point(index) for index in reversed(range(50))]
     assert points(kind(9, Random(1)), 50) == backwards[::-1]
     assert points(kind(9, Random(2)), 50) != backwards[::-1]
 
@@ -74,7 +74,7 @@ def test_every_axis_of_a_scrambled_halton_sequence_has_a_point_in_each_part(seed
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_scrambled_point_is_uniform_over_seeds(kind: type[Sobol | Halton]) -> None:
-    firsts = np.array([kind(3, Random(seed)).at(0) for seed in range(1000)])
+    firsts = np.array([kind(3, Random(seed)).compute_point(0) for seed in range(1000)])
     assert 0 <= firsts.min() < firsts.max() < 1
     for axis in firsts.T:
         quarters = Counter((axis * 4).astype(int))

@@ -20,13 +20,13 @@ BETA = {"name": "beta", "choice": {"values": [0.9, 0.99]}, "when": {"optimizer":
 
 
 def tree(*manifests: dict[str, Any]) -> PointTree:
-    points = ActiveSpace(parameters(*manifests)).points()
+    points = ActiveSpace(parameters(*manifests)).find_points()
     assert points is not None
     return points
 
 
 def all_points(points: PointTree) -> list[dict[str, Any]]:
-    return [points.point(number) for number in range(points.count)]
+    return [points.get_point(number) for number in range(points.count)]
 
 
 def test_a_parameter_that_does_not_exist_multiplies_nothing() -> None:
@@ -44,7 +44,7 @@ def test_a_parameter_that_does_not_exist_multiplies_nothing() -> None:
 def test_parents_change_slowest_whatever_the_manifests_order() -> None:
     points = tree(MOMENTUM, BETA, OPTIMIZER)
     assert [point["optimizer"] for point in all_points(points)] == ["sgd"] * 3 + ["adam"] * 2 + ["lion"] * 2
-    assert list(points.point(0)) == ["momentum", "optimizer"]
+    assert list(points.get_point(0)) == ["momentum", "optimizer"]
 
 
 def test_a_condition_on_one_of_a_billion_values() -> None:
@@ -52,11 +52,11 @@ def test_a_condition_on_one_of_a_billion_values() -> None:
     wide = {"name": "n", "int": {"min": 1, "max": 10**9}}
     points = tree(wide, {"name": "x", "int": {"min": 1, "max": 1000}, "when": {"n": [7, 10**6]}})
     assert points.count == 10**9 - 2 + 2 * 1000
-    assert points.point(5) == {"n": 6}
-    assert points.point(6) == {"n": 7, "x": 1}
-    assert points.point(1005) == {"n": 7, "x": 1000}
-    assert points.point(1006) == {"n": 8}
-    assert points.point(points.count - 1) == {"n": 10**9}
+    assert points.get_point(5) == {"n": 6}
+    assert points.get_point(6) == {"n": 7, "x": 1}
+    assert points.get_point(1005) == {"n": 7, "x": 1000}
+    assert points.get_point(1006) == {"n": 8}
+    assert points.get_point(points.count - 1) == {"n": 10**9}
 
 
 def test_a_condition_on_a_fixed_value_always_holds() -> None:
@@ -73,7 +73,7 @@ def test_a_space_of_fixed_values_has_one_point() -> None:
 def test_every_point_comes_once(data: st.DataObject) -> None:
     space = data.draw(whole_spaces(finite=True))
     active = ActiveSpace(space.parameters)  # without constraints, and whatever can't be computed
-    points = active.points()
+    points = active.find_points()
     assert points is not None
     found = [tuple(point.items()) for point in all_points(points)]
     assert len(set(map(repr, found))) == len(found)
@@ -86,7 +86,9 @@ def reached(space: Space, active: ActiveSpace) -> list[Configuration]:
     chosen = [parameter for parameter in space.parameters if parameter.expression is None]
     exists = ActiveSpace(chosen)
     return [
-        active.extract_sampled_values(exists.configuration(dict(zip([p.name for p in sampled], values, strict=True))))
+        active.extract_sampled_values(
+            exists.build_configuration(dict(zip([p.name for p in sampled], values, strict=True)))
+        )
         for values in itertools.product(*(named_values(manifest_of(parameter)) for parameter in sampled))
     ]
 
@@ -105,7 +107,7 @@ def test_a_space_that_nobody_can_count_is_said_to_be_so_quickly() -> None:
     space = ActiveSpace(parameters(*entangled(32)))
     start = time.process_time()
     with pytest.raises(TooManyCombinations, match=r"conditions \(when\) can meet in too many ways; make them simpler"):
-        space.points()
+        space.find_points()
     assert space.find_countable_points() is None
     assert time.process_time() - start < 10
 
