@@ -51,7 +51,8 @@ class RunningAgent:
 
     def is_told_to_stop(self) -> bool:
         """What the control file says to the program."""
-        return bool(json.loads((self.directory / layout.CONTROL).read_text())["shouldStop"])
+        control = self.directory / layout.CONTROL  # written with the first decision
+        return control.exists() and bool(json.loads(control.read_text())["shouldStop"])
 
     def end(self, seconds: float = 30.0) -> FinalCommit:
         """What the kubelet does after the program has ended; returns the final commit."""
