@@ -1,9 +1,9 @@
 """The dialogue with the searcher: what it observes, what it is asked, and the Trials created from its answers.
 
-    search.ask(slots, …)              a request, with how many observations the searcher is to know (`Propose`)
-    answers = session.answer(request) tells the searcher what it does not know yet, and asks it
-    search.proposed(request, …)       each answer becomes a Trial, as there are slots (`create_trials`)
-    search.saved(trial)               what the Trial has recorded is observed: the next request tells of it
+    search.ask(slots, …)                a request, with how many observations the searcher is to know (`Propose`)
+    answers = session.answer(request)   tells the searcher what it does not know yet, and asks it
+    search.record_proposals(request, …) each answer becomes a Trial, as there are slots (`create_trials`)
+    search.on_status_saved(trial)       what the Trial has recorded is observed: the next request tells of it
 
 A searcher answers from what it knows, so which observations it had belongs to each proposal. That is written into the
 Experiment's status before the searcher is asked, and into the Trial that comes of the answer. A restarted operator
