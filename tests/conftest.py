@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 
+import hypothesis
+
 # As in the operator's image: on small matrices several threads are slower, and sums depend on how many there are. It
 # counts only from before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A machine may be busy: only the tests' own timeout ends what takes too long. In CI Hypothesis does so by itself.
+if "CI" not in os.environ:
+    hypothesis.settings.register_profile("busy", deadline=None)
+    hypothesis.settings.load_profile("busy")
