@@ -29,8 +29,8 @@ SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)
 """A point in time as RFC 3339 has it."""
 _LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
-_AT_A_TIME = 32
-"""Reports taken in without letting anything else in between: ten milliseconds."""
+_AT_A_TIME = 8
+"""Reports taken in without letting anything else in between: up to ten milliseconds on a slow machine."""
 BODY_SECONDS = 30.0
 """How long a report's body may take: it has a megabyte at most, and agents wait no longer for an answer."""
 HOLD = 1.0
