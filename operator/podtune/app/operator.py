@@ -33,7 +33,7 @@ from podtune.controllers.pods.overdue_pods import OverduePods
 from podtune.controllers.report_handler import MachineReportHandler
 from podtune.controllers.searcher_threads import SearcherThreads
 from podtune.controllers.store.store import Store
-from podtune.controllers.watch.kopf import make_registry, run_kopf
+from podtune.controllers.watch.kopf import make_handlers, run_kopf
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.controllers.work_queue import WorkQueue
@@ -125,8 +125,8 @@ class Operator:
                 holding = group.create_task(self._lease.hold())
                 await self._fill()
                 ready = asyncio.Event()
-                registry = make_registry(self._store, self._health, self._resync)
-                watching = group.create_task(run_kopf(registry, self._settings.namespaces, ready))
+                handlers = make_handlers(self._store, self._health, self._resync)
+                watching = group.create_task(run_kopf(handlers, self._settings.namespaces, ready))
                 watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
                 await _wait_for_first(ready.wait(), stop.wait())
                 listen_to_signals()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from podtune.cluster.client import KubernetesClient
-from podtune.controllers.watch.kopf import make_registry, run_kopf
+from podtune.controllers.watch.kopf import make_handlers, run_kopf
 
 pytestmark = pytest.mark.cluster
 
@@ -69,8 +69,8 @@ async def test_pods_of_trials_come_and_go_and_others_are_not_even_sent(
     await pod("stranger", "sleep 1000")
     body = {"metadata": {"labels": LABELS}}
     await client.request("PATCH", f"{path}/before", body=body, content_type="application/merge-patch+json")
-    registry = make_registry(store, Health(), resync)  # type: ignore[arg-type]
-    task = asyncio.create_task(run_kopf(registry, [namespace], ready))
+    handlers = make_handlers(store, Health(), resync)  # type: ignore[arg-type]
+    task = asyncio.create_task(run_kopf(handlers, [namespace], ready))
     try:
         await ready.wait()
         await store.until(("seen", "before"))

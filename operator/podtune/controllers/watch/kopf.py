@@ -1,19 +1,25 @@
-"""All use of kopf: its handlers feed the store with watch events. Nothing is decided here.
+"""All use of kopf: its watches feed the store with events. Nothing is decided here.
 
 Kopf logs in, lists, watches, and restarts a watch that has ended. Only its `@kopf.on.event` handlers are used: its
 create, update and delete handlers, timers and daemons keep their own state in annotations and finalizers, which would
-cost writes and could block a deletion. Kopf only logs what an event handler raises, so handlers raise nothing: the
-store copes with any object.
+cost writes and could block a deletion. A handler raises nothing: the store copes with any object.
+
+One function of kopf's is replaced, the one that gives the events of a watch to tasks, one for each object: handlers are
+called directly. That saves a third of the operator's time (see docs/decisions/0019). A kopf that calls another function
+there would still call the handlers, only more slowly; a unit test notices it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, cast
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import kopf
+import structlog
+from kopf._cogs.clients import watching
+from kopf._core.reactor import queueing
 
 from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
 from podtune.controllers.store.store import Store
@@ -23,20 +29,31 @@ from podtune.kube.manifests import Manifest
 
 POD_KIND = "Pod"
 DELETED = "DELETED"
+BOOKMARK = "BOOKMARK"
+"""Type of the events that tell of no object, only of how far the watch has come."""
 LISTED = None
 """Type of the events that kopf makes from the list with which each watch starts or restarts."""
 
 LISTED_AT_A_TIME = 100
-"""Objects of a list that a watch begins with: kopf handles a part of a list at once, and results and the Lease wait."""
-TASK_IDLE_SECONDS = 0.5
-"""Kopf keeps a task for each object until so long after the object's last event."""
+"""Objects of a list that a watch begins with: a part of a list is taken in at once, and results and the Lease wait."""
+
+log = structlog.get_logger(__name__)
 
 Take = Callable[[Manifest], None]
+Handler = Callable[[Any], None]
+"""Takes an event of a watch: its type and its object."""
 
 
-def make_registry(store: Store, health: WatchHealth, resync: Resync) -> kopf.OperatorRegistry:
-    """A registry with one handler a kind, feeding this store."""
-    registry = kopf.OperatorRegistry()
+class Watched(NamedTuple):
+    """A kind of objects, as kopf selects it."""
+
+    group: str
+    version: str
+    plural: str
+
+
+def make_handlers(store: Store, health: WatchHealth, resync: Resync) -> dict[Watched, Handler]:
+    """What each event of a kind is given to, so that the store knows of it."""
 
     def feed(kind: str, event: Any, seen: Take, gone: Take) -> None:
         body = event["object"]
@@ -48,23 +65,56 @@ def make_registry(store: Store, health: WatchHealth, resync: Resync) -> kopf.Ope
             resync.call()
         seen(body)
 
+    def take_experiment(event: Any) -> None:
+        feed(EXPERIMENT_KIND, event, store.observe_experiment, store.observe_experiment_deletion)
+
+    def take_trial(event: Any) -> None:
+        feed(TRIAL_KIND, event, store.observe_trial, store.observe_trial_deletion)
+
+    def take_pod(event: Any) -> None:
+        feed(POD_KIND, event, store.observe_pod, store.observe_pod_deletion)
+
+    return {
+        Watched(GROUP, VERSION, EXPERIMENT_PLURAL): take_experiment,
+        Watched(GROUP, VERSION, TRIAL_PLURAL): take_trial,
+        Watched("", "v1", "pods"): take_pod,
+    }
+
+
+def make_registry(handlers: dict[Watched, Handler]) -> kopf.OperatorRegistry:
+    """A registry from which kopf learns how to log in, and what to watch."""
+    registry = kopf.OperatorRegistry()
+
     @kopf.on.login(registry=registry)
     def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
-    @kopf.on.event(GROUP, VERSION, EXPERIMENT_PLURAL, registry=registry)
-    async def experiment_event(event: Any, **_: Any) -> None:
-        feed(EXPERIMENT_KIND, event, store.observe_experiment, store.observe_experiment_deletion)
+    def register(watched: Watched, handle: Handler) -> None:
+        @kopf.on.event(*watched, registry=registry)
+        async def take(event: Any, **_: Any) -> None:
+            handle(event)
 
-    @kopf.on.event(GROUP, VERSION, TRIAL_PLURAL, registry=registry)
-    async def trial_event(event: Any, **_: Any) -> None:
-        feed(TRIAL_KIND, event, store.observe_trial, store.observe_trial_deletion)
-
-    @kopf.on.event("v1", "pods", registry=registry)
-    async def pod_event(event: Any, **_: Any) -> None:
-        feed(POD_KIND, event, store.observe_pod, store.observe_pod_deletion)
-
+    for watched, handle in handlers.items():
+        register(watched, handle)
     return registry
+
+
+def call_handlers_directly(handlers: dict[Watched, Handler]) -> None:
+    """Has each watch of a kind that has a handler call it; see `queueing.watcher` of kopf for the arguments."""
+
+    async def watch(*, resource: Any, namespace: Any, settings: Any, operator_paused: Any = None, **_: Any) -> None:
+        handle = handlers[Watched(resource.group, resource.version, resource.plural)]
+        events = watching.infinite_watch(
+            settings=settings, resource=resource, namespace=namespace, operator_paused=operator_paused
+        )
+        async for event in events:
+            if not isinstance(event, watching.Bookmark) and event["type"] != BOOKMARK:
+                try:
+                    handle(event)
+                except Exception:
+                    log.exception("event not handled", resource=resource.plural)
+
+    vars(queueing)["watcher"] = watch
 
 
 def make_settings() -> kopf.OperatorSettings:
@@ -74,9 +124,6 @@ def make_settings() -> kopf.OperatorSettings:
     settings.posting.level = logging.CRITICAL
     settings.scanning.disabled = True
     settings.peering.standalone = True
-    settings.persistence.diffbase_storage = NoDiffs()
-    settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
-    settings.queueing.idle_timeout = TASK_IDLE_SECONDS
     settings.watching.label_selectors["v1", "pods"] = POD_SELECTOR
     settings.watching.chunk_size = LISTED_AT_A_TIME
     settings.watching.server_timeout = 300
@@ -86,39 +133,20 @@ def make_settings() -> kopf.OperatorSettings:
     return settings
 
 
-class NoDiffs(kopf.DiffBaseStorage):
-    """Remembers no last state of an object: only change handlers need one, and there are none."""
-
-    def build(
-        self,
-        *,
-        body: kopf.Body,  # noqa: ARG002 - kopf's interface
-        extra_fields: Iterable[Any] | None = None,  # noqa: ARG002
-    ) -> kopf.BodyEssence:
-        """Nothing; by default kopf copies the whole object for it on every event."""
-        return cast("kopf.BodyEssence", {})
-
-    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:  # noqa: ARG002 - kopf's interface
-        """Nothing is known."""
-        return None
-
-    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Nothing is stored."""
-
-
-async def run_kopf(registry: kopf.OperatorRegistry, namespaces: Collection[str], ready: asyncio.Event) -> None:
+async def run_kopf(handlers: dict[Watched, Handler], namespaces: Collection[str], ready: asyncio.Event) -> None:
     """Runs kopf until it is cancelled, or fails.
 
     Kopf takes SIGTERM and SIGINT for itself, so whoever wants them has to ask for them again once it is ready; and when
     it ends it cancels all tasks that were made after it had begun.
 
     Args:
-        registry: The handlers.
+        handlers: See `make_handlers`.
         namespaces: Namespaces to watch; none for all.
         ready: Is set when kopf has begun, and the watches are about to.
     """
+    call_handlers_directly(handlers)
     await kopf.operator(
-        registry=registry,
+        registry=make_registry(handlers),
         settings=make_settings(),
         clusterwide=not namespaces,
         namespaces=list(namespaces),
