@@ -29,9 +29,11 @@ from podtune.tuning.schedulers.records import format_shortest
 from podtune.tuning.searchers.base import Configuration
 
 _TIME_FIELD = "scheduler.median.timeAttribute"
-_HARD = (SchedulerAction.STOP, "stopped {at}")
-_SOFT = (SchedulerAction.PAUSE, "paused {at}")
-_NARROWLY = "continued {at}, by one trial"
+_PAST = {
+    SchedulerAction.STOP: "stopped",
+    SchedulerAction.PAUSE: "paused",
+    SchedulerAction.CONTINUE: "continued",
+}
 
 
 @dataclass(slots=True)
@@ -215,23 +217,25 @@ class Median(Scheduler):
         inputs |= {"median": median, "samples": len(means)} | ({} if math.isnan(best) else {"best": best})
         if self._is_worse(best, median):
             state.judged = self._settings.soft_stop
-            action, did = _SOFT if self._settings.soft_stop else _HARD
-            message = self._write_message(did, time, best, median, len(means))
+            action = SchedulerAction.PAUSE if self._settings.soft_stop else SchedulerAction.STOP
+            message = self._write_message(action, time, best, median, len(means))
             return SchedulerDecision(action, message, inputs, recorded=True)
         if len(means) > 1 and self._is_worse(best, self._find_median_without_worst(means)):
-            message = self._write_message(_NARROWLY, time, best, median, len(means))
+            message = self._write_message(SchedulerAction.CONTINUE, time, best, median, len(means))
             return SchedulerDecision(SchedulerAction.CONTINUE, message, inputs, recorded=True)
         return SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
 
-    def _write_message(self, did: str, time: float, best: float, median: float, samples: int) -> str:
+    def _write_message(self, action: SchedulerAction, time: float, best: float, median: float, samples: int) -> str:
+        continues = action is SchedulerAction.CONTINUE  # a message says so only where one trial made the difference
         side = "below" if self._mode == "max" else "above"
         if math.isnan(best):
             finding = f"its first {self._metric} was NaN, which is worse than"
         else:
-            finding = f"its best {self._metric} {shorten(best, median)} is {'not ' * (did is _NARROWLY)}{side}"
+            finding = f"its best {self._metric} {shorten(best, median)} is {'not ' if continues else ''}{side}"
+        moment = f"at {self.time_attribute} {shorten(time)}{', by one trial' if continues else ''}"
         return (
-            f"{did.format(at=f'at {self.time_attribute} {shorten(time)}')}: {finding} the median "
-            f"{shorten(median, best)} of the means of {samples} trials up to then"
+            f"{_PAST[action]} {moment}: {finding} the median {shorten(median, best)} of the means of {samples} trials "
+            "up to then"
         )
 
     def _is_worse(self, best: float, median: float) -> bool:
