@@ -177,7 +177,8 @@ def problems(layout: Layout) -> list[str]:
     if binaries is None:
         return ["the tools are gone from the cache"]
     kubectl = _kubectl(layout, binaries)
-    found = [f"node {node.name}: not Ready, or without its GPUs" for node in NODES if not nodes.is_ready(node, kubectl)]
+    unready = [node for node in NODES if not nodes.is_ready(node, kubectl)]
+    found = [f"node {node.name}: not Ready, tainted, cordoned, or without its GPUs" for node in unready]
     description = json.loads(layout.description.read_text())
     if not S3Client(S3Access(**description["s3"]), network.inside).bucket_exists():
         found.append("S3: the bucket cannot be reached")

@@ -13,11 +13,14 @@ from pathlib import Path
 
 from e2e.devcluster.building import images
 from e2e.devcluster.building.packages import CNI_PLUGINS, program
+from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.kubectl import Kubectl
 from e2e.devcluster.layout import CGROUP, CLUSTER_DOMAIN, SYSTEM_NODE, Layout, Node
 from e2e.devcluster.node import cgroups, gpus
 from e2e.devcluster.node.control_plane import answers
 from e2e.devcluster.processes import Component
+
+_KUBELET_STARTS = 5
 
 
 def pods_cgroup(node: Node) -> str:
@@ -64,9 +67,24 @@ def start_kubelet(layout: Layout, node: Node, tools: Path) -> None:
 
 
 def wait_kubelet(layout: Layout, node: Node) -> None:
-    """Wait until a node's kubelet says it is healthy."""
+    """Wait until a node's kubelet says it is healthy.
+
+    One that dies is started again, as systemd would do it: containerd answers `ctr` a moment before it answers
+    kubelets, and a kubelet without an answer ends.
+
+    Raises:
+        ClusterError: It died each time, or is not healthy in time.
+    """
     component = Component.load(layout, node.kubelet)
-    component.wait_ready(lambda: kubelet_is_healthy(node))
+    for starts_left in reversed(range(_KUBELET_STARTS)):
+        try:
+            component.wait_ready(lambda: kubelet_is_healthy(node))
+        except ClusterError:
+            if not starts_left or component.main_process() is not None:
+                raise
+            component.start()
+        else:
+            return
 
 
 def kubelet_is_healthy(node: Node) -> bool:
@@ -83,8 +101,17 @@ def wait_ready(layout: Layout, node: Node, kubectl: Kubectl, seconds: float = 24
 
 
 def is_ready(node: Node, kubectl: Kubectl) -> bool:
-    """Return whether the API server holds a node for Ready, with all its GPUs."""
-    return _says_ready(node, kubectl) and gpus.allocatable(kubectl, node.name) == node.gpus
+    """Return whether the API server holds a node for Ready and takes pods for it, with all its GPUs."""
+    return (
+        _says_ready(node, kubectl)
+        and not _is_closed(node, kubectl)
+        and gpus.allocatable(kubectl, node.name) == node.gpus
+    )
+
+
+def _is_closed(node: Node, kubectl: Kubectl) -> bool:
+    """Whether a test that was killed has left the node tainted, or cordoned."""
+    return bool(kubectl("get", "node", node.name, "-o", "jsonpath={.spec.taints}{.spec.unschedulable}"))
 
 
 def _says_ready(node: Node, kubectl: Kubectl) -> bool:
