@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from podtune.protocol.assignment import format_attempt_folder
+from podtune.storage.address import S3Address
+from podtune.storage.s3.store import S3Store
+from podtune.storage.segments.reader import StoredResult, read_results
 
 EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"
 OF_TRIALS = "podtune.dev/trial"
@@ -19,10 +22,17 @@ def trial_status(namespace: Kubernetes, name: str) -> Object:
 
 
 def epochs_of_attempt(cluster: Cluster, checkpoint_uri: str) -> list[int]:
-    """The epochs that the attempt of this checkpoint has reported, as its history in the bucket has them."""
-    key = checkpoint_uri.removeprefix(f"s3://{cluster.s3.bucket}/").rpartition("/")[0]
-    lines = [json.loads(line) for line in cluster.s3_client.get(f"{key}/results.jsonl").splitlines()]
-    return [line["epoch"] for line in lines if "epoch" in line]
+    """The epochs that the attempt of this checkpoint has reported, as the bucket has them."""
+    key = checkpoint_uri.removeprefix(f"s3://{cluster.s3.bucket}/")
+    prefix, trial, attempt, _ = key.rsplit("/", 3)
+    stored = read_stored_results(cluster, f"{prefix}/", trial)
+    return [int(found.result.metrics["epoch"]) for found in stored if format_attempt_folder(found.attempt) == attempt]
+
+
+def read_stored_results(cluster: Cluster, experiment_prefix: str, trial: str) -> list[StoredResult]:
+    """The results of a trial that are in the bucket; the credentials are in the environment."""
+    store = S3Store(S3Address(cluster.s3.bucket, endpoint=cluster.s3.endpoint, region=cluster.s3.region))
+    return list(read_results(store, experiment_prefix, trial=trial))
 
 
 def let_go_on(namespace: Kubernetes, pods: str = OF_TRIALS) -> None:

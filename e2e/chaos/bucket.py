@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from e2e.chaos.faults.injector import Armed
 from e2e.chaos.pods.kubelet import Kubelet
-from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress
+from podtune.storage.address import S3Address
+from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.s3.store import S3Store
 
 MANIFEST = "/manifest.json"
@@ -27,11 +28,11 @@ class Bucket:
 
     def checkpoints(self, prefix: str, uid: str) -> dict[str, int]:
         """The checkpoints of an experiment: URI and step of each that has a manifest."""
-        store = S3Store(StoreAddress(self.name, prefix, self.endpoint))
+        store = S3Address(self.name, prefix, self.endpoint)
         found = {}
-        for key in store.list(f"{prefix}/{uid}/"):
+        for key in S3Store(store).list(store.experiment_prefix(uid)):
             if key.endswith(MANIFEST):
-                address = CheckpointAddress.from_uri(f"s3://{self.name}/{key.removesuffix(MANIFEST)}")
+                address = CheckpointAddress(store.uri, key.removesuffix(MANIFEST))
                 found[address.uri] = address.step
         return found
 

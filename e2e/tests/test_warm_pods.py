@@ -98,5 +98,5 @@ def test_a_program_that_swaps_its_directory_for_a_link_gets_nothing_of_the_agent
     assert second["lastResult"]["refused"] == "1", "only the agent renames what lies in trials/"
     uid = namespace.get("experiments.podtune.dev", "swapped")["metadata"]["uid"]
     stored = list(cluster.s3_client.list(f"e2e/{uid}/swapped-1/"))
-    assert [key for key in stored if key.endswith("/results.jsonl")]
+    assert [key for key in stored if "/results/0/" in key]
     assert not [key for key in stored if "token" in key]

@@ -79,7 +79,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create, get]
-# For volumes that trials keep over their attempts (checkpoints.scratch).
+# To keep the earlier versions of a trial template that was changed, for people to look at.
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [create, get, delete]
+# For volumes that trials keep over their attempts, and to see how that of a checkpoint store may be mounted.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, get, delete]

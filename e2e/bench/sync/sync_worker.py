@@ -12,22 +12,23 @@ from pathlib import Path
 from random import Random
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, read_stored_digest, upload_checkpoint
 from podtune.storage.directory import Directory
-from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 
 
 def main() -> None:
     """Stores the directory's checkpoint, or restores it; prints what it took without the start of Python."""
     command, directory, endpoint, bucket, prefix, layout = sys.argv[1:]
     started = time.monotonic()
-    trial = TrialAddress(StoreAddress(bucket, prefix, endpoint), "bench", layout.lower())
+    trial = TrialAddress(S3Address(bucket, prefix, endpoint), "bench", layout.lower())
     address = trial.checkpoint("attempt", "1")
-    store = S3Store(trial.store)
+    store = make_store(trial.store)
     target = Path(directory)
     if command == "up":
         with open_tree(Directory(target.parent), (target.name,)) as tree:
@@ -37,7 +38,7 @@ def main() -> None:
         digest = read_stored_digest(store, address) or sys.exit("nothing is stored")
         restorer = Restorer(
             store,
-            bucket,
+            trial.store,
             backoff=ExponentialBackoff(0.1, 1.0, Random(0)),
             patience=60.0,
             clock=time.monotonic,

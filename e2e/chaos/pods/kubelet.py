@@ -28,6 +28,8 @@ from podtune.protocol.messages import Restored, parse_final_commit
 from podtune.runner.records import ContainerEnd
 from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import COMPLETED, DISRUPTIONS, KILLED, Fault, ScheduledFault, find_for_attempt
+from podtune.storage.address import parse_store_address
+from podtune.storage.checkpoint.address import TrialAddress
 
 AUDIENCE = "podtune.dev/results"
 HIDDEN_SECONDS = 60.0
@@ -216,11 +218,11 @@ class SimulatedPod:
         return self._simulate_agent(candidates)
 
     def _simulate_agent(self, candidates: Sequence[CheckpointRef]) -> SimulatedAgent:
-        store = json.loads(self._settings.get(agent_env.STORE) or "null")
+        store = self._settings.get(agent_env.STORE)
         home = ""
         if store:
-            prefix = f"s3://{store['bucket']}/{store['prefix']}" if store["prefix"] else f"s3://{store['bucket']}"
-            home = f"{prefix}/{self._settings[agent_env.EXPERIMENT_UID]}/{self.trial}/{self.uid}"
+            trial = TrialAddress(parse_store_address(store), self._settings[agent_env.EXPERIMENT_UID], self.trial)
+            home = f"{trial.store.uri}/{trial.attempt(self.uid).removesuffix('/')}"
         restored = next((c for c in candidates if c.uri in self._script.truth.bucket), None)
         self.truth.restored = restored.step if restored else 0
         url = self._settings[agent_env.RESULTS_URL]

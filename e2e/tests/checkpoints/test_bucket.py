@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from e2e.devcluster import Cluster
+from e2e.devcluster.errors import ClusterError
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace, store_secret
@@ -25,6 +27,10 @@ def job(namespace: Kubernetes, name: str, purpose: str) -> Object:
 
 def keys(cluster: Cluster, prefix: str) -> list[str]:
     return sorted(cluster.s3_client.list(prefix))
+
+
+def manifests(cluster: Cluster, prefix: str) -> list[str]:
+    return [key for key in keys(cluster, prefix) if key.endswith("/manifest.json")]
 
 
 def key_of(cluster: Cluster, uri: str) -> str:
@@ -44,12 +50,73 @@ def test_an_ended_experiment_leaves_as_many_checkpoints_as_are_to_be_kept(
     done = job(namespace, "tidy", "Prune")
     assert done["state"] == "Done", done
     uid = namespace.get(EXPERIMENTS, "tidy")["metadata"]["uid"]
-    manifests = [key for key in keys(cluster, f"e2e/{uid}/") if key.endswith("/manifest.json")]
     recorded = [c["uri"] for trial in namespace.list(TRIALS) for c in trial["status"]["checkpoints"]]
-    assert manifests == sorted(f"{key_of(cluster, uri)}/manifest.json" for uri in recorded)
-    assert len(manifests) == 2
+    assert manifests(cluster, f"e2e/{uid}/") == sorted(f"{key_of(cluster, uri)}/manifest.json" for uri in recorded)
+    assert len(recorded) == 2
     eventually(lambda: namespace.list("pods", "podtune.dev/storage"), lambda pods: not pods)
     eventually(lambda: namespace.list("configmaps", "podtune.dev/experiment=tidy"), lambda found: not found)
+
+
+def test_stopped_trials_keep_nothing_but_the_best_while_others_run(cluster: Cluster, namespace: Kubernetes) -> None:
+    """The first trial waits in the middle; the others are stopped, the last of them as one that is not the best."""
+    scheduler = {"asha": {"timeAttribute": "epoch", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
+    initial = [{"parameters": {"base": base}} for base in (1.0, 0.5, 0.6, 0.55)]
+    namespace.apply(
+        experiment(
+            "halving",
+            counter({"EPOCHS": "4", "HOLD_AT": "2"}),
+            checkpoints={"store": store(cluster), "keep": {"stopped": 0}},
+            search={"algorithm": "random", "maxTrials": 4, "seed": 1, "initial": initial},
+            scheduler=scheduler,
+        )
+    )
+
+    def read_stopped() -> dict[str, Object]:
+        trials = {trial["metadata"]["name"]: trial.get("status", {}) for trial in namespace.list(TRIALS)}
+        return {name: status for name, status in trials.items() if status.get("state") == "TERMINATED"}
+
+    stopped = eventually(read_stopped, lambda stopped: len(stopped) == 3, what="all but the first are stopped")
+    assert {status["reason"] for status in stopped.values()} == {"StoppedByScheduler"}
+    assert stopped["halving-3"]["decision"]["discards"]
+    uid = namespace.get(EXPERIMENTS, "halving")["metadata"]["uid"]
+    eventually(lambda: manifests(cluster, f"e2e/{uid}/halving-3/"), lambda found: not found)
+    best = eventually(read_stopped, lambda now: [name for name in now if now[name].get("checkpoints")] == ["halving-2"])
+    assert "lostCheckpoint" not in best["halving-3"]
+    finish(namespace, "halving")
+    namespace.wait_for_condition(EXPERIMENTS, "halving", "BucketPruned")
+    recorded = [c["uri"] for trial in namespace.list(TRIALS) for c in trial["status"].get("checkpoints", ())]
+    assert {uri.split("/")[-3] for uri in recorded} == {"halving-0"}
+    assert manifests(cluster, f"e2e/{uid}/") == sorted(f"{key_of(cluster, uri)}/manifest.json" for uri in recorded)
+
+
+def download(cluster: Cluster, namespace: Kubernetes, name: str, folder: Path) -> str:
+    """Downloads a checkpoint; Experiments name the store's server as pods find it, which this machine does not."""
+    words = ("checkpoints", "download", name, str(folder), "--endpoint", cluster.s3.endpoint)
+    return podtune(cluster, namespace, *words)
+
+
+def test_a_checkpoint_is_downloaded_whole_or_not_at_all(
+    cluster: Cluster, namespace: Kubernetes, tmp_path: Path
+) -> None:
+    program = counter({"EPOCHS": "3", "WEIGHTS_MIB": "2"})
+    checkpoints = {"store": store(cluster), "layout": "Packed"}
+    namespace.apply(experiment("fetched", program, checkpoints=checkpoints))
+    namespace.wait_for_condition(EXPERIMENTS, "fetched", "Complete")
+    folder = tmp_path / "weights"
+    said = download(cluster, namespace, "fetched-0", folder)
+    assert said.startswith(f"{folder}: iteration 3 of fetched-0, 2 files")
+    best = namespace.get(EXPERIMENTS, "fetched")["status"]["best"]
+    manifest = json.loads(cluster.s3_client.get(f"{key_of(cluster, best['checkpoint'])}/manifest.json"))
+    download(cluster, namespace, "fetched", tmp_path / "best")
+    for file in manifest["files"]:
+        assert hashlib.sha256((tmp_path / "best" / file["path"]).read_bytes()).hexdigest() == file["sha256"]
+    latest = namespace.get(TRIALS, "fetched-0")["status"]["checkpoint"]["uri"]
+    key = next(key for key in keys(cluster, f"{key_of(cluster, latest)}/") if "/packs/" in key or "/data/" in key)
+    content = cluster.s3_client.get(key)
+    cluster.s3_client.put(key, bytes([content[0] ^ 1]) + content[1:])
+    with pytest.raises(ClusterError, match="is damaged: its size or its SHA-256 is not what the manifest says"):
+        download(cluster, namespace, "fetched-0", tmp_path / "damaged")
+    assert not (tmp_path / "damaged").exists()
 
 
 def slow(cluster: Cluster, name: str, **checkpoints: Object) -> Object:

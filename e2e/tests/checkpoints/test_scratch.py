@@ -1,4 +1,4 @@
-"""Retries on a volume that the trial keeps. The local cluster provisions none, so the test brings one."""
+"""Retries on a volume that the trial keeps."""
 
 from __future__ import annotations
 
@@ -9,62 +9,17 @@ import pytest
 
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
-from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
+from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import Escort, trial_status
-
-AGENT = 60532
+from e2e.volumes import provide_volume
 
 
 @pytest.fixture
 def storage_class(cluster: Cluster, namespace: Kubernetes) -> Iterator[str]:
-    """A class with one volume, on the node that trains; made writable for the agent, as a provisioner's would be."""
-    name, path = namespace.namespace, f"/var/tmp/{namespace.namespace}"
-    (node, *_) = cluster.kubectl("get", "nodes", "-l", "podtune.dev/role=work", "-o", "name").split()
-    node = node.removeprefix("node/")
-    host = Kubernetes(cluster, "default")
-    volume = {"name": "volume", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
-    preparation: Object = {
-        "nodeName": node,
-        "restartPolicy": "Never",
-        "containers": [
-            {
-                "name": "chown",
-                "image": EXAMPLES_IMAGE,
-                "imagePullPolicy": "IfNotPresent",
-                "command": [
-                    "python3",
-                    "-c",
-                    f"import os; os.chown('/volume', 0, {AGENT}); os.chmod('/volume', 0o2775)",
-                ],
-                "securityContext": {"runAsUser": 0, "runAsNonRoot": False},
-                "volumeMounts": [{"name": "volume", "mountPath": "/volume"}],
-            }
-        ],
-        "volumes": [volume],
-    }
-    host.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": preparation})
-    try:
-        eventually(lambda: host.get("pod", name)["status"]["phase"] == "Succeeded", what="the volume is not prepared")
-        spec: Object = {
-            "storageClassName": name,
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": volume["hostPath"],
-            "nodeAffinity": {
-                "required": {
-                    "nodeSelectorTerms": [
-                        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
-                    ]
-                }
-            },
-        }
-        host.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
+    """A class with one volume."""
+    with provide_volume(cluster, namespace.namespace, "ReadWriteOnce") as name:
         yield name
-    finally:
-        host.kubectl("delete", "pod", name, "--wait=false", "--ignore-not-found")
-        cluster.kubectl("delete", "persistentvolume", name, "--wait=false", "--ignore-not-found")
 
 
 def restore_log(namespace: Kubernetes, pod: str) -> Object:

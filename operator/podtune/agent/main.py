@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from podtune.agent import entry
-from podtune.agent.checkpoints.lazy_store import LazyStore
+from podtune.agent.checkpoints.lazy_store import make_lazy_store
 from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
@@ -20,9 +20,9 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
 from podtune.agent.storage_pod.pod import StoragePodSettings, run_storage
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         entry.end_at_once()
     try:
         if command == "storage":
-            return run_storage(StoragePodSettings.from_environ(os.environ), log, Random(), S3Store)
+            return run_storage(StoragePodSettings.from_environ(os.environ), log, Random(), make_store)
         settings = Settings.from_environ(os.environ, given.variables)
     except AgentSettingsError as error:
         log.error("settings are wrong", message=str(error))
@@ -55,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_sidecar(settings, log)
 
 
-def run_restore(settings: Settings, log: EventLog, make_store: Callable[[StoreAddress], ObjectStore] = S3Store) -> int:
+def run_restore(
+    settings: Settings, log: EventLog, make_store: Callable[[StoreAddress], ObjectStore] = make_store
+) -> int:
     """The init container."""
     try:
         restore(settings, log, Random(), make_store)
@@ -77,7 +79,7 @@ def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
     make = WarmSidecar if settings.reuse else Sidecar
-    make(settings, log, Random(), sys.stdout, LazyStore).run(entry.wait)
+    make(settings, log, Random(), sys.stdout, make_lazy_store).run(entry.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)

@@ -15,7 +15,8 @@ from podtune.protocol import agent_environment as env
 from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.fields import ProtocolError
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.address import parse_store_address
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError
 from podtune.trial import layout
@@ -38,6 +39,7 @@ class Settings:
         experiment: Name of the experiment.
         trial: Name of the trial.
         attempt: The attempt's id.
+        number: Number of the attempt among the trial's.
         objective: Name of the objective's metric.
         store: Where the trial's checkpoints go; None where there is no store.
         sync: How checkpoints and artifacts are stored.
@@ -64,6 +66,7 @@ class Settings:
     experiment: str
     trial: str
     attempt: str
+    number: int
     objective: str
     store: TrialAddress | None
     sync: SyncSettings
@@ -108,6 +111,7 @@ class Settings:
             directory=directory,
             trial=assignment.trial,
             attempt=assignment.attempt,
+            number=assignment.number,
             store=replace(self.store, trial=assignment.trial) if self.store is not None else None,
             restore_from=assignment.restore_from,
             restore_or_fail=assignment.restore_or_fail,
@@ -129,8 +133,9 @@ class Settings:
         token_file = Path(_read_required(environ, env.TOKEN_FILE))
         attempt = environ.get(env.ATTEMPT) or environ.get(env.POD_UID) or _read_pod_uid(token_file)
         reuse = environ.get(layout.ENV_REUSE) == "true"
+        number = _count(environ, layout.ENV_ATTEMPT, default=1)
         if reuse:
-            attempt = build_attempt_id(attempt, trial, _count(environ, layout.ENV_ATTEMPT, default=1))
+            attempt = build_attempt_id(attempt, trial, number)
         return cls(
             directory=Directory(Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY)),
             state=Path(_read_required(environ, env.STATE)) if reuse else None,
@@ -140,6 +145,7 @@ class Settings:
             experiment=_read_required(environ, layout.ENV_EXPERIMENT),
             trial=trial,
             attempt=attempt,
+            number=number,
             rank=_count(environ, env.RANK, default=0),
             replicas=_count(environ, env.REPLICAS, default=1),
             stores_alone=environ.get(env.ALONE) == "true",
@@ -209,7 +215,7 @@ def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:
     if not text:
         return None
     try:
-        return TrialAddress(StoreAddress.from_json(text), _read_required(environ, env.EXPERIMENT_UID), trial)
+        return TrialAddress(parse_store_address(text), _read_required(environ, env.EXPERIMENT_UID), trial)
     except StoreError as error:
         raise AgentSettingsError(f"{env.STORE} is {text!r}: {error}") from error
 

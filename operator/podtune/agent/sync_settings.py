@@ -1,4 +1,4 @@
-"""How checkpoints and artifacts are stored, as the operator tells it."""
+"""How checkpoints, artifacts and results are stored, as the operator tells it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from podtune.storage.checkpoint.syncer import DEFAULTS, Options
 _TIMEOUT = 1800.0
 RETRIES = 100
 _PERIOD = 300.0
+KEPT_RESULTS = 256 << 20
+SEGMENT_PERIOD = 10.0
 
 
 class SyncSettingsError(ValueError):
@@ -42,12 +44,16 @@ class SyncSettings:
     Attributes:
         timeout: Seconds after which a checkpoint's upload, or a restore, is broken off.
         artifacts: What else is stored; None for nothing.
+        results: How many bytes of the attempt's results stay in the bucket; none are stored when 0.
+        segment_period: Seconds between two looks at what has changed of the results.
     """
 
     options: Options = DEFAULTS
     timeout: float = _TIMEOUT
     retries: int = RETRIES
     artifacts: ArtifactSettings | None = None
+    results: int = KEPT_RESULTS
+    segment_period: float = SEGMENT_PERIOD
 
     @classmethod
     def from_json(cls, text: str) -> SyncSettings:
@@ -72,6 +78,8 @@ class SyncSettings:
             timeout=_read_number(body, "timeout", _TIMEOUT),
             retries=int(_read_number(body, "retries", RETRIES)),
             artifacts=None if artifacts is None else _parse_artifacts(artifacts),
+            results=int(_read_number(body, "results", KEPT_RESULTS)),
+            segment_period=_read_number(body, "segmentPeriod", SEGMENT_PERIOD),
         )
 
 
@@ -95,6 +103,6 @@ def _read_patterns(body: Mapping[str, Any], name: str, default: tuple[str, ...])
 
 def _read_number(body: Mapping[str, Any], name: str, default: float) -> float:
     value = body.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 31:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1 << 63:
         raise SyncSettingsError(f"{name} is {value!r}, not a number from 0")
     return float(value)

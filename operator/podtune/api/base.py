@@ -138,6 +138,14 @@ def parse_duration(duration: str) -> float:
     return float(hours * 3600 + minutes * 60 + secs)
 
 
+Size = Annotated[
+    str,
+    Field(max_length=20),
+    Form("[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?", "is not a size; write it like 50Gi"),
+]
+"""A number of bytes, such as 500M or 50Gi; `parse_size` reads it."""
+
+
 ATOMIC: dict[str, JsonValue] = {"x-kubernetes-map-type": "atomic"}
 """For an object that is only ever written as a whole: it is one managed field, instead of one for each of its own."""
 

@@ -17,7 +17,8 @@ from podtune.api.base import FieldError
 from podtune.api.crd.schema import Schema, build_structural_schema
 from podtune.api.crd.schema_types import Path, find_wrong_types
 from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
-from podtune.api.resources.experiment import MAX_NAME, TEMPLATE_POLICY, ExperimentSpec
+from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
+from podtune.api.resources.trial_template import TEMPLATE_POLICY
 from podtune.api.suggestions import did_you_mean
 
 _MAX_SHOWN = 64
@@ -50,6 +51,10 @@ _PROBLEMS: Mapping[str, str] = {
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
+NO_FUNCTIONS = (
+    "a manifest holds no functions: write expression for what follows from other parameters, or a choice of names that "
+    "the program maps to functions"
+)
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("objective", "type"): "write objective.mode: max or min",
@@ -70,6 +75,11 @@ _ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("resumePolicy",): "leave it out, an Experiment goes on when its limits are raised",
     ("parameters", "parameterType"): "write float, int or choice with min, max or values below it",
     ("parameters", "feasibleSpace"): "write float, int or choice with min, max or values below it",
+    ("parameters", "function"): NO_FUNCTIONS,
+    ("parameters", "lambda"): NO_FUNCTIONS,
+    ("parameters", "callable"): NO_FUNCTIONS,
+    ("parameters", "sampleFrom"): NO_FUNCTIONS,
+    ("parameters", "sample_from"): NO_FUNCTIONS,
     ("trialTemplate", "primaryContainerName"): "leave it out, the container named trial trains",
     ("trialTemplate", "trialParameters"): "leave it out and write $(PODTUNE_PARAM_<name>) in command, args or env",
     ("trialTemplate", "trialSpec"): "write the pod's spec as trialTemplate.spec",

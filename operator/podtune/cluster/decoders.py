@@ -21,10 +21,12 @@ from podtune.api.names import (
     LABEL_ATTEMPT,
     LABEL_MADE_FOR,
     LABEL_RANK,
+    LABEL_REVISION,
     LABEL_STORAGE,
     LABEL_TRIAL,
     TRIAL_KIND,
 )
+from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, find_trial_container
 from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
@@ -33,6 +35,7 @@ from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.kube.answers import read_status
 from podtune.kube.manifests import find_owner, find_owner_uid
+from podtune.runner.attempts import grace_periods
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
 from podtune.tuning.admission import find_problem
 
@@ -210,7 +213,18 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         rank=int(metadata["labels"].get(LABEL_RANK, 0)),
         gated=any(gate.get("name") == GANG_GATE for gate in spec.get("schedulingGates") or ()),
         template_hash=annotations.get(ANNOTATION_TEMPLATE_HASH, ""),
+        program=program,
+        revision=metadata["labels"].get(LABEL_REVISION, ""),
+        memory=find_memory_limit(spec, program),
+        own_grace=_read_own_grace(annotations, spec),
     )
+
+
+def _read_own_grace(annotations: Mapping[str, str], spec: Object) -> int:
+    """Seconds of a pod's grace period that are its program's: all, unless the annotation says less."""
+    if ANNOTATION_GRACE in annotations:
+        return _count(annotations[ANNOTATION_GRACE])
+    return int(grace_periods.read_from_template(spec))
 
 
 def find_experiment_of_storage_pod(body: Object) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, FIELD_MANAGER, TRIAL_KIND
-from podtune.api.pods.pod_template import AGENT_CONTAINER, find_trial_container
+from podtune.api.pods.parameter_text import format_parameter_labels
+from podtune.api.pods.pod_template import AGENT_CONTAINER
 from podtune.cluster import decoders
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, create_owned
 from podtune.cluster.events import Reporter, make_event, make_own_event
@@ -18,6 +19,7 @@ from podtune.cluster.pods.manifest import AgentSettings
 from podtune.cluster.pods.requests import PodRequests
 from podtune.cluster.pods.scratch import delete_claim
 from podtune.cluster.restore_sources import find_checkpoint
+from podtune.cluster.revisions import drop_revision, keep_revision
 from podtune.cluster.warm_start import load_warm_start
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, ResourceConflict, ResourceNotFound
@@ -33,9 +35,11 @@ from podtune.runner.actions import (
     DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
+    DropRevision,
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
+    KeepRevision,
     LoadWarmStart,
     Logs,
     OpenGates,
@@ -90,6 +94,10 @@ class Executor:
                 return await self._delete_experiment(experiment, action)
             case FetchLogs():
                 return await self._fetch_logs(experiment, action)
+            case KeepRevision():
+                return await keep_revision(self._client, experiment, action)
+            case DropRevision():
+                return await drop_revision(self._client, experiment, action)
             case EmitEvent():
                 return await self._emit(experiment, action)
             case LoadWarmStart() | FindCheckpoint():
@@ -130,7 +138,9 @@ class Executor:
     async def _create_trial(self, experiment: Experiment, action: CreateTrial) -> ActionResult:
         owner = refer_to_experiment(experiment.name, experiment.uid)
         spec = action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        body = make_trial(action.name, experiment.name, owner, spec)
+        assert experiment.spec is not None  # there are no trials without
+        labels = format_parameter_labels(experiment.spec.trial_template.metadata.labels, action.spec.parameters)
+        body = make_trial(action.name, experiment.name, owner, spec, labels)
         made = await create_owned(self._client, paths.trials(experiment.namespace), body, decoders.decode_trial)
         if made is None:
             return ActionResult(
@@ -210,13 +220,11 @@ class Executor:
 
     async def _fetch_logs(self, experiment: Experiment, action: FetchLogs) -> ActionResult:
         """Logs that are no longer there are as good as empty ones: the trial's end does not wait for them."""
-        assert experiment.spec is not None  # there are no trials without
         path = paths.log_of(paths.pod(experiment.namespace, action.pod))
         program, agent = "", ""
         if action.program:
-            container = find_trial_container(experiment.spec.trial_template.spec)
             failed = paths.log_of(paths.pod(experiment.namespace, action.failed or action.pod))
-            program = await self._read_log(failed, container, LOG_LINES)
+            program = await self._read_log(failed, action.program, LOG_LINES)
         if action.agent:
             agent = await self._read_log(path, AGENT_CONTAINER, AGENT_LOG_LINES)
         logs = Logs(program_tail=program[-LOG_TAIL:].strip(), agent_lines=tuple(agent.splitlines()))

@@ -31,12 +31,11 @@ async def find_checkpoint(client: ClusterClient, namespace: str, action: FindChe
     if donor.spec.experiment != wanted.experiment:
         problem = f"trial {wanted.trial} is of experiment {donor.spec.experiment}, not of {wanted.experiment}"
         return ActionResult(ActionStatus.REFUSED, problem)
-    checkpoints = donor.status.checkpoints
-    found = pick_checkpoint(checkpoints, wanted.step, action.lost)
+    found = pick_checkpoint(donor.status.checkpoints, wanted.step, action.lost)
     if found is not None:
         return ActionResult(ActionStatus.DONE, checkpoint=found)
     if donor.status.state is not None and donor.status.state.is_finished:
-        return ActionResult(ActionStatus.REFUSED, describe_missing(wanted, checkpoints, action.lost))
+        return ActionResult(ActionStatus.REFUSED, describe_missing(wanted, donor.status, action.lost))
     if await _waits_for(client, namespace, donor, action.trial):
         return ActionResult(ActionStatus.REFUSED, describe_cycle(wanted.trial, action.trial))
     return ActionResult(ActionStatus.FAILED, f"{wanted.trial} has no such checkpoint yet")

@@ -57,6 +57,7 @@ class MachineReportHandler:
         """See `ReportHandler.find_program_container`."""
         entry = self._store.find_entry_of_trial(namespace, trial)
         spec = entry.served.spec if entry is not None else None
-        if spec is None or spec.results.stdout is None:
+        if entry is None or spec is None or spec.results.stdout is None:
             return None
-        return find_trial_container(spec.trial_template.spec)
+        pod = entry.machine.find_leading_pod(trial) if entry.machine is not None else None
+        return pod.program if pod is not None else find_trial_container(spec.trial_template.spec)

@@ -63,9 +63,11 @@ def find_owner_uid(body: Mapping[str, Any], kind: str) -> str:
     return str(find_owner(body, kind).get("uid", ""))
 
 
-def make_trial(name: str, experiment: str, owner: Manifest, spec: Mapping[str, Any]) -> Manifest:
-    """A Trial."""
-    metadata = {"name": name, "labels": make_labels(experiment), "ownerReferences": [owner]}
+def make_trial(
+    name: str, experiment: str, owner: Manifest, spec: Mapping[str, Any], labels: Mapping[str, str]
+) -> Manifest:
+    """A Trial with labels of its own."""
+    metadata = {"name": name, "labels": {**labels, **make_labels(experiment)}, "ownerReferences": [owner]}
     return {"apiVersion": API_VERSION, "kind": TRIAL_KIND, "metadata": metadata, "spec": spec}
 
 

@@ -28,6 +28,8 @@ __all__ = [
     "claims",
     "config_map",
     "config_maps",
+    "controller_revision",
+    "controller_revisions",
     "events",
     "experiment",
     "experiments",
@@ -37,6 +39,7 @@ __all__ = [
     "name_in",
     "pod",
     "pods",
+    "secret",
     "services",
     "status_of",
     "trial",
@@ -52,6 +55,8 @@ KINDS = {
     "services": "Service",
     "persistentvolumeclaims": "PersistentVolumeClaim",
     "configmaps": "ConfigMap",
+    "controllerrevisions": "ControllerRevision",
+    "secrets": "Secret",
     "leases": "Lease",
 }
 """The kind of the objects of each collection that single ones are read of."""
@@ -119,6 +124,21 @@ def config_maps(namespace: str) -> str:
 def config_map(namespace: str, name: str) -> str:
     """One ConfigMap."""
     return name_in(config_maps(namespace), name)
+
+
+def controller_revisions(namespace: str) -> str:
+    """ControllerRevisions of a namespace."""
+    return _build_collection("/apis/apps/v1", _require_given(namespace), "controllerrevisions")
+
+
+def controller_revision(namespace: str, name: str) -> str:
+    """One ControllerRevision."""
+    return name_in(controller_revisions(namespace), name)
+
+
+def secret(namespace: str, name: str) -> str:
+    """One Secret."""
+    return name_in(_build_collection(_CORE, _require_given(namespace), "secrets"), name)
 
 
 def events(namespace: str) -> str:

@@ -26,12 +26,16 @@ ALONE = "PODTUNE_RANK_ZERO_STORES"
 EXPERIMENT_UID = "PODTUNE_EXPERIMENT_UID"
 OBJECTIVE_METRIC = "PODTUNE_OBJECTIVE_METRIC"
 STORE = "PODTUNE_STORE"
-"""JSON object of `bucket` and, where they are not the default, `prefix`, `endpoint`, `region`, `addressing`, `ca_file`,
-`kms_key`, `wire_checksums` and `credentials`; unset where there is no store."""
+"""JSON object of the store's address; unset where there is no store.
+
+Of a bucket: `bucket` and, where they are not the default, `prefix`, `endpoint`, `region`, `addressing`, `ca_file`,
+`kms_key`, `wire_checksums` and `credentials`. Of a volume: `kind`, which is "volume", `claim`, and `prefix`."""
+STORE_DIRECTORY = "/podtune-store"
+"""Where a store's volume is mounted."""
 SYNC = "PODTUNE_SYNC"
-"""JSON object of how checkpoints and artifacts are stored, where that is not the default: `layout`, `reuseUnchanged`,
-`exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds and
-`onCheckpoint`."""
+"""JSON object of how checkpoints, artifacts and results are stored, where that is not the default: `layout`,
+`reuseUnchanged`, `exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds
+and `onCheckpoint`, `results` in bytes that are kept of an attempt's, and for tests `segmentPeriod` in seconds."""
 STATE = "PODTUNE_STATE"
 """Directory of a volume that the agent has for itself, for what it needs when it is started again; unset in a pod that
 is not reused."""

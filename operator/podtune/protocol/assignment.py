@@ -13,6 +13,7 @@ from podtune.protocol.checkpoint import CheckpointRef, parse_checkpoints
 from podtune.protocol.fields import ProtocolError, read_clipped, read_count, read_object, read_text
 
 MAX_CONFIGURATION = 64
+MAX_ASSIGNED_NAME = 63
 
 
 def build_attempt_id(pod_uid: str, trial: str, number: int) -> str:
@@ -45,6 +46,7 @@ class Assignment:
         number: Number of the attempt among the trial's.
         attempt: The attempt's id.
         parameters: The configuration, in its own types.
+        display_name: The trial's name for people; empty where it has none.
         seed: What the program may seed its draws with.
         restore_from: The checkpoints to restore from, the one to try first at the front.
         restore_or_fail: As `PODTUNE_RESTORE_OR_FAIL`.
@@ -55,7 +57,8 @@ class Assignment:
     trial: str
     number: int
     attempt: str
-    parameters: Mapping[str, float | int | str | bool]
+    parameters: Mapping[str, Any]
+    display_name: str = ""
     seed: int | None = None
     restore_from: tuple[CheckpointRef, ...] = ()
     restore_or_fail: bool = False
@@ -76,13 +79,14 @@ def parse_assignment(item: Any) -> Assignment:
     """
     body = read_object(item, "assignment")
     parameters = read_object(body.get("parameters"), "assignment.parameters")
-    if not all(isinstance(value, float | int | str) for value in parameters.values()):
-        raise ProtocolError("assignment.parameters holds something that is not a number, text or boolean")
+    if None in parameters.values():
+        raise ProtocolError("assignment.parameters holds a null")
     return Assignment(
         trial=read_text(body, "trial", 253),
         number=read_count(body, "number"),
         attempt=read_text(body, "attempt", 128),
         parameters=parameters,
+        display_name=read_clipped(body, "display_name", MAX_ASSIGNED_NAME),
         seed=None if body.get("seed") is None else read_count(body, "seed"),
         restore_from=parse_checkpoints(body.get("restore_from", [])),
         restore_or_fail=body.get("restore_or_fail") is True,

@@ -93,6 +93,11 @@ class CheckpointQueue:
         given_up = [self._waiting.popleft() for _ in range(len(self._waiting) - 1)]
         return tuple(given_up)
 
+    def give_up_all(self) -> None:
+        """Nothing is to be stored any more: what waits is given up, and one in flight is nobody's loss."""
+        self._waiting.clear()
+        self._unstored.clear()
+
     def start(self) -> PendingCheckpoint:
         """Takes the oldest waiting one into flight.
 

@@ -229,6 +229,7 @@ class Reply:
             of them, may be deleted from the bucket. None: not known at present, delete nothing.
         ledger: Decisions on the trial that the agent has not heard of, oldest first, for the bucket.
         next: What the pod is to run next, where the attempt is over and there is something.
+        discards: Whether no checkpoint of the trial is kept but those in `kept`: none is to be stored any more.
     """
 
     acked_seq: int
@@ -239,6 +240,7 @@ class Reply:
     kept: tuple[str, ...] | None = None
     ledger: tuple[LedgerLine, ...] = ()
     next: Assignment | None = None
+    discards: bool = False
 
     def to_json(self) -> bytes:
         """Encodes the reply."""
@@ -339,6 +341,7 @@ def parse_reply(data: bytes) -> Reply:
         kept=None if body.get("kept") is None else read_texts(body, "kept"),
         ledger=tuple(_parse_entry(item) for item in read_list(body, "ledger")),
         next=None if body.get("next") is None else parse_assignment(body["next"]),
+        discards=bool(body.get("discards", False)),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
+from podtune.api.names import ExperimentReason
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, CreateStoragePod, EmitEvent, Key
 from podtune.runner.backoff import Backoff
 
@@ -68,14 +69,11 @@ class ActionQueue:
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went: unless it is done, the next one of its key has to wait.
 
-        A pod that is refused is the end of its attempt, which has a backoff of its own; an Event is not tried again.
+        An Event is not tried again.
         """
         key = action.key
         self._in_flight.discard(key)
-        is_settled = isinstance(action, EmitEvent) or (
-            isinstance(action, CreatePod | CreateStoragePod) and result.status is ActionStatus.REFUSED
-        )
-        if result.status is ActionStatus.DONE or is_settled:
+        if result.status is ActionStatus.DONE or isinstance(action, EmitEvent) or _waits_elsewhere(action, result):
             self._failed.pop(key, None)
             return
         count = self.count_failures(key) + 1
@@ -99,6 +97,17 @@ class ActionQueue:
         """Forgets everything of this name."""
         for key in [key for key in self._failed if key[1] == name]:
             del self._failed[key]
+
+
+def _waits_elsewhere(action: Action, result: ActionResult) -> bool:
+    """Whether a refusal has a backoff of its own: it is the end of an attempt, or holds the experiment.
+
+    A pod that is refused for limits which only its trial has is sent again, and waits here.
+    """
+    if result.status is not ActionStatus.REFUSED or not isinstance(action, CreatePod | CreateStoragePod):
+        return False
+    is_alone = isinstance(action, CreatePod) and action.has_own_limits
+    return not (is_alone and result.reason is ExperimentReason.POD_REFUSED)
 
 
 class Timers:

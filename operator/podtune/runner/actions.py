@@ -7,12 +7,13 @@ heard of the first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import Checkpoint, TrialSpec, TrialStatus
+from podtune.api.resources.trial_template import TrialTemplate
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.attempts.pods import format_pod_name
@@ -101,12 +102,14 @@ class CreatePod:
         restore: Checkpoints to start from, the one to try first at the front.
         iteration: Iterations of the trial so far.
         restore_or_fail: Whether the attempt fails if none of them can be restored, instead of starting from scratch.
-        limits: Resource limits of the training container that replace the template's, by name; "0" removes one.
+        limits: Resource limits of the training container that replace its own, by name; "0" removes one.
+        shared_limits: What they are without those that only this trial has.
         replicas: How many pods there are.
         avoid: Names of nodes to avoid.
         template_hash: Of a pod that may serve other attempts after this one: what its manifest is made from, as a
             digest.
         find: Whether it looks for checkpoints of its configuration in the bucket first.
+        revision: The revision of the trial template that its pods are made from; it is on record.
     """
 
     trial: str
@@ -117,15 +120,26 @@ class CreatePod:
     iteration: int
     restore_or_fail: bool = False
     limits: Mapping[str, str] = field(default_factory=dict)
+    shared_limits: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
     avoid: tuple[str, ...] = ()
     template_hash: str = ""
     find: bool = False
+    revision: str = ""
 
     @property
     def key(self) -> Key:
         """Identity among the actions in flight."""
         return ("create-pod", self.trial)
+
+    @property
+    def has_own_limits(self) -> bool:
+        """Whether the pods of other trials have other limits."""
+        return self.limits != self.shared_limits
+
+    def share_limits(self) -> CreatePod:
+        """Asks for the same pods with the limits that other trials have, too."""
+        return replace(self, limits=self.shared_limits)
 
     @property
     def name(self) -> str:
@@ -227,7 +241,7 @@ class FetchLogs:
 
     Attributes:
         pod: The pod that leads the attempt.
-        program: Whether the last lines of the training program are wanted.
+        program: Name of the container whose last lines are wanted, the training one; empty where none are.
         agent: Whether the agent's unacknowledged results are wanted.
         failed: The pod whose program's lines are wanted, where that is not the leading one.
         early: Whether the pod has not ended: it is to be deleted next.
@@ -235,7 +249,7 @@ class FetchLogs:
 
     trial: str
     pod: str
-    program: bool
+    program: str
     agent: bool
     failed: str = ""
     early: bool = False
@@ -270,6 +284,39 @@ class WriteTrialStatus:
     def key(self) -> Key:
         """Identity among the actions in flight."""
         return ("write-trial", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepRevision:
+    """Keep a revision of the trial template, as a ControllerRevision of this name.
+
+    Attributes:
+        revision: Its digest.
+        number: Its position among those of the experiment.
+    """
+
+    name: str
+    revision: str
+    number: int
+    template: TrialTemplate
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("revision", self.revision)
+
+
+@dataclass(frozen=True, slots=True)
+class DropRevision:
+    """Delete the ControllerRevision of this name."""
+
+    name: str
+    revision: str
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("revision", self.revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +393,8 @@ ClusterAction = (
     | DeleteFinishedPods
     | FetchLogs
     | WriteTrialStatus
+    | KeepRevision
+    | DropRevision
     | WriteExperimentStatus
     | WriteMetadata
     | DeleteExperiment

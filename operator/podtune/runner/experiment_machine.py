@@ -31,6 +31,7 @@ from podtune.runner.experiment import resumption
 from podtune.runner.experiment.deletion import Deletion
 from podtune.runner.experiment.planner import ExperimentPlanner, LastingParts
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
+from podtune.runner.experiment.template_revisions import find_first_revision
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.namespace_cap import NO_LIMIT, PodQuota
 from podtune.runner.settings import RunnerSettings
@@ -301,6 +302,11 @@ class ExperimentMachine:
             return Unaccepted.MISPLACED
         return self._planner.take_report(trial, report, now)
 
+    def find_leading_pod(self, trial_name: str) -> Pod | None:
+        """The pod that leads a trial's current attempt, if it was seen."""
+        trial = self._trials.get(trial_name)
+        return trial.pod if trial is not None else None
+
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
         self._actions.on_action_result(action, result, now)
@@ -360,13 +366,14 @@ def _build_context(
 ) -> TrialContext:
     """What all trials of an experiment share."""
     store = spec.checkpoints.store
-    parts = (store.bucket, store.prefix, experiment.uid) if store is not None else ()
     return TrialContext(
         spec=spec,
         settings=settings,
         time_attribute=time_attribute,
         run_generation=resumption.read_run_generation(experiment.status),
-        store_prefix="s3://" + "/".join(part for part in parts if part) + "/" if parts else "",
+        store_prefix=store.build_prefix(experiment.uid) if store is not None else "",
         replicas=spec.trial_template.replicas,
         reuses=spec.trial_template.reuse,
+        revision=spec.trial_template.revision,
+        first_revision=find_first_revision(experiment.status, spec),
     )

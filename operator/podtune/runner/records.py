@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from podtune.api.pods.pod_template import TRIAL_CONTAINER
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.runner.attempts import grace_periods
 
 
 class PodPhase(StrEnum):
@@ -84,6 +86,10 @@ class Pod:
         gated: Whether the gate of ours that holds a gang's pods back until all are there is still in place.
         template_hash: What a warm pod's manifest was made from, as a digest; empty for one that serves one attempt
             alone.
+        program: Name of its training container.
+        memory: That container's limit of memory, as it is written; empty where it has none.
+        revision: Of the trial template that it was made from; empty where an operator made it that noted none.
+        own_grace: Seconds of its grace period that are its program's.
     """
 
     name: str
@@ -115,6 +121,10 @@ class Pod:
     rank: int = 0
     gated: bool = False
     template_hash: str = ""
+    program: str = TRIAL_CONTAINER
+    memory: str = ""
+    revision: str = ""
+    own_grace: int = grace_periods.DEFAULT
 
     @property
     def is_over(self) -> bool:

@@ -191,7 +191,10 @@ class Agent:
         self._uploads.queue.acknowledge(reply.acked_checkpoints)
         self.wants_checkpoint = reply.should_checkpoint
         self.is_asked_to_leave = reply.decision != "CONTINUE"
-        if reply.kept and not self._uploads.queue.commits:  # else one may be on its way to being recorded
+        if reply.discards:
+            self._uploads.discard()
+            self._environment.bucket.discard(self._trial, reply.kept or ())
+        elif reply.kept and not self._uploads.queue.commits:  # else one may be on its way to being recorded
             self._environment.bucket.keep(self._trial, reply.kept)
 
     def _make_uploads(self, changed: Callable[[], None]) -> Uploads:

@@ -27,6 +27,12 @@ class Bucket:
         """The first of several checkpoints that is there, and what it holds; None where none is."""
         return next(((found, self._held[found.uri]) for found in candidates if found.uri in self._held), None)
 
+    def discard(self, trial: str, kept: Collection[str]) -> None:
+        """Deletes, as the agent of a trial that keeps no checkpoint does, what is not kept."""
+        for uri in [uri for uri in self._of.get(trial, []) if uri not in kept]:
+            self._of[trial].remove(uri)
+            del self._held[uri]
+
     def keep(self, trial: str, kept: Collection[str]) -> None:
         """Deletes, as agents do, what was committed before a trial's newest kept checkpoint and is not kept."""
         uris = self._of.get(trial, [])

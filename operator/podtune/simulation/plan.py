@@ -17,6 +17,7 @@ from typing_extensions import override
 from podtune.api.pods.gpus import count_gpus_among, count_requested_gpus
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.objective import Objective
+from podtune.api.tuning.search_space import parse_configuration
 from podtune.runner import resources
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.cluster import ClusterModel, set_limits
@@ -110,13 +111,13 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     """
     length = iterations or find_iteration_limit(spec, seconds) or ITERATIONS
     advance = compute_time_per_iteration(spec, seconds)
-    gpus = count_requested_gpus(spec.trial_template.spec) * spec.trial_template.replicas
     simulated = _make_simulable(spec)
     if spec.scheduler.needs_store is None:
         model = replace(model, checkpoint_every=0)  # they hold a pod for some seconds at its end, and take our time
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _compute_scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
+    gpus = _average_gpus(spec, outcomes)
     of_rungs = any(count_gpus_among(rung.limits) for rung in spec.scheduler.resources)
     counts = bool(gpus) or of_rungs or spec.trial_template.replicas == 1
     a_trial = _count_gpus(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
@@ -244,9 +245,7 @@ def _plan_rungs(
     planned = []
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         times = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
-        limits = resources.compute_limits(spec.scheduler, passed)
-        replicas = spec.trial_template.replicas
-        gpus = _count_gpus(count_requested_gpus(set_limits(spec.trial_template.spec, limits)) * replicas, replicas)
+        gpus = _count_gpus(_average_gpus(spec, outcomes, passed), spec.trial_template.replicas)
         planned.append(
             PlannedRung(
                 time=milestone,
@@ -268,14 +267,25 @@ def _count_decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict
 def _list_notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
     if iterations is None and find_iteration_limit(spec, seconds) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
-    if not count_requested_gpus(spec.trial_template.spec) and spec.trial_template.replicas > 1:
+    if spec.trial_template.computed_limits:
+        yield "resources follow from parameters: GPUs per trial are the mean of the simulated trials"
+    if not spec.trial_template.may_use_gpus and spec.trial_template.replicas > 1:
         yield "the template asks for no GPU, and none is counted for the pods of a gang"
-    elif not count_requested_gpus(spec.trial_template.spec):
+    elif not spec.trial_template.may_use_gpus:
         yield "the template asks for no GPU: each pod is counted as if it had one"
     if getattr(spec.search, "warm_start", None) is not None:
         yield "what the earlier experiment knows is left out: it is in the cluster"
     if scale > 1:
         yield f"numbers follow from those of {_MAX_TRIALS} trials"
+
+
+def _average_gpus(spec: ExperimentSpec, outcomes: Sequence[SimulationResult], passed: int = 0) -> float:
+    """How many GPUs a trial asks for that has passed so many rungs; the mean where that follows from parameters."""
+    template = spec.trial_template
+    trials = [trial for outcome in outcomes for trial in outcome.trials] if template.computed_limits else []
+    configurations = [parse_configuration(spec.parameters, trial.spec.parameters) for trial in trials] or [{}]
+    given = [resources.compose_limits(spec, values, passed) for values in configurations]
+    return template.replicas * _mean(count_requested_gpus(set_limits(template.spec, g.limits)) for g in given)
 
 
 def _count_gpus(gpus: float, replicas: int) -> float:

@@ -15,7 +15,7 @@ from podtune.api.base import parse_duration
 from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec
-from podtune.api.tuning.search_space import parse_value
+from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StorageReport
 from podtune.runner import actions
@@ -29,9 +29,11 @@ from podtune.runner.actions import (
     DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
+    DropRevision,
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
+    KeepRevision,
     LoadWarmStart,
     Logs,
     OpenGates,
@@ -108,7 +110,7 @@ class Simulation:
             trace=self._trace,
             metric=spec.objective.metric,
             time_attribute=make_scheduler(spec).time_attribute,
-            prefix=f"s3://{'/'.join(filter(None, (store.bucket, store.prefix, UID)))}/" if store else "",
+            prefix=store.build_prefix(UID) if store else "",
             sync=spec.checkpoints.sync,
             upload_seconds=model.checkpoint,
             drain=drain,
@@ -256,7 +258,15 @@ class Simulation:
                 return actions.ActionResult(ActionStatus.DONE, logs=Logs())
             case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
                 self._write(action)
-            case EmitEvent() | LoadWarmStart() | OpenGates() | TryPod() | DeleteExperiment():
+            case (
+                KeepRevision()
+                | DropRevision()
+                | EmitEvent()
+                | LoadWarmStart()
+                | OpenGates()
+                | TryPod()
+                | DeleteExperiment()
+            ):
                 pass  # nothing is known here of other experiments, and the end is not waited for that long
             case _:
                 assert_never(action)
@@ -299,7 +309,9 @@ class Simulation:
             for record in existing.records:
                 self._machine.observe_pod(record)
             return
-        gpus = count_requested_gpus(set_limits(self._spec.trial_template.spec, action.limits))
+        assert self._objects.experiment.spec is not None  # it is never changed to one that can't be read
+        template = self._objects.experiment.spec.trial_template
+        gpus = count_requested_gpus(set_limits(template.spec, action.limits))
         gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
         total = self._environment.model.gpus
         if total is not None and gpus_needed > total:
@@ -313,6 +325,8 @@ class Simulation:
             gpus=gpus,
             trial_uid=action.trial_uid,
             template_hash=action.template_hash,
+            own_grace=max(1, grace_periods.read_from_template(template.spec)),
+            revision=action.revision,
         )
         configuration = self._read_configuration(action.spec)
         self._trace.record_start(action.name, configuration)
@@ -324,4 +338,4 @@ class Simulation:
 
     def _read_configuration(self, spec: TrialSpec) -> Configuration:
         written = spec.parameters
-        return {p.name: parse_value(p, written[p.name]) for p in self._spec.parameters if p.name in written}
+        return parse_configuration(self._spec.parameters, written)

@@ -38,18 +38,31 @@ class Uploads:
         self._tried: PendingCheckpoint | None = None
         self._tries = 0
         self._is_over = False
+        self._discards = False
         self.queue = CheckpointQueue()
         self.problem: StoreProblem | None = None
 
     def add(self, checkpoint: PendingCheckpoint) -> None:
         """The program has reported one."""
-        self.queue.add(checkpoint)
-        self._go_on()
+        if not self._discards:
+            self.queue.add(checkpoint)
+            self._go_on()
 
     def hurry(self) -> None:
         """Only the newest of those that wait counts."""
         if not self._is_over:
             self.queue.give_up_all_but_newest()
+
+    def discard(self) -> None:
+        """None is stored any more, and that is nobody's loss."""
+        if self._discards or self._is_over:
+            return
+        self._discards = True
+        self.queue.give_up_all()
+        self.queue.give_up()
+        self.problem = None
+        self.close()
+        self._on_change()
 
     def cancel(self) -> None:
         """There is no time left."""

@@ -9,6 +9,7 @@ which no program in the pod can move.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -103,6 +104,29 @@ class Directory:
             os.close(file)
             raise NotAFile(f"{self}/{name} is not a regular file; put a plain file there")
         return file
+
+    @contextmanager
+    def open_or_make(self, mode: int) -> Iterator[int]:
+        """Its file descriptor; it is made if need be, there to stay, with all that is missing above it.
+
+        Raises:
+            OSError: It can't be made or opened, or is no directory but a link, say.
+        """
+        current = os.open(self.root, _ROOT)
+        try:
+            for name in self.names:
+                try:
+                    child = open_entry(name, _DIRECTORY, current)
+                except FileNotFoundError:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, mode, dir_fd=current)
+                    sync_directory(current)
+                    child = open_entry(name, _DIRECTORY, current)
+                os.close(current)
+                current = child
+            yield current
+        finally:
+            os.close(current)
 
     def make(self, mode: int) -> None:
         """Makes it in its parent, which exists; one that is there already stays as it is.
@@ -226,14 +250,27 @@ def descend(directory: int, names: Sequence[str]) -> Iterator[int]:
         os.close(current)
 
 
-def open_entry(name: str, flags: int, directory: int) -> int:
-    """Opens what has this name in an open directory, and no link.
+def sync_directory(directory: int) -> None:
+    """Makes what was made, renamed or deleted in an open directory stay so.
+
+    Raises:
+        OSError: It can't be made to.
+    """
+    try:
+        os.fsync(directory)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of a file system that has nothing of the kind
+            raise
+
+
+def open_entry(name: str, flags: int, directory: int, mode: int = _READABLE) -> int:
+    """Opens what has this name in an open directory, and no link; `mode` is that of a file that is made.
 
     Raises:
         OSError: It can't be opened.
     """
     _check_name(name)
-    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _READABLE, dir_fd=directory)
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
 
 
 def _check_name(name: str) -> None:

@@ -48,6 +48,12 @@ class Unreachable(StoreError):
     permanent = False
 
 
+class OutOfSpace(StoreError):
+    """The store is full; it may be enlarged, or somebody may delete something."""
+
+    permanent = False
+
+
 class TimedOut(StoreError):
     """It exceeded its time limit, or was aborted because no time is left."""
 

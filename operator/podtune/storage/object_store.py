@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from podtune.storage.content import Content
@@ -26,10 +26,15 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartialUpload:
-    """An object that is stored in parts; until it is completed, nobody sees it."""
+    """An object that is stored in parts; until it is completed, nobody sees it.
+
+    Attributes:
+        part_size: Bytes of each part but the last; 0 of an upload that was found in a list.
+    """
 
     key: str
     upload_id: str
+    part_size: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,49 +50,16 @@ class StoredPart:
     sha256: str
 
 
-class ObjectStore(Protocol):
-    """Objects by key, in one bucket. All methods may be called by several threads at once.
+class ReadableStore(Protocol):
+    """Objects by key, in one store, to be read. All methods may be called by several threads at once.
+
+    Keys are paths: no part between two slashes is empty, `.` or `..`, and no object's key is the folder of another.
 
     Every method raises a `StoreError` of the fitting kind where the store can't do what is asked.
     """
 
     def check(self) -> None:
-        """Finds out whether the bucket is there and may be used."""
-
-    def put(self, key: str, source: Reader, size: int) -> None:
-        """Stores an object, replacing one that may be there; readers see the old one or the new one, whole.
-
-        Args:
-            key: Its key.
-            source: Its content. An error that reading it raises is passed on, and nothing is stored.
-            size: How many bytes `source` is going to give; it decides how they are sent.
-        """
-
-    def put_bytes(self, key: str, data: bytes) -> None:
-        """Stores a small object."""
-
-    def put_content(self, key: str, content: Content) -> None:
-        """Stores an object in one request; the store may refuse more than 5 GiB."""
-
-    def start_upload(self, key: str) -> PartialUpload:
-        """Begins to store an object in parts."""
-
-    def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
-        """Stores a part, replacing one of the same number; each but the last has 5 MiB or more."""
-
-    def complete_upload(self, upload: PartialUpload, parts: Sequence[StoredPart]) -> None:
-        """Makes an object of all its parts.
-
-        Args:
-            upload: The upload; it may have been completed already, by a call whose answer was lost.
-            parts: In the order of their numbers.
-        """
-
-    def abort_upload(self, upload: PartialUpload) -> None:
-        """Gives the parts up; nothing happens where there is no such upload any more."""
-
-    def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
-        """The uploads that were neither completed nor aborted, of keys that start with `prefix`."""
+        """Finds out whether the store is there and may be used."""
 
     def get(self, key: str, start: int = 0, size: int | None = None) -> Iterator[bytes]:
         """An object's content, piece by piece.
@@ -108,8 +80,50 @@ class ObjectStore(Protocol):
             NotFound: There is no such object.
         """
 
+    def exists(self, key: str) -> bool:
+        """Whether there is an object with just this key."""
+
     def list(self, prefix: str) -> Iterator[str]:
-        """The keys that start with `prefix`, sorted."""
+        """The keys that start with `prefix`, sorted; it is empty, or ends with a slash."""
+
+
+class ObjectStore(ReadableStore, Protocol):
+    """Objects by key that can also be stored, replaced and deleted. What a method has stored when it returns stays."""
+
+    def put(self, key: str, source: Reader, size: int) -> None:
+        """Stores an object, replacing one that may be there; readers see the old one or the new one, whole.
+
+        Args:
+            key: Its key.
+            source: Its content. An error that reading it raises is passed on, and nothing is stored.
+            size: How many bytes `source` is going to give; it decides how they are sent.
+        """
+
+    def put_bytes(self, key: str, data: bytes) -> None:
+        """Stores a small object."""
+
+    def put_content(self, key: str, content: Content) -> None:
+        """Stores an object in one request; the store may refuse more than 5 GiB."""
+
+    def start_upload(self, key: str, part_size: int) -> PartialUpload:
+        """Begins to store an object in parts, each of which but the last has `part_size` bytes."""
+
+    def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
+        """Stores a part, replacing one of the same number; a bucket wants 5 MiB or more of each but the last."""
+
+    def complete_upload(self, upload: PartialUpload, parts: Sequence[StoredPart]) -> None:
+        """Makes an object of all its parts.
+
+        Args:
+            upload: The upload; it may have been completed already, by a call whose answer was lost.
+            parts: In the order of their numbers.
+        """
+
+    def abort_upload(self, upload: PartialUpload) -> None:
+        """Gives the parts up; nothing happens where there is no such upload any more."""
+
+    def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
+        """The uploads that were neither completed nor aborted, of keys that start with `prefix`."""
 
     def delete(self, keys: Iterable[str]) -> None:
         """Deletes objects; keys without one are passed over."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from podtune.api.json_values import read_parameter_value
 from podtune.api.tuning.search_space import (
     ChoiceDomain,
     FloatDomain,
@@ -112,8 +113,19 @@ def int_parameters(name: str) -> st.SearchStrategy[Parameter]:
 def choice_parameters(name: str) -> st.SearchStrategy[Parameter]:
     """Choices."""
     scalars = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(-3, 3), st.text(max_size=3))
-    values = st.lists(scalars, min_size=1, max_size=6, unique_by=format_value)
+    entries = st.one_of(scalars, json_values())
+    values = st.lists(entries, min_size=1, max_size=6, unique_by=_write)
     return values.map(lambda chosen: Parameter.model_validate({"name": name, "choice": {"values": chosen}}))
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    """Lists and maps."""
+    leaves = st.one_of(st.booleans(), st.integers(-3, 3), st.floats(-3, 3), st.text('ab"ü', max_size=3))
+    return st.recursive(
+        st.one_of(st.lists(leaves, max_size=3), st.dictionaries(st.text("ab", max_size=2), leaves, max_size=3)),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=2), inner, max_size=2),
+        max_leaves=4,
+    )
 
 
 def normal_parameters(name: str) -> st.SearchStrategy[Parameter]:
@@ -152,6 +164,10 @@ def stepped_normal_parameters(name: str) -> st.SearchStrategy[Parameter]:
 
 SAMPLED = (float_parameters, int_parameters, choice_parameters, normal_parameters, stepped_normal_parameters)
 """Strategies for parameters of each kind, by name."""
+
+
+def _write(value: Any) -> str:
+    return format_value(read_parameter_value(value))
 
 
 def _is_between(domain: NormalDomain | LogNormalDomain, value: Scalar) -> bool:

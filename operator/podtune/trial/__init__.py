@@ -33,7 +33,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from podtune.trial.metrics import Value
 from podtune.trial.sessions import Session, find_session
 from podtune.trial.stream import iterate_sessions
 
@@ -61,7 +60,7 @@ def _get_session() -> Session:
 class CurrentTrial:
     """The trial under way, with the functions of this module as methods."""
 
-    def params(self, defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
+    def params(self, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """See `podtune.trial.params`."""
         return params(defaults)
 
@@ -103,7 +102,7 @@ def stream() -> Iterator[CurrentTrial]:
         yield CurrentTrial()
 
 
-def params(defaults: Mapping[str, Value] | None = None) -> dict[str, Value]:
+def params(defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The trial's parameters.
 
     Args:

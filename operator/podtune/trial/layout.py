@@ -33,7 +33,8 @@ CONTROL = "control.json"
 
 ASSIGNMENT = "assignment.json"
 """What a pod that is reused has to do after its first trial: replaced whole by the agent. `directory` is that of the
-trial, below the shared one, with files as above; beside it `trial`, `number` (of the attempt), `parameters`, `seed`."""
+trial, below the shared one, with files as above; beside it `trial`, `number` (of the attempt), `parameters`, `seed`,
+`display_name`."""
 TRIALS = "trials"
 """Holds the directories of the trials after the first."""
 
@@ -49,6 +50,7 @@ FILLED_IN = frozenset({ITERATION, *TIMES})
 
 ENV_DIRECTORY = "PODTUNE_DIR"
 ENV_TRIAL = "PODTUNE_TRIAL"
+ENV_DISPLAY_NAME = "PODTUNE_DISPLAY_NAME"
 ENV_EXPERIMENT = "PODTUNE_EXPERIMENT"
 ENV_ATTEMPT = "PODTUNE_ATTEMPT"
 ENV_INDEX = "PODTUNE_TRIAL_INDEX"

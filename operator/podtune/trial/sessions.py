@@ -8,19 +8,20 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from podtune.trial import layout, termination
+from podtune.trial.checkpoint_copy import copy_checkpoint
 from podtune.trial.metrics import Value, flatten
 from podtune.trial.sharing import open_shared
-from podtune.trial.snapshot import take_snapshot
 
 
 class Session(Protocol):
     """What the functions of `podtune.trial` do, in one of the two places."""
 
-    def params(self) -> dict[str, Value]:
+    def params(self) -> dict[str, Any]:
         """The trial's parameters, as far as this place knows them."""
 
     def seed(self, default: int) -> int:
@@ -61,7 +62,7 @@ class PodSession:
         self._done_said = False
         self._watches_end = False
 
-    def params(self) -> dict[str, Value]:
+    def params(self) -> dict[str, Any]:
         """The parameters in their own types; from the environment where the file is missing."""
         try:
             text = (self.directory / layout.PARAMETERS).read_text(encoding="utf-8")
@@ -108,7 +109,7 @@ class PodSession:
     def _hand_over(self, metrics: Mapping[str, Any], checkpoint: Path | None, done: bool) -> None:
         line: dict[str, Value] = dict(flatten(metrics))
         if checkpoint is not None:
-            line[layout.CHECKPOINT_KEY] = take_snapshot(checkpoint, self.directory / layout.CHECKPOINTS)
+            line[layout.CHECKPOINT_KEY] = copy_checkpoint(checkpoint, self.directory / layout.CHECKPOINTS)
             self._request_answered = self._control.read("shouldCheckpoint")
         if done:
             line[layout.DONE_KEY] = self._done_said = True
@@ -151,7 +152,7 @@ class LocalSession:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
-    def params(self) -> dict[str, Value]:
+    def params(self) -> dict[str, Any]:
         """The parameters that the environment holds."""
         return read_environment_params(self._environ)
 
@@ -202,8 +203,8 @@ class ControlFile:
         return self._content.get(key) is True
 
 
-def read_environment_params(environ: Mapping[str, str]) -> dict[str, Value]:
-    """The parameters in `PODTUNE_PARAM_<name>` variables; numbers and booleans are recognised by their looks."""
+def read_environment_params(environ: Mapping[str, str]) -> dict[str, Any]:
+    """The parameters in `PODTUNE_PARAM_<name>` variables; all but texts are recognised by their looks."""
     prefix = layout.ENV_PARAMETER_PREFIX
     return {name.removeprefix(prefix): read_value(text) for name, text in environ.items() if name.startswith(prefix)}
 
@@ -214,10 +215,13 @@ def read_environment_seed(environ: Mapping[str, str], default: int) -> int:
     return int(written) if written else default
 
 
-def read_value(text: str) -> Value:
-    """Reads `true`, `3` and `1e-4` as what they look like, anything else as a text."""
+def read_value(text: str) -> Any:
+    """Reads `true`, `3`, `1e-4` and `[64, 64]` as what they look like, anything else as a text."""
     if text in ("true", "false"):
         return text == "true"
+    if text.startswith(("[", "{")):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
     for number in (int, float):
         try:
             return number(text)

@@ -110,12 +110,15 @@ def _set_variables(environ: MutableMapping[str, str], assignment: dict[str, Any]
         layout.ENV_TRIAL: assignment["trial"],
         layout.ENV_INDEX: str(assignment["trial"]).rpartition("-")[2],
         layout.ENV_ATTEMPT: str(assignment["number"]),
+        layout.ENV_DISPLAY_NAME: assignment.get("display_name", ""),
         layout.ENV_SEED: "" if assignment["seed"] is None else str(assignment["seed"]),
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": _format_text(v) for name, v in assignment["parameters"].items()},
     }
     environ.update(values)
 
 
-def _format_text(value: float | int | str | bool) -> str:
-    """A value as a manifest has it."""
+def _format_text(value: object) -> str:
+    """A value as in the environment of a pod of its own."""
+    if isinstance(value, list | dict):
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -247,7 +247,8 @@ FIXED = {
     "initial": lambda spec: spec["search"].update(initial=[{"parameters": {"learning_rate": 0.01}}]),
     "warmStart": lambda spec: spec["search"].update(warmStart={"experiment": "earlier"}),
     "scheduler": lambda spec: spec["scheduler"]["asha"].update(reductionFactor=2),
-    "trialTemplate": lambda spec: spec["trialTemplate"]["spec"]["containers"][0].update(image="other"),
+    "replicas": lambda spec: spec["trialTemplate"].update(replicas=2),
+    "reuse": lambda spec: spec["trialTemplate"].update(reuse=True),
     "bucket": lambda spec: spec["checkpoints"]["store"].update(bucket="another"),
     "prefix": lambda spec: spec["checkpoints"]["store"].update(prefix="another"),
     "endpoint": lambda spec: spec["checkpoints"]["store"].update(endpoint="https://another.example"),
@@ -284,6 +285,17 @@ def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict[str, 
     assert replaced.returncode == 0, replaced.stderr
 
 
+def test_what_pods_are_made_from_can_be_changed(kubectl: Kubectl, stored: dict[str, Any]) -> None:
+    changed = copy.deepcopy(stored)
+    template = changed["spec"]["trialTemplate"]
+    template["spec"]["containers"][0].update(image="other", command=["train"], env=[{"name": "A", "value": "1"}])
+    template["spec"]["containers"][0]["resources"] = {"limits": {"memory": "2Gi"}}
+    template |= {"metadata": {"labels": {"team": "a"}}, "placementTimeout": "1m"}
+    template |= {"limits": {"cpu": 2, "memory": {"expression": "2 ** 31"}}, "displayName": "another"}
+    replaced = _replace_spec(kubectl, changed)
+    assert replaced.returncode == 0, replaced.stderr
+
+
 def test_a_limit_can_be_taken_away_where_a_budget_ends_the_search(kubectl: Kubectl, stored: dict[str, Any]) -> None:
     changed = copy.deepcopy(stored)
     changed["spec"]["search"]["maxTrials"] = "unlimited"
@@ -292,6 +304,22 @@ def test_a_limit_can_be_taken_away_where_a_budget_ends_the_search(kubectl: Kubec
     changed["spec"]["stop"] = {"totalTime": "2h"}
     replaced = _replace_spec(kubectl, changed)
     assert replaced.returncode == 0, replaced.stderr
+
+
+@pytest.mark.parametrize(("made_with", "changed_to"), [("lr 0.0042", "lr 0.1"), ("lr 0.0042", None), (None, "lr 0.1")])
+def test_a_trials_display_name_cant_be_changed(kubectl: Kubectl, made_with: str | None, changed_to: str | None) -> None:
+    name = "named-7" if made_with else "unnamed-7"
+    manifest = _trial(name)
+    if made_with:
+        manifest["spec"]["displayName"] = made_with
+    kubectl("delete", "ptrial", name, "--ignore-not-found")
+    assert _create(kubectl, manifest)["spec"].get("displayName") == made_with
+    patch = {"spec": {"displayName": changed_to}}
+    patched = kubectl("patch", f"ptrial/{name}", "--type=merge", "-p", json.dumps(patch))
+    assert patched.returncode != 0
+    assert "displayName of a trial can't be changed" in patched.stderr
+    paused = kubectl("patch", f"ptrial/{name}", "--type=merge", "-p", json.dumps({"spec": {"desiredState": "Paused"}}))
+    assert paused.returncode == 0, paused.stderr
 
 
 def test_a_trial_can_be_stopped_but_not_changed_or_started_again(kubectl: Kubectl) -> None:

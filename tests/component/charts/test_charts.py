@@ -80,6 +80,7 @@ def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
             ("", "services"),
             ("", "configmaps"),
             ("", "persistentvolumeclaims"),
+            ("apps", "controllerrevisions"),
             ("events.k8s.io", "events"),
             ("coordination.k8s.io", "leases"),
             ("authentication.k8s.io", "tokenreviews"),
@@ -102,6 +103,7 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
         rights = [(" ".join(rule["resources"] + rule.get("resourceNames", [])), rule["verbs"]) for rule in own]
         assert sorted(rights) == [
             ("configmaps", ["create", "get"]),
+            ("controllerrevisions", ["create", "get", "delete"]),
             ("events", ["create"]),  # in its own namespace
             ("events", ["create", "patch"]),
             ("experiments", ["get", "list", "watch", "patch", "delete"]),
@@ -202,6 +204,7 @@ def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
         allowedAnnotationDomains=["*.example.com"],
         allowedHostAliases=["data.example.com"],
         deniedSecrets=["admin-*"],
+        deniedClaims=["store-*"],
         trialsRunAsNonRoot=True,
     )
     settings = read_settings(_settings(documents))
@@ -213,6 +216,7 @@ def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
         annotation_domains=("*.example.com",),
         host_aliases=("data.example.com",),
         denied_secrets=("admin-*",),
+        denied_claims=("store-*",),
         results_host=f"podtune-results.{NAMESPACE}.svc",
     )
 
@@ -290,6 +294,7 @@ def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None
         ({"allowedPriorityClasses": ["a,b"]}, "allowedPriorityClasses"),
         ({"allowedAnnotationDomains": ["example.com/team"]}, "allowedAnnotationDomains"),
         ({"deniedSecrets": "bucket"}, "deniedSecrets"),
+        ({"deniedClaims": ["A"]}, "deniedClaims"),
         ({"trialsRunAsNonRoot": "yes"}, "trialsRunAsNonRoot"),
     ],
 )

@@ -21,7 +21,7 @@ from podtune.kube.manifests import Manifest
 from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
-from tests.unit.cluster.objects import experiment_body, experiment_record
+from tests.unit.cluster.objects import REVISION, experiment_body, experiment_record
 
 pytestmark = pytest.mark.cluster
 
@@ -159,10 +159,10 @@ async def test_last_lines_are_fetched_and_a_log_that_is_not_there_is_empty(
     await pod("counts", "for n in $(seq 300); do echo $n; done; sleep 100")
     await asyncio.sleep(1)
     executor, experiment = Executor(client, Ignores(), AGENT, reporter()), record(namespace)
-    outcome = await executor.execute(experiment, FetchLogs("digits-0", "counts", program=True, agent=True))
+    outcome = await executor.execute(experiment, FetchLogs("digits-0", "counts", program="main", agent=True))
     assert outcome.logs.program_tail.split() == [str(n) for n in range(101, 301)]
     assert outcome.logs.agent_lines == ()
-    outcome = await executor.execute(experiment, FetchLogs("digits-0", "gone", program=True, agent=True))
+    outcome = await executor.execute(experiment, FetchLogs("digits-0", "gone", program="main", agent=True))
     assert outcome.status is ActionStatus.DONE
 
 
@@ -196,7 +196,7 @@ def record(namespace: str, **spec: Any) -> Experiment:
 STORE = {"bucket": "podtune", "endpoint": "http://s3:9000", "credentialsSecret": "podtune-s3"}
 CHECKPOINT = Checkpoint(step=1, uri="s3://podtune/1", digest="sha256:0")
 SPEC = TrialSpec(experiment="digits", index=0, parameters={"lr": "0.01", "units": "32"})
-CREATE = CreatePod("digits-0", "t-1", 1, SPEC, restore=(CHECKPOINT,), iteration=1)
+CREATE = CreatePod("digits-0", "t-1", 1, SPEC, restore=(CHECKPOINT,), iteration=1, revision=REVISION)
 TEMPLATES: dict[str, Manifest] = {
     "small": {"containers": [{"name": "main", "image": IMAGE, "securityContext": RESTRICTED}]},
     "with everything": {

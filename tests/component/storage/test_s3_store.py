@@ -7,7 +7,7 @@ import pytest
 
 from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY
 from podtune.agent.checkpoints.lazy_store import check_elsewhere
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
@@ -17,17 +17,17 @@ from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 class TestS3Store(ObjectStoreConformance):
     @pytest.fixture
     def store(self, s3_server: tuple[str, Path], bucket: str) -> S3Store:
-        return S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+        return S3Store(S3Address(bucket, endpoint=s3_server[0]))
 
 
 class TestS3StoreWithChecksums(ObjectStoreConformance):
     @pytest.fixture
     def store(self, s3_server: tuple[str, Path], bucket: str) -> S3Store:
-        return S3Store(StoreAddress(bucket, endpoint=s3_server[0], wire_checksums="whenSupported"))
+        return S3Store(S3Address(bucket, endpoint=s3_server[0], wire_checksums="whenSupported"))
 
 
 def test_a_missing_bucket_is_named_with_the_server_and_the_remedy(s3_server: tuple[str, Path]) -> None:
-    store = S3Store(StoreAddress("no-such-bucket", endpoint=s3_server[0]))
+    store = S3Store(S3Address("no-such-bucket", endpoint=s3_server[0]))
     with pytest.raises(
         BucketNotFound, match=rf"'no-such-bucket' at {s3_server[0]} does not exist; create it"
     ) as caught:
@@ -48,7 +48,7 @@ def test_wrong_and_missing_credentials_are_told(
     else:
         monkeypatch.delenv("AWS_ACCESS_KEY_ID")
         monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    store = S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+    store = S3Store(S3Address(bucket, endpoint=s3_server[0]))
     with pytest.raises(InvalidCredentials, match="credentials") as caught:
         store.check()
     assert caught.value.permanent
@@ -60,7 +60,7 @@ def test_credentials_that_were_mended_are_used(
     s3_server: tuple[str, Path], bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    store = S3Store(StoreAddress(bucket, endpoint=s3_server[0]))
+    store = S3Store(S3Address(bucket, endpoint=s3_server[0]))
     with pytest.raises(InvalidCredentials):
         store.put_bytes("a", b"")
     monkeypatch.undo()
@@ -78,7 +78,7 @@ def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(
     secret.mkdir()
     (secret / "accessKeyID").write_text(ACCESS_KEY)
     (secret / "secretAccessKey").write_text("wrong")
-    address = StoreAddress(bucket, endpoint=s3_server[0], credentials=str(secret))
+    address = S3Address(bucket, endpoint=s3_server[0], credentials=str(secret))
     store = S3Store(address)
     with pytest.raises(InvalidCredentials, match=r"correct the keys .* in Secret 'podtune-s3'"):
         store.check()
@@ -96,7 +96,7 @@ def test_a_server_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPat
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    store = S3Store(StoreAddress("bucket", endpoint=f"http://127.0.0.1:{port}"))
+    store = S3Store(S3Address("bucket", endpoint=f"http://127.0.0.1:{port}"))
     with pytest.raises(Unreachable, match=f"127.0.0.1:{port} does not answer") as caught:
         store.check()
     assert not caught.value.permanent

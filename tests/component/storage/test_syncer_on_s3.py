@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.checkpoint.file_upload import CHUNK, WHOLE
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
@@ -21,18 +22,18 @@ from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import WORKERS
-from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 
 
 @pytest.fixture
 def trial(s3_server: tuple[str, Path], bucket: str) -> TrialAddress:
-    return TrialAddress(StoreAddress(bucket, "demo", s3_server[0]), "uid", "digits-7")
+    return TrialAddress(S3Address(bucket, "demo", s3_server[0]), "uid", "digits-7")
 
 
-def restorer(store: ObjectStore, bucket: str) -> Restorer:
+def restorer(store: ObjectStore, trial: TrialAddress) -> Restorer:
     return Restorer(
         store,
-        bucket,
+        trial.store,
         backoff=ExponentialBackoff(0.1, 0.1, Random(0)),
         patience=0,
         clock=lambda: 0.0,
@@ -40,9 +41,7 @@ def restorer(store: ObjectStore, bucket: str) -> Restorer:
     )
 
 
-def test_stored_restored_and_deleted(
-    trial: TrialAddress, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_restored_and_deleted(trial: TrialAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WHOLE", "CHUNK"):
         monkeypatch.setattr(file_upload, name, 5 << 20)
     source = tmp_path / "shared" / "c1"
@@ -50,7 +49,7 @@ def test_stored_restored_and_deleted(
     for number in range(30):
         (source / "sub" / f"file {number}.bin").write_bytes(bytes([number]) * number)
     (source / "large").write_bytes(bytes(range(256)) * (20 << 12))  # 20 MiB: in several chunks
-    store = S3Store(trial.store)
+    store = make_store(trial.store)
 
     candidates: list[CheckpointRef] = []
     for step in (1, 2):
@@ -60,7 +59,7 @@ def test_stored_restored_and_deleted(
         candidates.insert(0, CheckpointRef(address.uri, digest, step))
 
     store.put_bytes(trial.checkpoint("pod-1", "2").data("large"), b"damaged")
-    outcome = restorer(store, bucket).restore(candidates, Directory(tmp_path), "restored")
+    outcome = restorer(store, trial).restore(candidates, Directory(tmp_path), "restored")
     assert outcome.checkpoint.step == 1
     assert "large is damaged" in outcome.message
     for path in source.rglob("*"):
@@ -72,10 +71,10 @@ def test_stored_restored_and_deleted(
     assert {key.split("/")[4] for key in store.list(trial.prefix)} == {"2"}
 
 
-def test_what_no_record_tells_of_is_found_and_restored(trial: TrialAddress, bucket: str, tmp_path: Path) -> None:
+def test_what_no_record_tells_of_is_found_and_restored(trial: TrialAddress, tmp_path: Path) -> None:
     """As of a Trial that was deleted while no operator ran."""
     (tmp_path / "shared" / "c1").mkdir(parents=True)
-    store, ours, others = S3Store(trial.store), "a" * 64, "b" * 64
+    store, ours, others = make_store(trial.store), "a" * 64, "b" * 64
     of_namesake = replace(trial, experiment_uid="uid-of-an-earlier-one")
     info = [(trial, 4, ours), (trial, 12, ours), (trial, 16, others), (trial, 20, ""), (of_namesake, 24, ours)]
     for place, step, configuration in info:
@@ -84,7 +83,7 @@ def test_what_no_record_tells_of_is_found_and_restored(trial: TrialAddress, buck
             what = CheckpointInfo(f"pod-{step}", step, step, "0.5", 0.0, configuration)
             upload_checkpoint(store, tree, place.checkpoint(f"pod-{step}", str(step)), what)
 
-    whole = restorer(store, bucket)
+    whole = restorer(store, trial)
     candidates = whole.find(trial, ours)
     assert [candidate.step for candidate in candidates] == [12, 4]
     outcome = whole.restore(candidates, Directory(tmp_path), "restored")
@@ -92,17 +91,17 @@ def test_what_no_record_tells_of_is_found_and_restored(trial: TrialAddress, buck
     assert (tmp_path / "restored" / "step").read_text() == "12"
 
 
-def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial: TrialAddress, bucket: str, tmp_path: Path) -> None:
+def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial: TrialAddress, tmp_path: Path) -> None:
     (tmp_path / "c1").mkdir()
     (tmp_path / "c1" / "in chunks").write_bytes(os.urandom(CHUNK) * (WHOLE // CHUNK + 1))
     (tmp_path / "c1" / "whole").write_bytes(os.urandom(CHUNK))
-    store, address = S3Store(trial.store), trial.checkpoint("pod-1", "1")
+    store, address = make_store(trial.store), trial.checkpoint("pod-1", "1")
     store.check()  # which imports the SDK
     tracemalloc.start()
     try:
         with open_tree(Directory(tmp_path), ("c1",)) as tree:
             digest = upload_checkpoint(store, tree, address, CheckpointInfo("pod-1", 1, 1, ""))
-        restorer(store, bucket).restore([CheckpointRef(address.uri, digest, 1)], Directory(tmp_path), "restored")
+        restorer(store, trial).restore([CheckpointRef(address.uri, digest, 1)], Directory(tmp_path), "restored")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.checkpoint.local_tree import LocalFile, open_tree
 from podtune.storage.checkpoint.manifest import ManifestFile
 from podtune.storage.checkpoint.restore import RestoreOutcome, Restorer
@@ -18,6 +19,7 @@ from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_ch
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
 from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 from tests.component.storage.proxy import Exchange, Fault, Proxy, times
 
 PART = 5 << 20
@@ -32,13 +34,13 @@ def proxy(s3_server: tuple[str, Path]) -> Iterator[Proxy]:
 
 @pytest.fixture
 def trial(proxy: Proxy, bucket: str) -> TrialAddress:
-    return TrialAddress(StoreAddress(bucket, "demo", proxy.url), "uid", "digits-7")
+    return TrialAddress(S3Address(bucket, "demo", proxy.url), "uid", "digits-7")
 
 
 @pytest.fixture
 def direct(s3_server: tuple[str, Path], bucket: str) -> S3Store:
     """The bucket without the proxy."""
-    return S3Store(StoreAddress(bucket, "demo", s3_server[0]))
+    return S3Store(S3Address(bucket, "demo", s3_server[0]))
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +76,9 @@ def upload(
     address = trial.checkpoint("pod-1", str(step))
     with open_tree(Directory(source.parent), (source.name,)) as tree:
         info = CheckpointInfo("pod-1", step, step, "")
-        digest = upload_checkpoint(S3Store(trial.store), tree, address, info, options=Options(packs=packs), done=done)
+        digest = upload_checkpoint(
+            make_store(trial.store), tree, address, info, options=Options(packs=packs), done=done
+        )
     return CheckpointRef(address.uri, digest, step)
 
 
@@ -82,7 +86,7 @@ def restore(
     trial: TrialAddress, candidates: Sequence[CheckpointRef], directory: Path, patience: float = 60.0
 ) -> RestoreOutcome:
     restorer = Restorer(
-        S3Store(trial.store), trial.store.bucket, backoff=ExponentialBackoff(0.05, 0.2, Random(0)), patience=patience,
+        make_store(trial.store), trial.store, backoff=ExponentialBackoff(0.05, 0.2, Random(0)), patience=patience,
         clock=lambda: 0.0, sleep=lambda _: None,
     )  # fmt: skip
     return restorer.restore(candidates, Directory(directory.parent), directory.name)
@@ -149,7 +153,7 @@ def test_an_upload_survives_what_passes(
     proxy.faults = []
     assert restore(trial, [candidate], restored).checkpoint == candidate
     assert contents(restored) == contents(source)
-    assert list(S3Store(trial.store).list_uploads("")) == []
+    assert list(make_store(trial.store).list_uploads("")) == []
 
 
 @pytest.mark.parametrize("packs", [False, True], ids=["plain", "packed"])

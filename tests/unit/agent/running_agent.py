@@ -13,7 +13,7 @@ from podtune.agent.settings import Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.protocol.messages import FinalCommit, MetricValue, parse_final_commit
 from podtune.trial import layout
-from podtune.trial.snapshot import take_snapshot
+from podtune.trial.checkpoint_copy import copy_checkpoint
 from tests.unit.agent.stub_operator import dumps, wait_until
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
@@ -81,4 +81,4 @@ def take_checkpoint(agent: RunningAgent, files: dict[str, bytes], tmp_path: Path
     for name, content in files.items():
         (source / name).write_bytes(content)
     wait_until((agent.directory / "checkpoints").exists)
-    agent.write(dumps(_checkpoint=take_snapshot(source, agent.directory / "checkpoints"), **metrics))
+    agent.write(dumps(_checkpoint=copy_checkpoint(source, agent.directory / "checkpoints"), **metrics))

@@ -30,6 +30,7 @@ class StubOperator:
         self.decision: Literal["CONTINUE", "PAUSE", "STOP"] = "CONTINUE"
         self.should_checkpoint = False
         self.kept: tuple[str, ...] | None = None
+        self.discards = False
         self.ledger: list[LedgerLine] = []
         self.token = "secret"
         self.log_lines: Callable[[str], Iterable[bytes]] = lambda since: ()
@@ -93,6 +94,7 @@ class StubOperator:
                 decision=self.decision,
                 should_checkpoint=self.should_checkpoint,
                 kept=self.kept,
+                discards=self.discards,
                 ledger=tuple(entry for entry in self.ledger if entry.number > report.ledger),
             )
 

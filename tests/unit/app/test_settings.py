@@ -48,6 +48,7 @@ def test_what_templates_may_say_is_the_administrators_to_set() -> None:
             "PODTUNE_ALLOWED_ANNOTATION_DOMAINS": "example.com",
             "PODTUNE_ALLOWED_HOST_ALIASES": "data.example.com",
             "PODTUNE_DENIED_SECRETS": "registry, s3-*",
+            "PODTUNE_DENIED_CLAIMS": "checkpoints,store-*",
             "PODTUNE_RESULTS_URL": "http://results.example.com:8080",
             "PODTUNE_TRIALS_RUN_AS_NON_ROOT": "true",
         }
@@ -58,6 +59,7 @@ def test_what_templates_may_say_is_the_administrators_to_set() -> None:
         annotation_domains=("example.com",),
         host_aliases=("data.example.com",),
         denied_secrets=("registry", "s3-*"),
+        denied_claims=("checkpoints", "store-*"),
         results_host="results.example.com",
     )
     assert settings.agent.non_root is True

@@ -142,6 +142,25 @@ def test_describe_shows_what_is_wrong_with_whom_and_how_it_ended(api: FakeApi, p
     ]
 
 
+def test_describe_says_who_runs_an_earlier_template(api: FakeApi, podtune: Command) -> None:
+    revisions = [{"name": "1111", "number": 1}, {"name": "2222", "number": 2}]
+    status = RUNNING | {"template": {"first": "1111", "revisions": revisions}}
+    api.add_experiment(experiment("digits", **status))
+    api.add_trial(trial(0, **TRAINING))
+    api.add_trial(trial(1, **TRAINING | {"revision": "2222"}))
+    api.add_trial(trial(2, state="PENDING", reason="Queued"))
+    template = next(line for line in podtune("describe digits") if line.startswith("Template:"))
+    assert template.split(None, 1)[1] == "revision 2 (2222); digits-0 run revision 1 (1111)"
+    items = json.loads("\n".join(podtune("describe digits -o json")))["items"]
+    assert [item["template"] for item in items] == ["1111", "2222", "1111"]
+
+
+def test_describe_says_nothing_of_a_template_that_never_changed(api: FakeApi, podtune: Command) -> None:
+    kept = {"first": "1111", "revisions": [{"name": "1111", "number": 1}]}
+    api.add_experiment(experiment("digits", **RUNNING | {"template": kept}))
+    assert not [line for line in podtune("describe digits") if line.startswith("Template:")]
+
+
 def test_describe_prints_the_logs_of_a_few_failed_trials_only(api: FakeApi, podtune: Command) -> None:
     api.add_experiment(experiment("digits", **RUNNING))
     for index in range(5):

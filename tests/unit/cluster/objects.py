@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from podtune.api.validation import parse_experiment
 from podtune.cluster.decoders import decode_experiment
 from podtune.runner.records import Experiment
 
@@ -53,6 +54,10 @@ def experiment_record(**spec: Any) -> Experiment:
     record = decode_experiment(experiment_body(**spec))
     assert not record.problem, record.problem
     return record
+
+
+REVISION = parse_experiment(experiment_body()).trial_template.revision
+"""That of the template of an Experiment, unless it is said."""
 
 
 def trial_body(

@@ -69,6 +69,31 @@ def test_what_a_pod_has_used_can_be_told_from_it() -> None:
     assert (read("unschedulable").started, read("image-missing").training_since) == (0, 0)
 
 
+def test_what_is_asked_of_a_pod_that_runs_is_told_by_the_pod() -> None:
+    body = recorded("running")
+    assert (decode_pod(body).program, decode_pod(body).memory) == ("main", "")
+    body["spec"]["containers"][0]["resources"] = {"limits": {"memory": "2Gi"}}
+    body["spec"]["containers"].append({"name": "trainer", "resources": {"limits": {"memory": "8Gi"}}})
+    assert decode_pod(body).memory == "2Gi"
+    body["metadata"].setdefault("annotations", {})["kubectl.kubernetes.io/default-container"] = "trainer"
+    assert (decode_pod(body).program, decode_pod(body).memory) == ("trainer", "8Gi")
+
+
+@pytest.mark.parametrize(
+    ("annotated", "given", "own"), [(None, None, 30), (None, 5, 5), ("20", 320, 20), ("0", 300, 0)]
+)
+def test_the_programs_part_of_the_grace_period_is_what_the_annotation_says(
+    annotated: str | None, given: int | None, own: int
+) -> None:
+    body = recorded("running")
+    body["spec"]["terminationGracePeriodSeconds"] = given
+    annotations = body["metadata"].setdefault("annotations", {})
+    annotations.pop("podtune.dev/grace-period-seconds", None)
+    if annotated is not None:
+        annotations["podtune.dev/grace-period-seconds"] = annotated
+    assert decode_pod(body).own_grace == own
+
+
 def test_a_program_that_crashed() -> None:
     pod = read("crashed")
     assert pod.phase is PodPhase.FAILED

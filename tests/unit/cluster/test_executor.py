@@ -36,6 +36,7 @@ from tests.unit.cluster.objects import (
     EXPERIMENTS,
     NAMESPACE,
     PODS,
+    REVISION,
     TRIALS,
     experiment_body,
     experiment_record,
@@ -45,7 +46,7 @@ from tests.unit.cluster.objects import (
 
 SPEC = TrialSpec(experiment="digits", index=0, parameters={"lr": "0.01", "units": "32"})
 CREATE_TRIAL = CreateTrial("digits-0", SPEC)
-CREATE_POD = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0)
+CREATE_POD = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0, revision=REVISION)
 TRY_POD = TryPod(CREATE_POD)
 
 
@@ -86,8 +87,8 @@ class Bench:
         )
         self.executor = Executor(self.cluster, self.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
 
-    async def do(self, action: ClusterAction) -> ActionResult:
-        return await self.executor.execute(experiment_record(), action)
+    async def do(self, action: ClusterAction, **spec: Any) -> ActionResult:
+        return await self.executor.execute(experiment_record(**spec), action)
 
 
 @pytest.fixture
@@ -111,6 +112,17 @@ async def test_a_trial_belongs_to_its_experiment(bench: Bench) -> None:
         "parameters": {"lr": "0.01", "units": "32"},
     }
     assert bench.seen.names == ["digits-0"]
+
+
+async def test_a_trial_has_the_labels_that_hold_parameters(bench: Bench) -> None:
+    labels = {"team": "vision", "units": "$(PODTUNE_PARAM_units)", "momentum": "$(PODTUNE_PARAM_momentum)"}
+    parameters = [{"name": name, "float": {"min": 0, "max": 64}} for name in ("lr", "units", "momentum")]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+    assert await bench.do(CREATE_TRIAL, parameters=parameters, trialTemplate=template) == DONE
+    made = bench.cluster.get(f"{TRIALS}/digits-0")
+    assert made is not None
+    assert made["metadata"]["labels"].items() >= {"units": "32"}.items()
+    assert not {"team", "momentum"} & made["metadata"]["labels"].keys()
 
 
 @pytest.mark.parametrize("action", [CREATE_TRIAL, CREATE_POD], ids=["trial", "pod"])
@@ -213,6 +225,12 @@ async def test_what_a_dry_run_can_not_tell_is_left_to_the_request_itself(
 ) -> None:
     bench.cluster.fail("POST", "pods", refusal(status, message, "AlreadyExists" if status == 409 else ""))
     assert await bench.do(TRY_POD) == DONE
+
+
+async def test_no_pod_is_made_from_another_template_than_is_on_record(bench: Bench) -> None:
+    result = await bench.do(replace(CREATE_POD, revision="0123456789"))
+    assert (result.status, result.reason) == (ActionStatus.FAILED, ExperimentReason.TEMPLATE_CHANGED)
+    assert bench.cluster.calls == []
 
 
 async def test_one_pods_refusal_stands_for_those_that_were_to_be_made_with_it(
@@ -354,7 +372,7 @@ async def test_the_programs_last_lines_and_the_agents_results_are_fetched(bench:
     bench.cluster.put(PODS, pod_body())
     bench.cluster.logs["digits-0-1/main"] = "".join(f"line {n}\n" for n in range(300))
     bench.cluster.logs["digits-0-1/podtune-agent"] = "podtune-result {}\nother\n"
-    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=True))
+    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program="main", agent=True))
     assert outcome.logs.program_tail.splitlines() == [f"line {n}" for n in range(100, 300)]
     assert outcome.logs.agent_lines == ("podtune-result {}", "other")
 
@@ -362,7 +380,7 @@ async def test_the_programs_last_lines_and_the_agents_results_are_fetched(bench:
 async def test_a_line_without_end_is_not_kept_whole(bench: Bench) -> None:
     bench.cluster.put(PODS, pod_body())
     bench.cluster.logs["digits-0-1/main"] = "\r".join(f"{n}%" for n in range(100_000)) + " the end"
-    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=False))
+    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program="main", agent=False))
     assert outcome.logs.program_tail.endswith("the end")
     assert len(outcome.logs.program_tail) <= 4096
     assert int(bench.cluster.calls[-1].params["limitBytes"]) < 1 << 24
@@ -371,7 +389,7 @@ async def test_a_line_without_end_is_not_kept_whole(bench: Bench) -> None:
 @pytest.mark.parametrize(("code", "status"), [(404, "done"), (400, "done"), (403, "done"), (502, "failed")])
 async def test_logs_that_are_gone_are_not_waited_for(bench: Bench, code: int, status: str) -> None:
     bench.cluster.fail("GET", "/log$", refusal(code, "container main is not available"))
-    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program=True, agent=False))
+    outcome = await bench.do(FetchLogs("digits-0", "digits-0-1", program="main", agent=False))
     assert outcome.status == status
 
 

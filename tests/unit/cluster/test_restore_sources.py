@@ -13,6 +13,7 @@ from podtune.kube.errors import make_refusal
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 
 CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/other-3/a/{step}", "digest": f"sha256:{step}"} for step in (4, 8)]
+DISCARDED = {"action": "STOP", "reason": "StoppedByScheduler", "attempt": 1, "discards": True}
 
 
 class OneTrial:
@@ -45,13 +46,17 @@ class Trials(OneTrial):
 
 
 def trial(
-    state: str = "RUNNING", experiment: str = "other", checkpoints: Any = CHECKPOINTS, waits_for: str = ""
+    state: str = "RUNNING",
+    experiment: str = "other",
+    checkpoints: Any = CHECKPOINTS,
+    waits_for: str = "",
+    **status: Any,
 ) -> dict[str, Any]:
     wanted = {"restoreFrom": {"trial": waits_for}} if waits_for else {}
     return {
         "metadata": {"name": "other-3", "namespace": "ns", "uid": "u3", "resourceVersion": "7", "generation": 1},
         "spec": {"experiment": experiment, "index": 3, "parameters": {}, **wanted},
-        "status": {"state": state, "checkpoints": checkpoints},
+        "status": {"state": state, "checkpoints": checkpoints, **status},
     }
 
 
@@ -77,6 +82,22 @@ def test_the_latest_or_the_one_that_is_asked_for(step: int | None, expected: int
         (trial(checkpoints=[]), None, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
         (trial(), 12, ActionStatus.FAILED, "other-3 has no such checkpoint yet"),
         (trial("TERMINATED", checkpoints=[]), None, ActionStatus.REFUSED, "other-3 ended without a checkpoint"),
+        (
+            trial("TERMINATED", checkpoints=[], reason="StoppedByScheduler"),
+            None,
+            ActionStatus.REFUSED,
+            "other-3 ended without a checkpoint; checkpoints.keep.stopped says what such trials keep",
+        ),
+        (
+            trial(
+                "TERMINATED",
+                checkpoints=[],
+                decision=DISCARDED,
+            ),
+            None,
+            ActionStatus.REFUSED,
+            "other-3 was stopped, and its experiment keeps no checkpoint of it (checkpoints.keep.stopped)",
+        ),
         (trial("ERROR"), 5, ActionStatus.REFUSED, "other-3 no longer has a checkpoint of iteration 5 (kept: 4, 8)"),
         (trial(experiment="x"), None, ActionStatus.REFUSED, "trial other-3 is of experiment x, not of other"),
     ],

@@ -20,7 +20,7 @@ from podtune.controllers.work_queue import WorkQueue
 from podtune.protocol.messages import Reply, Report, Result, Unstored
 from podtune.runner.backoff import Backoff
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
-from podtune.runner.records import Experiment
+from podtune.runner.records import Experiment, Pod
 from tests.unit.cluster.objects import experiment_record
 
 NOW = 1_800_000_000.0
@@ -34,11 +34,15 @@ class Machine:
 
     experiment: Experiment
     answer: Reply | Unaccepted = TAKEN
+    pod: Pod | None = None
     reports: list[tuple[str, str, Report, float]] = field(default_factory=list)
 
     @property
     def spec(self) -> object:
         return self.experiment.spec
+
+    def find_leading_pod(self, trial: str) -> Pod | None:
+        return self.pod
 
     def report(self, trial: str, pod: str, report: Report, now: float) -> Reply | Unaccepted:
         self.reports.append((trial, pod, report, now))
@@ -122,6 +126,12 @@ def test_an_agents_output_is_read_from_the_program_only_where_results_are_printe
     )
     assert printed.handler.find_program_container("team", "digits-7") is None
     assert Handler().handler.find_program_container("team", "digits-0") is None
+
+
+def test_the_output_of_a_pod_that_runs_is_that_of_its_own_program() -> None:
+    printed = Handler(results={"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}})
+    printed.machine.pod = Pod("digits-0-1", "pod-uid", "digits-0", 1, program="trainer")
+    assert printed.handler.find_program_container("team", "digits-0") == "trainer"
 
 
 async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:

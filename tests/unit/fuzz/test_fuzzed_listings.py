@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.address import S3Address
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.cleanup.prune import prune_checkpoints, purge
 from podtune.storage.errors import StoreError
@@ -68,7 +69,7 @@ def answering() -> Iterator[Callable[[bytes], S3Store]]:
         patches.setenv("AWS_ACCESS_KEY_ID", "AKID")
         patches.setenv("AWS_SECRET_ACCESS_KEY", "secret")
         server = WebServer()
-        store = S3Store(StoreAddress("models", endpoint=server.url))
+        store = S3Store(S3Address("models", endpoint=server.url))
 
         def answer(body: bytes) -> S3Store:
             server.answer = lambda _: (200, {"Content-Type": "application/xml"}, body)
@@ -120,7 +121,7 @@ def test_only_checkpoints_of_known_trials_that_are_not_kept_are_pruned(there: li
 @given(st.lists(keys, max_size=12).map(lambda others: [*others, f"{KEPT}/manifest.json", f"{KEPT}/data/x"]))
 def test_an_agent_deletes_nothing_but_what_its_trial_does_not_keep(there: list[str]) -> None:
     bucket = Bucket(there)
-    collector = GarbageCollector(bucket, TrialAddress(StoreAddress("models", prefix="p"), "uid", "e-0"), "a")
+    collector = GarbageCollector(bucket, TrialAddress(S3Address("models", prefix="p"), "uid", "e-0"), "a")
     collector.collect([f"s3://models/{KEPT}"], [])
     for key in bucket.deleted:
         assert key.startswith(f"{PREFIX}e-0/")

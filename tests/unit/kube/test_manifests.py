@@ -6,10 +6,11 @@ EXPERIMENT = manifests.refer_to_experiment("digits", "e-1")
 
 
 def test_a_trial_belongs_to_its_experiment_and_is_found_by_it() -> None:
-    trial = manifests.make_trial("digits-0", "digits", EXPERIMENT, {"index": 0})
+    own = {"optimizer": "adam", "podtune.dev/experiment": "another"}
+    trial = manifests.make_trial("digits-0", "digits", EXPERIMENT, {"index": 0}, own)
     assert (trial["apiVersion"], trial["kind"], trial["spec"]) == ("podtune.dev/v1alpha1", "Trial", {"index": 0})
     (selector,) = manifests.select_experiment("digits").values()
-    assert selector in {f"{label}={value}" for label, value in trial["metadata"]["labels"].items()}
+    assert {selector, "optimizer=adam"} <= {f"{name}={value}" for name, value in trial["metadata"]["labels"].items()}
     assert manifests.find_owner_uid(trial, "Experiment") == "e-1"
 
 

@@ -27,7 +27,13 @@ NEXT = Assignment("digits-12", 3, "p-1/12.3", {"lr": 0.1, "layers": 2, "kind": "
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"seed": None}, {"restore_from": (CheckpointRef("s3://b/3", "sha256:0", 3),), "restore_or_fail": True}],
+    [
+        {},
+        {"seed": None},
+        {"display_name": "lr 0.1 (großes Netz)"},
+        {"parameters": {"sizes": [64, 32], "augment": {"flip": True}}},
+        {"restore_from": (CheckpointRef("s3://b/3", "sha256:0", 3),), "restore_or_fail": True},
+    ],
 )
 def test_a_reply_says_what_is_next(changes: dict[str, object]) -> None:
     reply = Reply(1, 1, next=replace(NEXT, **changes))  # type: ignore[arg-type]
@@ -41,7 +47,7 @@ def test_a_report_carries_the_final_commit() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [{"trial": ""}, {"number": -1}, {"attempt": None}, {"parameters": [1]}, {"parameters": {"lr": {}}}]
+    "broken", [{"trial": ""}, {"number": -1}, {"attempt": None}, {"parameters": [1]}, {"parameters": {"lr": None}}]
 )
 def test_what_is_no_assignment_is_refused(broken: dict[str, object]) -> None:
     reply = json.loads(Reply(1, 1, next=NEXT).to_json())

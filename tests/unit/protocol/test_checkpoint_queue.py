@@ -55,6 +55,18 @@ def test_the_newest_is_never_given_up() -> None:
     assert queue.start() == pending(3)
 
 
+def test_where_none_is_stored_any_more_none_is_lost() -> None:
+    queue = CheckpointQueue()
+    queue.add(pending(1))
+    queue.add(pending(2))
+    queue.start()
+    queue.give_up_all()
+    assert (queue.unstored, queue.is_stored) == (None, False), "one is still in flight"
+    queue.retry()
+    queue.give_up_all()
+    assert (queue.has_work, queue.is_stored) == (False, True)
+
+
 def test_only_one_is_in_flight() -> None:
     queue = CheckpointQueue()
     queue.add(pending(1))

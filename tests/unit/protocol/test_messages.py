@@ -83,6 +83,7 @@ REPLIES = st.builds(
     should_checkpoint=st.booleans(),
     kept=st.none() | st.lists(TEXT).map(tuple),
     ledger=st.lists(DECISIONS, max_size=4).map(tuple),
+    discards=st.booleans(),
 )
 FINAL_COMMITS = st.builds(
     FinalCommit,

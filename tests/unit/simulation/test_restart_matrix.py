@@ -86,6 +86,11 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "fifo",
         {"search": {"initial": [{"parameters": {"rate": 0.01, "width": 64, "kind": "tanh"}}]}},
     ),
+    "stopped trials that keep nothing": (
+        "tpe",
+        "asha",
+        {"checkpoints": {"store": {"bucket": "bucket"}, "keep": {"stopped": 0, "ofExperiment": {"best": 2}}}},
+    ),
     "warm pods": ("tpe", "asha", {"trialTemplate": WARM}),
     "warm pods that pause": ("random", "hyperband", {"trialTemplate": WARM}),
     "warm pods that clone": ("random", "pbt", {"trialTemplate": WARM}),

@@ -15,7 +15,7 @@ from podtune.simulation.simulation import Simulation
 from tests.unit.tuning.manifests import experiment
 
 EVENTFUL = ClusterModel(gpus=4, crashes_per_hour=1.0, disruptions_per_hour=1.0)
-LARGEST = 4672
+LARGEST = 4784
 """Of a trial that was retried and cloned over and over, with seven parameters and long names: it keeps one decision of
 each kind, four of them where one was to go on."""
 HALVING = {"maxTime": 27, "reductionFactor": 3}

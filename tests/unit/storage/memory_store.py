@@ -55,11 +55,11 @@ class MemoryStore:
         """See `ObjectStore.put_content`."""
         self.put_bytes(key, b"".join(map(bytes, content.read_pieces())))
 
-    def start_upload(self, key: str) -> PartialUpload:
+    def start_upload(self, key: str, part_size: int) -> PartialUpload:
         """See `ObjectStore.start_upload`."""
         self.check()
         with self._lock:
-            upload = PartialUpload(key, f"upload-{next(self._numbers)}")
+            upload = PartialUpload(key, f"upload-{next(self._numbers)}", part_size)
             self.uploads[upload] = {}
         return upload
 
@@ -110,6 +110,12 @@ class MemoryStore:
             if key not in self.objects:
                 raise NotFound(f"there is no object {key!r} in memory")
             return self.objects[key][: limit + 1]
+
+    def exists(self, key: str) -> bool:
+        """See `ObjectStore.exists`."""
+        self.check()
+        with self._lock:
+            return key in self.objects
 
     def list(self, prefix: str) -> Iterator[str]:
         """See `ObjectStore.list`."""

@@ -14,7 +14,7 @@ PART = 5 << 20
 
 
 class ObjectStoreConformance:
-    def test_the_bucket_can_be_checked(self, store: ObjectStore) -> None:
+    def test_it_can_be_checked(self, store: ObjectStore) -> None:
         store.check()
 
     def test_what_was_put_comes_back(self, store: ObjectStore) -> None:
@@ -31,6 +31,23 @@ class ObjectStoreConformance:
         store.put_bytes("a", b"old")
         store.put_bytes("a", b"new")
         assert store.get_bytes("a", 100) == b"new"
+
+    def test_of_an_object_that_is_replaced_readers_see_the_old_or_the_new_whole(self, store: ObjectStore) -> None:
+        size = 600_000
+        store.put_bytes("a", bytes(size))
+
+        def read() -> None:
+            for _ in range(10):
+                found = b"".join(store.get("a"))
+                assert len(found) == size
+                assert len(set(found)) == 1
+
+        with ThreadPoolExecutor(4) as pool:
+            readers = [pool.submit(read) for _ in range(4)]
+            for number in range(30):
+                store.put_bytes("a", bytes([number]) * size)
+            for reader in readers:
+                reader.result()
 
     @pytest.mark.parametrize("size", [1, 8 << 20, (8 << 20) + 1, 21 << 20])
     def test_sources_of_all_sizes_are_read_once_from_front_to_back(self, store: ObjectStore, size: int) -> None:
@@ -54,6 +71,18 @@ class ObjectStoreConformance:
         assert list(store.list("p/")) == ["p/10", "p/2", "p/sub/x"]
         assert list(store.list("nothing/")) == []
 
+    def test_listing_is_sorted_by_the_whole_key_over_pages_and_folders(self, store: ObjectStore) -> None:
+        keys = ["a-b", "a.txt", "a/b", "a/b.d/e", "ab", "b/A", "b/a", *(f"many/{n}" for n in range(1200))]
+        for key in keys:
+            store.put_bytes(key, b"")
+        assert list(store.list("")) == sorted(keys)
+        assert list(store.list("a/")) == [key for key in sorted(keys) if key.startswith("a/")]
+
+    def test_only_an_object_of_just_this_key_exists(self, store: ObjectStore) -> None:
+        store.put_bytes("dir/object", b"")
+        assert store.exists("dir/object")
+        assert not any(map(store.exists, ("dir", "dir/obj", "dir/object/1", "dir/object2", "other")))
+
     def test_what_was_deleted_is_gone_and_the_rest_stays(self, store: ObjectStore) -> None:
         for key in ("a", "b", "c"):
             store.put_bytes(key, b"")
@@ -68,6 +97,21 @@ class ObjectStoreConformance:
         assert store.get_bytes(key, 10) == b"1"
         store.delete([key])
         assert list(store.list("dir/")) == []
+
+    @pytest.mark.parametrize("name", ["n" * 200, "ä" * 100, ".hidden", "...", "a b", "-", "~", "%2F"])
+    def test_unusual_names_survive(self, store: ObjectStore, name: str) -> None:
+        store.put_bytes(f"{name}/{name}", b"1")
+        assert list(store.list(f"{name}/")) == [f"{name}/{name}"]
+        assert store.get_bytes(f"{name}/{name}", 10) == b"1"
+
+    def test_several_may_delete_the_same(self, store: ObjectStore) -> None:
+        keys = [f"dir/{number}" for number in range(60)]
+        for key in keys:
+            store.put_bytes(key, b"")
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(store.delete, keys) for _ in range(4)]:
+                done.result()
+        assert list(store.list("")) == []
 
     @pytest.mark.parametrize("size", [100, 20 << 20])
     def test_a_source_that_fails_stores_nothing(self, store: ObjectStore, size: int) -> None:
@@ -94,7 +138,7 @@ class ObjectStoreConformance:
         assert b"".join(store.get("a")) == (bytes(range(256)) * 10_000)[1000 : 1000 + (2 << 20)]
 
     def test_parts_become_an_object_whatever_the_order_in_which_they_come(self, store: ObjectStore) -> None:
-        upload = store.start_upload("dir/ä b")
+        upload = store.start_upload("dir/ä b", PART)
         assert list(store.list("dir/")) == []
         assert list(store.list_uploads("dir/")) == [upload]
         parts = {number: store.put_part(upload, number, BytesContent(bytes([number]) * size)) for number, size in
@@ -104,9 +148,9 @@ class ObjectStoreConformance:
         assert list(store.list_uploads("dir/")) == []
 
     def test_an_upload_that_was_aborted_leaves_nothing(self, store: ObjectStore) -> None:
-        upload = store.start_upload("dir/a")
+        upload = store.start_upload("dir/a", PART)
         store.put_part(upload, 1, BytesContent(b"x" * PART))
-        other = store.start_upload("other/a")
+        other = store.start_upload("other/a", PART)
         store.abort_upload(upload)
         store.abort_upload(upload)
         assert list(store.list("dir/")) == []

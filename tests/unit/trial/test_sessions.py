@@ -85,9 +85,9 @@ def test_importing_it_needs_the_standard_library_alone() -> None:
 
 class TestInAPod:
     def test_parameters_have_their_own_types(self, pod: Path) -> None:
-        (pod / "parameters.json").write_text('{"lr": 0.1, "units": 64, "name": "1", "on": true}')
-        assert trial.params() == {"lr": 0.1, "units": 64, "name": "1", "on": True}
-        assert trial.params({"lr": 9.0, "more": 2}) == {"lr": 0.1, "units": 64, "name": "1", "on": True, "more": 2}
+        (pod / "parameters.json").write_text('{"lr": 0.1, "units": 64, "name": "1", "on": true, "sizes": [64]}')
+        assert trial.params() == {"lr": 0.1, "units": 64, "name": "1", "on": True, "sizes": [64]}
+        assert trial.params({"lr": 9.0, "more": 2}) == trial.params() | {"more": 2}
 
     def test_without_the_file_the_environment_tells_the_parameters(
         self, pod: Path, monkeypatch: pytest.MonkeyPatch
@@ -206,7 +206,9 @@ class TestAlone:
         monkeypatch.setenv("PODTUNE_PARAM_units", "64")
         monkeypatch.setenv("PODTUNE_PARAM_on", "true")
         monkeypatch.setenv("PODTUNE_PARAM_act", "relu")
-        expected = {"lr": 0.001, "units": 64, "on": True, "act": "relu"}
+        monkeypatch.setenv("PODTUNE_PARAM_sizes", "[64, 32]")
+        monkeypatch.setenv("PODTUNE_PARAM_tag", "[draft]")
+        expected = {"lr": 0.001, "units": 64, "on": True, "act": "relu", "sizes": [64, 32], "tag": "[draft]"}
         assert trial.params() == expected
         assert trial.params({"lr": 1.0, "depth": 2}) == expected | {"depth": 2}
 

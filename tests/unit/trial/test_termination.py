@@ -77,13 +77,13 @@ def test_a_checkpoint_that_is_being_handed_over_is_there_before_the_program_ends
     code = """
 import pathlib, time
 from podtune.trial import sessions
-take = sessions.take_snapshot
+take = sessions.copy_checkpoint
 def slowly(*args):
     print(flush=True)
     while not termination.has_begun():
         time.sleep(0.01)
     return take(*args)
-sessions.take_snapshot = slowly
+sessions.copy_checkpoint = slowly
 pathlib.Path(os.environ["PODTUNE_DIR"], "mine").mkdir()
 trial.report({'a': 1}, checkpoint=os.environ["PODTUNE_DIR"] + "/mine")
 print("goes on")

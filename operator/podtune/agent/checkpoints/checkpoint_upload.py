@@ -12,15 +12,17 @@ from podtune.agent.checkpoints.upload_task import TaskContext, UploadTask
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import MAX_REPORTED_MESSAGE, CheckpointCommit, StoreProblem
+from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.local_tree import LocalFile, UnusableTree, delete_tree, open_tree
-from podtune.storage.checkpoint.manifest import ManifestFile
+from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.checkpoint.shards import Commit
 from podtune.storage.checkpoint.syncer import CheckpointInfo, read_stored_digest, upload_checkpoint
 from podtune.storage.cleanup.garbage import GarbageCollector
-from podtune.storage.errors import StoreError
+from podtune.storage.errors import StoreError, TimedOut
+from podtune.storage.object_store import ObjectStore
 from podtune.trial import layout
 
 
@@ -31,6 +33,31 @@ class _Progress:
     pending: PendingCheckpoint
     failures: int = 0
     done: dict[LocalFile, ManifestFile] = field(default_factory=dict)
+
+
+class _UploadCancelToken(CancelToken):
+    """Cancels a checkpoint with all else, and as soon as the operator says that none is kept."""
+
+    def __init__(self, context: TaskContext) -> None:
+        super().__init__(time.monotonic)
+        self._attempt = context.attempt
+        self._of_all = context.shutdown.cancel_token
+
+    def check(self) -> None:
+        """See `CancelToken.check`."""
+        self.check_kept()
+        if self._of_all.is_cancelled:
+            self.cancel()
+        super().check()
+
+    def check_kept(self) -> None:
+        """Asks whether to go on, no matter how long it has taken.
+
+        Raises:
+            TimedOut: None is kept.
+        """
+        if self._attempt.discards:
+            raise TimedOut("no checkpoint of the trial is kept")
 
 
 class CheckpointUpload(UploadTask):
@@ -53,7 +80,7 @@ class CheckpointUpload(UploadTask):
         self._address = context.address
         self._store = context.store
         self._log = context.log
-        self._cancel_token = context.shutdown.cancel_token
+        self._cancel_token = _UploadCancelToken(context)
         self._retry = retry
         self._content_index = content_index
         self._collector = collector
@@ -91,7 +118,10 @@ class CheckpointUpload(UploadTask):
         try:
             digest = self._upload(self._progress, address)
         except StoreError as error:
-            self._try_again(self._progress, error)
+            if self._attempt.discards:
+                self._discard(pending)
+            else:
+                self._try_again(self._progress, error)
         except (UnusableTree, OSError) as error:
             self._give_up(pending, "UnusableCheckpoint", str(error))
         else:
@@ -128,7 +158,7 @@ class CheckpointUpload(UploadTask):
                 content_index=self._content_index,
                 cancel_token=self._cancel_token,
                 done=progress.done,
-                commit=self._commit,
+                commit=self._commit_if_kept,
             )
         if self._settings.follows:
             # Rank 0 deletes old checkpoints, and does not tell of it: only the newest is sure to be there.
@@ -183,6 +213,21 @@ class CheckpointUpload(UploadTask):
             self._attempt.checkpoints.give_up()
             # Not permanent: the program's next checkpoint may be a good one.
             self._attempt.set_store_problem(StoreProblem(reason, message[:MAX_REPORTED_MESSAGE], permanent=False))
+            self._attempt.changed.notify_all()
+        self._delete_local(pending)
+
+    def _commit_if_kept(
+        self, store: ObjectStore, address: CheckpointAddress, manifest: CheckpointManifest
+    ) -> CheckpointManifest:
+        """Stores the manifest, unless the operator has said meanwhile that none is kept."""
+        self._cancel_token.check_kept()
+        return self._commit(store, address, manifest)
+
+    def _discard(self, pending: PendingCheckpoint) -> None:
+        """Leaves a checkpoint alone that was on its way when the operator said that none is kept."""
+        self._log.info("checkpoint discarded", step=pending.step)
+        with self._attempt.changed:
+            self._attempt.checkpoints.give_up()
             self._attempt.changed.notify_all()
         self._delete_local(pending)
 

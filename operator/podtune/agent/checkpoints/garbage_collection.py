@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podtune.agent.checkpoints.store_retry import warn_of_failure
 from podtune.agent.checkpoints.upload_task import LAST_WORD, TaskContext, UploadTask
+from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.cleanup.prune import abort_uploads
 
@@ -20,6 +21,8 @@ class GarbageCollection(UploadTask):
         self._collector = collector
         self._collected_for: tuple[str, ...] | None = None
         """The checkpoints that were kept when old ones were last deleted."""
+        self._left: set[CheckpointAddress] = set()
+        """Those that were there after it, of a trial that keeps none: others have been stored since."""
         self._has_aborted_uploads = False
 
     @property
@@ -29,7 +32,8 @@ class GarbageCollection(UploadTask):
 
     @property
     def _has_garbage(self) -> bool:
-        return self._attempt.kept != self._collected_for
+        is_news = self._attempt.kept != self._collected_for
+        return is_news or (self._attempt.discards and self._collector.known != self._left)
 
     def run(self) -> None:
         """Deletes what is neither kept nor on its way to being recorded."""
@@ -38,24 +42,30 @@ class GarbageCollection(UploadTask):
             self._abort_uploads()
         with self._attempt.changed:
             kept = self._attempt.kept
-            protected = {commit.checkpoint.uri for commit in self._attempt.checkpoints.commits}
+            discards = self._attempt.discards
+            commits = () if discards else self._attempt.checkpoints.commits
+            protected = {commit.checkpoint.uri for commit in commits}
         self._collected_for = kept
         with warn_of_failure(self._log, "delete old checkpoints"):
-            deleted = self._collector.collect(kept or (), protected)
+            deleted = self._collector.collect(kept or (), protected, discards=discards)
             if deleted:
                 self._log.info("checkpoints deleted", uris=deleted)
+        self._left = set(self._collector.known)
 
     def finish(self) -> None:
         """Deletes what the last checkpoint has made superfluous, once that is recorded, if it comes soon."""
         with self._attempt.changed:
             if not self._attempt.checkpoints.commits and not self._has_garbage:
                 return
-            self._attempt.changed.wait_for(
-                lambda: self._attempt.fenced or not self._attempt.checkpoints.commits, LAST_WORD
-            )
-            recorded = not self._attempt.fenced and not self._attempt.checkpoints.commits
-        if recorded and self._has_garbage:
+            self._attempt.changed.wait_for(lambda: self._attempt.fenced or self._is_recorded, LAST_WORD)
+            is_due = not self._attempt.fenced and self._is_recorded and self._has_garbage
+        if is_due:
             self.run()
+
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether nothing is stored that the operator may still record."""
+        return self._attempt.discards or not self._attempt.checkpoints.commits
 
     def _abort_uploads(self) -> None:
         with warn_of_failure(self._log, "look for unfinished uploads"):

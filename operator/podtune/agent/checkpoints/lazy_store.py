@@ -12,8 +12,10 @@ import sys
 from dataclasses import asdict
 
 from podtune.storage import errors
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address, StoreAddress, parse_store_address
+from podtune.storage.object_store import ObjectStore
 from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 
 _SECONDS = 120.0
 """The SDK's own tries are over long before."""
@@ -34,7 +36,7 @@ _KINDS: dict[str, type[errors.StoreError]] = {
 class LazyStore(S3Store):
     """A bucket whose SDK is loaded when it is first used; until then another process checks it."""
 
-    def __init__(self, address: StoreAddress) -> None:
+    def __init__(self, address: S3Address) -> None:
         """See `S3Store`."""
         super().__init__(address)
         self._given = address
@@ -47,7 +49,12 @@ class LazyStore(S3Store):
             check_elsewhere(self._given)
 
 
-def check_elsewhere(address: StoreAddress) -> None:
+def make_lazy_store(address: StoreAddress) -> ObjectStore:
+    """As `make_store`; a bucket's SDK is put off."""
+    return LazyStore(address) if isinstance(address, S3Address) else make_store(address)
+
+
+def check_elsewhere(address: S3Address) -> None:
     """Checks a bucket in a process of its own.
 
     Raises:
@@ -70,7 +77,7 @@ def main() -> None:
     """Checks the bucket that standard input describes, and prints what came of it."""
     reason = message = ""
     try:
-        S3Store(StoreAddress.from_json(sys.stdin.read())).check()
+        make_store(parse_store_address(sys.stdin.read())).check()
     except errors.StoreError as error:
         reason, message = error.reason, str(error)
     print(json.dumps({"reason": reason, "message": message}))

@@ -1,13 +1,10 @@
-"""Stores what is kept of an attempt beside its checkpoints: the decisions on the trial, and the history of results."""
+"""Stores the decisions on the trial that an attempt has heard of."""
 
 from __future__ import annotations
 
 from podtune.agent.checkpoints.store_retry import warn_of_failure
 from podtune.agent.checkpoints.upload_task import LAST_WORD, TaskContext, UploadTask
 from podtune.protocol.messages import encode_ledger
-from podtune.storage.checkpoint.local_tree import open_tree
-from podtune.storage.checkpoint.syncer import upload_file
-from podtune.trial import layout
 
 
 class LedgerUpload(UploadTask):
@@ -43,21 +40,3 @@ class LedgerUpload(UploadTask):
             is_stored = self._attempt.last_decision == self._attempt.ledger_stored
         if not is_stored:
             self.run()
-
-
-class HistoryUpload(UploadTask):
-    """Stores the file of results as it is at the end."""
-
-    def __init__(self, context: TaskContext) -> None:
-        self._attempt = context.attempt
-        self._directory = context.settings.directory
-        self._store = context.store
-        self._log = context.log
-        self._key = context.address.history(context.settings.attempt)
-
-    def finish(self) -> None:
-        """See `UploadTask.finish`."""
-        if not self._attempt.outbox.last_seq:
-            return
-        with warn_of_failure(self._log, "store the results' history"), open_tree(self._directory, ()) as tree:
-            upload_file(self._store, tree, layout.RESULTS, self._key)

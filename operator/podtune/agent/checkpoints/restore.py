@@ -12,13 +12,13 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.state.restore_info import RestoreInfo
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_REPORTED_MESSAGE, NOT_RESTORABLE, Restored
+from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.restore import RestoreOutcome, Restorer
 from podtune.storage.errors import StoreError
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 from podtune.trial import layout
 
 RESTORE_PATIENCE = 120.0
@@ -43,7 +43,7 @@ def restore(
     settings: Settings,
     log: EventLog,
     rng: Random,
-    make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+    make_store: Callable[[StoreAddress], ObjectStore] = make_store,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RestoreInfo:
     """Restores the first checkpoint that is intact, or none, and records which.
@@ -70,7 +70,7 @@ def restore(
     if settings.store is not None and (candidates or settings.finds):
         restorer = Restorer(
             make_store(settings.store.store),
-            settings.store.store.bucket,
+            settings.store.store,
             backoff=ExponentialBackoff(_FIRST_WAIT, _LONGEST_WAIT, rng),
             patience=RESTORE_PATIENCE,
             clock=time.monotonic,

@@ -9,7 +9,7 @@ from random import Random
 from podtune.agent.checkpoints.artifact_upload import make_artifact_upload
 from podtune.agent.checkpoints.checkpoint_upload import CheckpointUpload
 from podtune.agent.checkpoints.garbage_collection import GarbageCollection
-from podtune.agent.checkpoints.ledger_upload import HistoryUpload, LedgerUpload
+from podtune.agent.checkpoints.ledger_upload import LedgerUpload
 from podtune.agent.checkpoints.store_check import StoreCheck
 from podtune.agent.checkpoints.store_retry import StoreRetry
 from podtune.agent.checkpoints.upload_task import Shutdown, TaskContext, UploadTask
@@ -56,7 +56,6 @@ class Uploader(threading.Thread):
         self._tasks: tuple[UploadTask, ...] = (
             self._checkpoints,
             StoreCheck(context, retry),
-            HistoryUpload(context),
             LedgerUpload(context),
             *([artifacts] if artifacts else []),
             GarbageCollection(context, collector),

@@ -13,9 +13,10 @@ from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.state.result_line import BadLine, ResultLine, parse_line
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
-from podtune.protocol.messages import Restored
+from podtune.protocol.messages import Restored, encode_result
 from podtune.storage.checkpoint.local_tree import UnusableTree, delete_tree
 from podtune.storage.directory import Directory
+from podtune.storage.segments.segment_stream import SegmentStream
 from podtune.trial import layout
 from podtune.trial.sharing import DIRECTORY_MODE, FILE_MODE
 
@@ -33,11 +34,22 @@ class ResultReader:
         settings: Settings,
         log: EventLog,
         clock: Callable[[], float],
+        segments: SegmentStream | None = None,
     ) -> None:
+        """Takes nothing in yet.
+
+        Args:
+            attempt: Where results go.
+            settings: The attempt's.
+            log: Where to tell of trouble.
+            clock: Seconds since the epoch.
+            segments: Where results go as well, to be stored; None where they are not.
+        """
         self._attempt = attempt
         self._objective = settings.objective
         self._log = log
         self._clock = clock
+        self._segments = segments
         self._directory = settings.directory
         self._has_store = settings.store is not None
         self._leaves_to_rank_0 = settings.follows and settings.stores_alone
@@ -48,8 +60,12 @@ class ResultReader:
         self._file_errors = LogThrottle()
         self._discarded = LogThrottle()
 
-    def begin(self) -> None:
-        """The program begins now, or has begun when an earlier process of this agent was started."""
+    def begin(self) -> bool:
+        """The program begins now, or has begun when an earlier process of this agent was started.
+
+        Returns:
+            Whether there was one.
+        """
         now = self._clock()
         try:
             began = self._times.open(now)
@@ -58,6 +74,7 @@ class ResultReader:
             began = now
         with self._attempt.changed:
             self._attempt.begin(began)
+        return began < now
 
     def poll(self) -> bool:
         """Takes what has been added to the file; returns whether all of it was taken.
@@ -89,10 +106,13 @@ class ResultReader:
         if self._attempt.restored is None:
             self._learn_start(first_result=True)
         with self._attempt.changed:
-            given_up = self._attempt.add(line, self._read_time())
+            added = self._attempt.add(line, self._read_time())
+            if added.result is not None and self._segments is not None:
+                record = f"{encode_result(added.result)}\n".encode()
+                self._segments.append(added.result.seq, added.result.time, record)
             self._attempt.changed.notify_all()
-        if given_up is not None:
-            self._discard(given_up)
+        if added.given_up is not None:
+            self._discard(added.given_up)
 
     def _read_time(self) -> float:
         """When the result that comes next was read."""

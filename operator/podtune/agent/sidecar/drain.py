@@ -15,6 +15,7 @@ from podtune.agent.delivery.termination_message import TerminationLog, print_res
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream
 from podtune.agent.results.result_reader import ResultReader
+from podtune.agent.segments.segment_uploader import SegmentUploader
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
 from podtune.protocol.checkpoint_queue import compute_backlog_time
@@ -42,6 +43,7 @@ class Drain:
         result_reader: ResultReader,
         log_stream: LogStream | None,
         uploader: Uploader | None,
+        segments: SegmentUploader | None,
         log: EventLog,
         output: TextIO,
     ) -> None:
@@ -51,6 +53,7 @@ class Drain:
         self._result_reader = result_reader
         self._log_stream = log_stream
         self._uploader = uploader
+        self._segments = segments
         self._log = log
         self._output = output
         self._is_handed_over = False
@@ -61,13 +64,16 @@ class Drain:
         with self._attempt.changed:
             self._attempt.start_draining()
             self._attempt.changed.notify_all()
+        if self._segments:
+            self._segments.finish()
         if self._uploader:
             self._uploader.finish()
 
     @property
     def may_hand_over(self) -> bool:
         """Whether all is stored that can be, and the operator was not told yet; hold `changed`."""
-        return not self._is_handed_over and (self._uploader is None or self._uploader.is_finished)
+        uploads = (self._uploader, self._segments)
+        return not self._is_handed_over and all(upload is None or upload.is_finished for upload in uploads)
 
     def hand_over_if_stored(self) -> None:
         """Has the operator told that the attempt is over, once all is stored that can be."""
@@ -116,9 +122,17 @@ class Drain:
                 )  # the checkpoint needs some of the time, too
                 self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, patience)
                 self._attempt.complete = stream.is_finished
+        segments = self._segments
+        if segments:
+            segments.finish()
         if uploader:
             uploader.finish()
             self._wait_for_uploader(uploader, deadline)
+        if segments:
+            with self._attempt.changed:
+                self._attempt.changed.wait_for(
+                    lambda: segments.is_finished, min(_compute_time_left(deadline), REST_SECONDS)
+                )
 
     def _wait_for_uploader(self, uploader: Uploader, deadline: float) -> None:
         def is_stored() -> bool:
@@ -147,6 +161,8 @@ class Drain:
     def _conclude(self, seconds: float) -> None:
         self._write_commit()
         printed = self._print_rest()
+        if self._segments and printed:
+            self._segments.store_rest()
         with self._attempt.changed:
             commit = self._attempt.build_final_commit()
         self._log.info(

@@ -14,14 +14,15 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream
 from podtune.agent.results.result_reader import ResultReader, prepare_directory
 from podtune.agent.results.stdout_results import make_log_parser
+from podtune.agent.segments.segment_uploader import SegmentUploader
 from podtune.agent.settings import Settings
 from podtune.agent.sidecar.drain import Drain
 from podtune.agent.state.attempt import HEARTBEAT, SHARED_HEARTBEAT, Attempt
 from podtune.agent.state.follower import FollowerAttempt
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import StoreAddress
 from podtune.storage.checkpoint.shards import Commit, GatherShards, StoreShard, commit_alone
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 
 _POLL = 0.15
 """Seconds between two looks at the results file."""
@@ -40,7 +41,7 @@ class Sidecar:
         log: EventLog,
         rng: Random,
         output: TextIO,
-        make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+        make_store: Callable[[StoreAddress], ObjectStore] = make_store,
         *,
         client: OperatorClient | None = None,
         is_checked: bool = False,
@@ -52,7 +53,7 @@ class Sidecar:
             log: The agent's own log.
             rng: Source of jitter.
             output: Where results go that the operator may still miss.
-            make_store: Makes the store of checkpoints.
+            make_store: Makes the store.
             client: The operator; a connection of its own where there is none yet.
             is_checked: Whether the store was looked at already.
         """
@@ -62,7 +63,24 @@ class Sidecar:
         self.attempt = make_attempt(settings.attempt, settings.objective, store is not None, heartbeat=heartbeat)
         self._settings = settings
         self._log = log
-        self._result_reader = ResultReader(self.attempt, settings=settings, log=log, clock=time.time)
+        object_store = make_store(settings.store.store) if settings.store is not None else None
+        self._segments: SegmentUploader | None = None
+        if settings.store is not None and object_store is not None and settings.sync.results:
+            self._segments = SegmentUploader(
+                self.attempt,
+                settings=settings,
+                address=settings.store,
+                store=object_store,
+                log=log,
+                rng=Random(rng.random()),
+            )
+        self._result_reader = ResultReader(
+            self.attempt,
+            settings=settings,
+            log=log,
+            clock=time.time,
+            segments=self._segments.results if self._segments else None,
+        )
         self._sender = Sender(
             self.attempt,
             client=client or OperatorClient(settings),
@@ -82,12 +100,12 @@ class Sidecar:
                 rng=Random(rng.random()),
             )
         self._uploader: Uploader | None = None
-        if store is not None:
+        if store is not None and object_store is not None:
             self._uploader = Uploader(
                 self.attempt,
                 settings=settings,
                 address=store,
-                store=make_store(store.store),
+                store=object_store,
                 commit=_commit(settings),
                 log=log,
                 rng=Random(rng.random()),
@@ -99,6 +117,7 @@ class Sidecar:
             result_reader=self._result_reader,
             log_stream=self._log_stream,
             uploader=self._uploader,
+            segments=self._segments,
             log=log,
             output=output,
         )
@@ -116,7 +135,9 @@ class Sidecar:
         except OSError as error:
             self._log.error("shared directory can't be prepared", message=str(error))
         self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
-        self._result_reader.begin()
+        was_running = self._result_reader.begin()
+        if self._segments and was_running:
+            self._segments.results.resume()
         self._result_reader.poll()
         if not self._settings.follows:
             self._sender.start()
@@ -124,6 +145,8 @@ class Sidecar:
             self._log_stream.start()
         if self._uploader:
             self._uploader.start()
+        if self._segments:
+            self._segments.start()
         if self._settings.reuse:
             self._run_shared(wait_for_end)
             return
@@ -131,7 +154,7 @@ class Sidecar:
             self._result_reader.poll()
         self._drain.run()
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
-            message = "results of a gang come from rank 0; those of this rank were passed over"
+            message = "results of a gang come from rank 0; those of this rank count for nothing"
             self._log.info("results ignored", results=self.attempt.ignored, message=message)
 
     def _run_shared(self, wait_for_end: Callable[[float], bool]) -> None:

@@ -26,10 +26,10 @@ from podtune.agent.sidecar.run import Sidecar
 from podtune.protocol.assignment import Assignment, parse_assignment
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORTED_MESSAGE, RestoreFailure
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import StoreAddress
 from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.s3.store import S3Store
+from podtune.storage.stores import make_store
 from podtune.trial import layout
 from podtune.trial.sharing import DIRECTORY_MODE
 
@@ -47,7 +47,7 @@ class WarmSidecar:
         log: EventLog,
         rng: Random,
         output: TextIO,
-        make_store: Callable[[StoreAddress], ObjectStore] = S3Store,
+        make_store: Callable[[StoreAddress], ObjectStore] = make_store,
     ) -> None:
         """See `Sidecar`; the settings are those of the pod's first attempt."""
         self._first = settings

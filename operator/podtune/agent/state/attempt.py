@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from podtune.agent.state.outbox import Outbox
 from podtune.agent.state.result_line import ResultLine
@@ -46,13 +47,27 @@ REMINDER = 1.0
 """Seconds until something is said again that a reply has left unacknowledged, or until news of durability is needed."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedLine:
+    """What a line of results has brought.
+
+    Attributes:
+        result: The result that was made of it.
+        given_up: A checkpoint that will not be stored: the line's own where there is no store, or an older one that has
+            to make room.
+    """
+
+    result: Result | None = None
+    given_up: PendingCheckpoint | None = None
+
+
 class Attempt:
     """One attempt, as its agent sees it. A warm pod's agent makes a new one for each: nothing here outlives it.
 
-    What holds at any time: `fenced`, `done`, `has_left` and `hands_over` are set once, and never taken back. `has_left`
-    implies `done`; `hands_over` comes only after `start_draining`, and `next` only after `hands_over`. Of the private
-    flags, `_unsaid` stands for news that the next report will hold, `_matters` for news in the report that was sent
-    last, which `record_lost_report` turns back into `_unsaid`.
+    What holds at any time: `fenced`, `done`, `has_left`, `discards` and `hands_over` are set once, and never taken
+    back. `has_left` implies `done`; `hands_over` comes only after `start_draining`, and `next` only after `hands_over`.
+    Of the private flags, `_unsaid` stands for news that the next report will hold, `_matters` for news in the report
+    that was sent last, which `record_lost_report` turns back into `_unsaid`.
 
     Attributes:
         changed: Held by whoever uses the attempt, and notified when something has changed.
@@ -70,6 +85,7 @@ class Attempt:
         ledger_stored: Number of the last of them that is in the bucket.
         has_left: Whether the program has gone on to another trial.
         hands_over: Whether the operator is being told that the attempt is over, and asked what is next.
+        discards: Whether no checkpoint of the trial is kept but those in `kept`: none is stored any more.
         restore_failure: Why the attempt can't begin; None where it can.
         next: The attempt that the pod is to run next; None while that is not known.
     """
@@ -103,6 +119,7 @@ class Attempt:
         self.ledger: deque[LedgerLine] = deque(maxlen=MAX_LEDGER)
         self.ledger_stored = 0
         self.has_left = False
+        self.discards = False
         self.restore_failure: RestoreFailure | None = None
         self.next: Assignment | None = None
         self.hands_over = False
@@ -119,27 +136,19 @@ class Attempt:
         self._time.go_on_from(time_total)
         self._unsaid = True
 
-    def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:
-        """Takes a line of results in, read at `time`.
-
-        Returns:
-            A checkpoint that will not be stored: the line's own where there is no store, or an older one that has to
-            make room. None, mostly.
-        """
+    def add(self, line: ResultLine, time: float) -> AddedLine:
+        """Takes a line of results in, read at `time`."""
         self.done = self.done or line.done
         self.has_left = self.has_left or line.ends
         if not line.is_result:
-            return None
-        seq = self.outbox.last_seq + 1
-        metrics, step = self._add_iteration(line.metrics, seq)
-        metrics = self._time.fill_in(metrics, time)
-        stores = line.checkpoint is not None and self._has_store
-        self.outbox.add(Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores))
+            return AddedLine()
+        result = self._make_result(line, self.outbox.last_seq + 1, time)
+        self.outbox.add(result)
         if line.checkpoint is None:
-            return None
-        metric = read_number(metrics, self._objective)
-        pending = PendingCheckpoint(seq, step, line.checkpoint, metric, read_total(metrics))
-        return self.checkpoints.add(pending) if stores else pending
+            return AddedLine(result)
+        metric = read_number(result.metrics, self._objective)
+        pending = PendingCheckpoint(result.seq, result.step, line.checkpoint, metric, read_total(result.metrics))
+        return AddedLine(result, self.checkpoints.add(pending) if result.checkpoint else pending)
 
     def set_store_problem(self, problem: StoreProblem | None) -> None:
         """Learns how the store is: None means that it works."""
@@ -211,6 +220,9 @@ class Attempt:
             self._sent_seq = self.outbox.acked_seq  # go on at once; where nothing moved, the reminder is soon enough
         self.checkpoints.acknowledge(reply.acked_checkpoints)
         self.kept = reply.kept
+        if reply.discards and not self.discards:
+            self.discards = True
+            self.checkpoints.give_up_all()
         known = self.last_decision
         self.ledger.extend(entry for entry in reply.ledger if entry.number > known)
         self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
@@ -268,6 +280,13 @@ class Attempt:
     def _has_other_unstored(self) -> bool:
         """Whether the operator was told of other checkpoints that are not stored: it may wait for them."""
         return self._said_unstored != self.checkpoints.unstored
+
+    def _make_result(self, line: ResultLine, seq: int, time: float) -> Result:
+        """The result that a line stands for, with what the agent fills in."""
+        metrics, step = self._add_iteration(line.metrics, seq)
+        metrics = self._time.fill_in(metrics, time)
+        stores = line.checkpoint is not None and self._has_store and not self.discards
+        return Result(seq=seq, time=time, metrics=metrics, step=step, checkpoint=stores)
 
     def _add_iteration(self, metrics: Mapping[str, MetricValue], seq: int) -> tuple[dict[str, MetricValue], int]:
         given = metrics.get(ITERATION)

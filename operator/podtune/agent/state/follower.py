@@ -1,11 +1,11 @@
-"""The attempt as the agent of a rank above 0 sees it: it stores checkpoints, and reports nothing to the operator.
+"""The attempt as the agent of a rank above 0 sees it: it stores things, and reports nothing to the operator.
 
-Results of a gang come from rank 0; what another rank reports is counted, and passed over but for its checkpoint.
+A gang's results come from rank 0; what another rank reports may be stored, and is counted for nothing else.
 """
 
 from __future__ import annotations
 
-from podtune.agent.state.attempt import HEARTBEAT, Attempt
+from podtune.agent.state.attempt import HEARTBEAT, AddedLine, Attempt
 from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
 from podtune.protocol.messages import CheckpointCommit
@@ -15,24 +15,24 @@ class FollowerAttempt(Attempt):
     """Not thread-safe.
 
     Attributes:
-        ignored: How many results were passed over.
+        ignored: How many results the operator was not told of.
     """
 
     def __init__(self, attempt_id: str, objective: str, has_store: bool, *, heartbeat: float = HEARTBEAT) -> None:
         super().__init__(attempt_id, objective, has_store, heartbeat=heartbeat)
         self.ignored = 0
 
-    def add(self, line: ResultLine, time: float) -> PendingCheckpoint | None:  # noqa: ARG002 - results are passed over
-        """See `Attempt.add`: accepts only what has to be stored."""
+    def add(self, line: ResultLine, time: float) -> AddedLine:
+        """See `Attempt.add`: nothing is put on its way to the operator."""
         self.done = self.done or line.done
         if not line.is_result:
-            return None
+            return AddedLine()
         self.ignored += 1
+        result = self._make_result(line, self.ignored, time)
         if line.checkpoint is None:
-            return None
-        _, step = self._add_iteration(line.metrics, self.ignored)
-        pending = PendingCheckpoint(self.ignored, step, line.checkpoint)
-        return self.checkpoints.add(pending) if self._has_store else pending
+            return AddedLine(result)
+        pending = PendingCheckpoint(result.seq, result.step, line.checkpoint)
+        return AddedLine(result, self.checkpoints.add(pending) if self._has_store else pending)
 
     def commit(self, commit: CheckpointCommit) -> None:
         """See `Attempt.commit`."""

@@ -19,8 +19,8 @@ from podtune.agent.storage_pod.jobs import JOBS, Stores
 from podtune.protocol import agent_environment as env
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
+from podtune.storage.address import StoreAddress, parse_store_address
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.checkpoint.address import StoreAddress
 from podtune.storage.checkpoint.download import CorruptCheckpoint
 from podtune.storage.errors import StoreError, StoreSettingsError
 from podtune.storage.object_store import ObjectStore
@@ -49,7 +49,7 @@ class StoragePodSettings:
         """
         try:
             task = parse_task(environ.get(env.STORAGE_JOB, ""))
-            address = StoreAddress.from_json(environ.get(env.STORE, ""))
+            address = parse_store_address(environ.get(env.STORE, ""))
         except (ProtocolError, StoreSettingsError) as error:
             raise AgentSettingsError(
                 f"{env.STORAGE_JOB} or {env.STORE} is wrong: {error}; the operator sets them"

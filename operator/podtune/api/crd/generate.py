@@ -118,6 +118,7 @@ RESOURCES = (
             Column("Failures", ".status.failures", "How often the trial failed by itself.", "integer"),
             Column("Best", ".status.bestValue", "Best value of the objective."),
             _AGE,
+            Column("Name", ".spec.displayName", "Name for people.", wide=True),
             Column("Node", ".status.pod.node", "Node of the current or last attempt.", wide=True),
             Column("Message", ".status.message", "The state, in a sentence.", wide=True),
         ),

@@ -18,10 +18,11 @@ from podtune.api.crd.cel import (
     require_fixed_optional_of_trial,
     require_some_time,
 )
-from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.api.resources.checkpoints import OF_BUCKETS, Checkpoints, CheckpointStore, Keep
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.resources.failures import FailureRule, Failures
 from podtune.api.resources.trial import TrialSpec
+from podtune.api.resources.trial_template import TrialTemplate
 from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.population import Mutation
@@ -99,6 +100,16 @@ def _require_algorithm(algorithm: str) -> Rule:
     )
 
 
+def _goes_with_bucket(field: str) -> Rule:
+    return Rule(
+        rule=f"!has(self.{field}) || has(self.bucket)",
+        message=f"{field} goes with bucket, and a volume has none; remove it",
+        field=f".{field}",
+    )
+
+
+_REACHED = "(has(self.store.volume) ? 'volume://' + self.store.volume.claimName : 's3:/')"
+"""What the addresses begin with, before a slash, that agents of a store can export to."""
 _SOME_RUNG = Rule(
     rule="self.maxTime >= self.reductionFactor",
     message="maxTime is below reductionFactor; raise maxTime or lower reductionFactor",
@@ -297,7 +308,24 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             message="cost needs perGpuHour, perPodHour or both; without a price nothing is ever spent",
         ),
     ),
-    CheckpointStore: (require_fixed("bucket"), require_fixed_optional("prefix"), require_fixed_optional("endpoint")),
+    CheckpointStore: (
+        Rule(
+            rule="has(self.bucket) != has(self.volume)",
+            message="needs exactly one of bucket, volume; give one",
+            expression=(
+                "'needs exactly one of bucket, volume; found ' + (has(self.bucket) ? 'both' : 'none') + '; give one'"
+            ),
+        ),
+        *(_goes_with_bucket(CheckpointStore.model_fields[name].alias or name) for name in OF_BUCKETS),
+        *map(require_fixed_optional, ("bucket", "volume", "prefix", "endpoint")),
+    ),
+    Keep: (
+        Rule(
+            rule="!has(self.ofExperiment) || has(self.stopped)",
+            message="is set, and stopped trials keep as many checkpoints as others; set stopped, such as 0",
+            field=".ofExperiment",
+        ),
+    ),
     Checkpoints: (
         Rule(
             rule="!has(self.scratch) || has(self.store)",
@@ -315,10 +343,23 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".export",
         ),
         Rule(
+            rule=(
+                "!has(self.store) || !has(self.export) || !has(self.export.to) || self.export.to.startsWith("
+                f"{_REACHED} + '/')"
+            ),
+            message="is where this store's agents can't get to; begin it as the store's own address, or leave it out",
+            expression=(
+                "'\\'' + self.export.to + '\\' is where this store\\'s agents can\\'t get to; begin it with ' + "
+                f"{_REACHED} + '/, or leave it out'"
+            ),
+            field=".export.to",
+        ),
+        Rule(
             rule="!has(oldSelf.store) || has(self.store)",
             message="store can't be removed once the experiment exists, because its checkpoints are there; put it back",
         ),
     ),
+    TrialTemplate: (require_fixed("replicas"), require_fixed("reuse")),
     ExperimentSpec: (
         require_fixed("objective"),
         # Two lists with a key are equal in any order, but the order is part of what a seed stands for.
@@ -384,7 +425,6 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".search.maxTrials",
         ),
         require_fixed_optional("scheduler"),
-        require_fixed("trialTemplate"),
         Rule(
             rule=f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))",
             message=(
@@ -396,7 +436,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
     TrialSpec: (
         *map(require_fixed_of_trial, ("experiment", "index", "parameters")),
-        *map(require_fixed_optional_of_trial, ("seed", "restoreFrom", "proposal", "former")),
+        *map(require_fixed_optional_of_trial, ("seed", "displayName", "restoreFrom", "proposal", "former")),
         Rule(
             rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
             message="a stopped trial can't be started again; make a new Experiment",

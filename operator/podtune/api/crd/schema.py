@@ -25,6 +25,7 @@ _KEPT = frozenset(
         *("pattern", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type"),
         "x-kubernetes-validations",
         INT_OR_STRING,
+        PRESERVE_UNKNOWN,
     }
 )
 _TRANSLATED = frozenset(
@@ -78,7 +79,7 @@ class _Translation:
                 result["format"] = "double"
             case "string" | "boolean":
                 pass
-            case None if INT_OR_STRING in node:
+            case None if INT_OR_STRING in node or PRESERVE_UNKNOWN in node:
                 pass
             case other:
                 raise TypeError(f"a structural schema can't say the type {other!r} of {node!r}")

@@ -63,6 +63,15 @@ def check_amounts(amounts: Mapping[str, Any], path: str) -> None:
             raise FieldError(field_path, f"{show_value(amount)} is a fraction of a device; write a whole number")
 
 
+def find_memory_limit(pod_spec: Mapping[str, Any], container: str) -> str:
+    """The limit of memory of a pod's container, as the API server writes it; empty where it has none."""
+    for found in pod_spec.get("containers") or ():
+        if found.get("name") == container:
+            limits = (found.get("resources") or {}).get("limits") or {}
+            return str(limits.get("memory") or "")
+    return ""
+
+
 def is_device(name: str) -> bool:
     """Whether a resource is one that a device plugin hands out, whole and by its limit."""
     return ("/" in name and "kubernetes.io/" not in name) or name.startswith("hugepages-")

@@ -41,7 +41,7 @@ RESTORE_CONTAINER = "podtune-restore"
 RESERVED_PREFIX = "podtune-"
 RESERVED_VARIABLES = "PODTUNE_"
 TRIAL_CONTAINER = "trial"
-VARIABLE_OF_TRIAL = re.compile(r"(?<!\$)\$\(PODTUNE_(PARAM_|TRIAL|ATTEMPT|SEED)")
+VARIABLE_OF_TRIAL = re.compile(r"(?<!\$)\$\(PODTUNE_(PARAM_|TRIAL|ATTEMPT|SEED|DISPLAY_NAME)")
 """A reference that Kubernetes expands when the container starts."""
 
 _QUALIFIED_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -64,14 +64,22 @@ def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POL
     allow_fields(_POD | build_policy_fields(policy))(spec, "")
     _check_unique_names(spec)
     _check_denied_secrets(spec, policy)
+    _check_denied_claims(spec, policy)
 
 
-def check_reusable(spec: Mapping[str, Any]) -> None:
+def check_reusable(spec: Mapping[str, Any], labels: Mapping[str, str]) -> None:
     """Checks that a pod can be given another trial: nothing that is fixed with the pod depends on the trial.
 
     Raises:
-        FieldError: A container's command, arguments or environment refer to what differs from trial to trial.
+        FieldError: A container's command, arguments or environment, or a label, refer to what differs from trial to
+            trial.
     """
+    for key, text in labels.items():
+        if VARIABLE_OF_TRIAL.search(text):
+            raise FieldError(
+                f"metadata.labels.{key}",
+                f"{text!r} differs from trial to trial, but reuse is true; remove it, or reuse",
+            )
     for kind in ("containers", "initContainers"):
         for position, container in enumerate(spec.get(kind) or ()):
             for field in ("command", "args", "env"):
@@ -95,6 +103,20 @@ def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:
                 f"trialTemplate.spec.{path}",
                 f"{secret!r} holds the credentials of the checkpoint store, which trials may not see; "
                 "remove it, checkpoints are stored without it",
+            )
+
+
+def check_claim_references(spec: Mapping[str, Any], claim: str) -> None:
+    """Checks that a trial's own containers can't mount the volume that checkpoints are stored on.
+
+    Raises:
+        FieldError: The pod spec refers to its claim.
+    """
+    for path, name in _claim_references(spec):
+        if name == claim:
+            raise FieldError(
+                f"trialTemplate.spec.{path}",
+                f"{claim!r} is the checkpoint store, which trials may not see; remove it, the agent mounts it",
             )
 
 
@@ -133,6 +155,14 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
             raise FieldError(
                 path,
                 f"{name!r} is denied to trials by the operator's administrator (setting deniedSecrets); remove it",
+            )
+
+
+def _check_denied_claims(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
+    for path, name in _claim_references(spec):
+        if is_listed(name, policy.denied_claims):
+            raise FieldError(
+                path, f"{name!r} is kept from trials by the operator's administrator (setting deniedClaims); remove it"
             )
 
 
@@ -374,6 +404,12 @@ def _list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]
             yield from _find_named(source, f"{path}.projected.sources[{i}]", "secret", "name")
     for position, reference in enumerate(spec.get("imagePullSecrets") or ()):
         yield from _find_named(reference, f"imagePullSecrets[{position}]", "name")
+
+
+def _claim_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Path and name of every claim that the pod's spec refers to."""
+    for position, volume in enumerate(spec.get("volumes") or ()):
+        yield from _find_named(volume, f"volumes[{position}]", "persistentVolumeClaim", "claimName")
 
 
 def _find_named(value: Any, path: str, *fields: str) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from podtune.api.base import FieldError
 from podtune.api.pods.container_resources import check_resources
+from podtune.api.pods.parameter_text import REFERENCE, find_reference_problem
 from podtune.api.pods.pod_checks import Check, check_each, show_value
 from podtune.api.pods.quantities import parse_quantity
 from podtune.api.suggestions import did_you_mean
@@ -21,14 +22,13 @@ from podtune.trial import layout
 
 MAX_LABEL = 63
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_REFERENCE = re.compile(r"\$\$|\$\(([^)$]*)\)")
-"""As Kubernetes reads it: `$$` is a dollar, `$(NAME)` the value of a variable."""
 _VARIABLES = frozenset(
     {
         layout.ENV_DIRECTORY,
         layout.ENV_TRIAL,
         layout.ENV_EXPERIMENT,
         layout.ENV_ATTEMPT,
+        layout.ENV_DISPLAY_NAME,
         layout.ENV_INDEX,
         layout.ENV_RANK,
         layout.ENV_REPLICAS,
@@ -70,14 +70,10 @@ def check_references(spec: Mapping[str, Any], parameters: Collection[str]) -> No
         FieldError: There is no such variable.
     """
     for path, text in _list_expanded(spec):
-        for match in _REFERENCE.finditer(text):
+        for match in REFERENCE.finditer(text):
             name = match[1] or ""
             prefix = layout.ENV_PARAMETER_PREFIX
-            if name.startswith(prefix) and name.removeprefix(prefix) not in parameters:
-                meant = did_you_mean(name.removeprefix(prefix), parameters) or f"there are {', '.join(parameters)}"
-                problem = (
-                    f"'$({name})' refers to a parameter that does not exist; correct the name ({meant.rstrip('?')})"
-                )
+            if name.startswith(prefix) and (problem := find_reference_problem(name, parameters)):
                 raise FieldError(path, problem)
             if name.startswith("PODTUNE_") and not name.startswith(prefix) and name not in _VARIABLES:
                 meant = did_you_mean(name, _VARIABLES).rstrip("?") or f"there are {', '.join(sorted(_VARIABLES))}"

@@ -52,6 +52,7 @@ class TemplatePolicy:
         annotation_domains: Domains of the annotations that trials' pods may have, besides plain words such as team.
         host_aliases: Host names that trials' pods may give addresses of their own.
         denied_secrets: Secrets that a trial's containers may not see.
+        denied_claims: PersistentVolumeClaims that a trial's containers may not mount.
         results_host: Name by which agents find the operator; no trial may give it another address.
     """
 
@@ -61,6 +62,7 @@ class TemplatePolicy:
     annotation_domains: Collection[str] = DEFAULT_ANNOTATION_DOMAINS
     host_aliases: Collection[str] = ()
     denied_secrets: Collection[str] = ()
+    denied_claims: Collection[str] = ()
     results_host: str = ""
 
 

@@ -6,11 +6,21 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form
+from podtune.api.base import ApiModel, Duration, FieldError, Form, Size
 from podtune.api.object_names import ObjectName
 
 _PART = r"\.*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*"
 """What lies between two slashes of a key: neither . nor .., since there are servers that fold them away."""
+OF_BUCKETS = (
+    "endpoint",
+    "region",
+    "addressing",
+    "credentials_secret",
+    "ca_bundle",
+    "kms_key_id",
+    "wire_checksums",
+)
+"""Fields of a store that say how a bucket is reached."""
 GlobPattern = Annotated[str, Field(min_length=1, max_length=256)]
 
 
@@ -24,17 +34,34 @@ class CertificateBundle(ApiModel):
     ] = Field(default="ca.crt", description="The key that holds the certificates (PEM).")
 
 
-class CheckpointStore(ApiModel):
-    """An S3-compatible bucket."""
+class CheckpointVolume(ApiModel):
+    """A volume of the Experiment's namespace, which the agent mounts, and never the program."""
 
-    bucket: Annotated[
-        str,
-        Form(
-            "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
-            "is not a valid bucket name; use 3 to 63 lowercase letters, digits, - and ., with a letter or digit at "
-            "both ends",
-        ),
-    ] = Field(max_length=63, description="Name of the bucket; it must exist.")
+    claim_name: ObjectName = Field(
+        description=(
+            "Name of its PersistentVolumeClaim, which must exist. Unless its access mode is ReadWriteMany, all pods "
+            "that use it run on one node."
+        )
+    )
+
+
+class CheckpointStore(ApiModel):
+    """An S3-compatible bucket, or a volume."""
+
+    bucket: (
+        Annotated[
+            str,
+            Form(
+                "[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]",
+                "is not a valid bucket name; use 3 to 63 lowercase letters, digits, - and ., with a letter or digit at "
+                "both ends",
+            ),
+        ]
+        | None
+    ) = Field(default=None, max_length=63, description="Name of the bucket; it must exist.")
+    volume: CheckpointVolume | None = Field(
+        default=None, description="A volume in place of a bucket: each object is a file on it."
+    )
     prefix: Annotated[
         str,
         Form(
@@ -46,12 +73,14 @@ class CheckpointStore(ApiModel):
     endpoint: (
         Annotated[str, Form(r"https?://[^\s/]+/?", "is not the URL of a server; write it like https://s3:9000")] | None
     ) = Field(default=None, max_length=512, description="URL of the S3 server. Defaults to AWS.")
-    region: str = Field(default="us-east-1", min_length=1, max_length=64, description="Region of the bucket.")
-    addressing: Literal["Auto", "Path", "VirtualHost"] = Field(
-        default="Auto",
+    region: str | None = Field(
+        default=None, min_length=1, max_length=64, description="Region of the bucket. Defaults to us-east-1."
+    )
+    addressing: Literal["Auto", "Path", "VirtualHost"] | None = Field(
+        default=None,
         description=(
-            "Where requests name the bucket: in the path or in the host name. Auto uses the path if endpoint is set or "
-            "the bucket's name contains a dot."
+            "Where requests name the bucket: in the path or in the host name. Auto, the default, uses the path if "
+            "endpoint is set or the bucket's name contains a dot."
         ),
     )
     credentials_secret: ObjectName | None = Field(
@@ -71,13 +100,40 @@ class CheckpointStore(ApiModel):
         max_length=512,
         description="AWS KMS key that encrypts the objects. Without one, the bucket's default encryption applies.",
     )
-    wire_checksums: Literal["whenRequired", "whenSupported"] = Field(
-        default="whenRequired",
+    wire_checksums: Literal["whenRequired", "whenSupported"] | None = Field(
+        default=None,
         description=(
             "Every request is signed with the SHA-256 of its body. With whenSupported, uploads also send that hash as "
-            "the object's checksum, which AWS keeps; stores that don't support it are sent none."
+            "the object's checksum, which AWS keeps; stores that don't support it are sent none. Defaults to "
+            "whenRequired."
         ),
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.bucket is None) == (self.volume is None):
+            found = "none" if self.bucket is None else "both"
+            raise ValueError(f"needs exactly one of bucket, volume; found {found}; give one")
+        for name in OF_BUCKETS if self.bucket is None else ():
+            if getattr(self, name) is not None:
+                written = type(self).model_fields[name].alias or name
+                raise FieldError(written, f"{written} goes with bucket, and a volume has none; remove it")
+        return self
+
+    @property
+    def uri(self) -> str:
+        """The store's own URI: agents make the same one of what they are told."""
+        return f"s3://{self.bucket}" if self.volume is None else f"volume://{self.volume.claim_name}"
+
+    def build_prefix(self, *parts: str) -> str:
+        """URI that begins those of all that lies at a path below the store's prefix; it ends with a slash."""
+        return "/".join(part for part in (self.uri, self.prefix, *parts) if part) + "/"
+
+
+class KeepOfExperiment(ApiModel):
+    """Which checkpoints stay for what they are worth among those of all trials."""
+
+    best: int = Field(ge=1, le=1000, description="How many trials keep their best checkpoint.")
 
 
 class Keep(ApiModel):
@@ -88,6 +144,35 @@ class Keep(ApiModel):
         default="latest",
         description="Whether to keep the latest checkpoints or the best by the objective. The latest is always kept.",
     )
+    stopped: int | None = Field(
+        default=None,
+        ge=0,
+        le=32,
+        description=(
+            "How many checkpoints stay of a trial that was stopped, by the scheduler or by its user; as many as count "
+            "when it is left out. With 0 a stop waits for no checkpoint."
+        ),
+    )
+    of_experiment: KeepOfExperiment | None = Field(
+        default=None,
+        description=(
+            "So many stopped trials keep their best checkpoint nevertheless: those that are among the best trials of "
+            "the experiment. 1 when it is left out, so that the best trial always has its checkpoint."
+        ),
+    )
+
+    @property
+    def best_of_experiment(self) -> int:
+        """How many of the best trials keep their best checkpoint, also if they were stopped."""
+        return self.of_experiment.best if self.of_experiment is not None else 1
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.of_experiment is not None and self.stopped is None:
+            raise FieldError(
+                "ofExperiment", "is set, and stopped trials keep as many checkpoints as others; set stopped, such as 0"
+            )
+        return self
 
 
 class Sync(ApiModel):
@@ -138,11 +223,7 @@ class Scratch(ApiModel):
     storage_class_name: ObjectName | None = Field(
         default=None, description="Storage class of the volume. Defaults to the cluster's default class."
     )
-    size: Annotated[
-        str,
-        Field(max_length=20),
-        Form("[0-9]+(\\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?", "is not a size; write it like 50Gi"),
-    ] = Field(description="Size of the volume. It must hold a checkpoint.")
+    size: Size = Field(description="Size of the volume. It must hold a checkpoint.")
 
 
 class Export(ApiModel):
@@ -155,8 +236,8 @@ class Export(ApiModel):
         Annotated[
             str,
             Form(
-                f"s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9](/{_PART})+",
-                "is not an address in a bucket; write it like s3://bucket/path, without a slash at the end and without "
+                f"(s3|volume)://[a-z0-9][a-z0-9.-]*[a-z0-9](/{_PART})+",
+                "is not an address in a store; write it like s3://bucket/path, without a slash at the end and without "
                 ". or ..",
             ),
         ]
@@ -165,9 +246,9 @@ class Export(ApiModel):
         default=None,
         max_length=512,
         description=(
-            "Where to copy them, on the same server and with the same credentials. Defaults to "
-            "<prefix>/exports/<experiment> in the store's bucket. With Best, the checkpoint is stored below it as "
-            "best; with All, each under its trial's name."
+            "Where to copy them: to a bucket on the same server, with the same credentials, or to the same volume "
+            "(volume://<claim>/path). Defaults to <prefix>/exports/<experiment> in the store. With Best, the "
+            "checkpoint is stored below it as best; with All, each under its trial's name."
         ),
     )
 
@@ -183,7 +264,8 @@ class Checkpoints(ApiModel):
         ),
     )
     store: CheckpointStore | None = Field(
-        default=None, description="The bucket. Without one nothing is stored, and a retry starts from scratch."
+        default=None,
+        description="The bucket or volume. Without one nothing is stored, and a retry starts from scratch.",
     )
     keep: Keep = Field(default_factory=Keep, description="Which checkpoints of a trial to keep.")
     export: Export | None = Field(
@@ -249,4 +331,12 @@ class Checkpoints(ApiModel):
             raise FieldError("scratch", "is set, but there are no checkpoints without a store; set checkpoints.store")
         if self.artifacts is not None and self.store is None:
             raise FieldError("artifacts", "is set, but there is no store for them; set checkpoints.store, too")
+        if self.store is not None and self.export is not None and self.export.to is not None:
+            reached = "s3:/" if self.store.volume is None else self.store.uri
+            if not self.export.to.startswith(f"{reached}/"):
+                raise FieldError(
+                    "export.to",
+                    f"{self.export.to!r} is where this store's agents can't get to; begin it with {reached}/, or leave "
+                    "it out",
+                )
         return self

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form, StatusModel, key_by
+from podtune.api.base import ApiModel, Duration, FieldError, Size, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.expressions.expression import ExpressionText
+from podtune.api.json_values import MAX_VALUE_TEXT
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName
-from podtune.api.pods.gpus import count_gpus_among, count_requested_gpus
-from podtune.api.pods.pod_template import (
-    check_annotations,
-    check_labels,
-    check_pod_spec,
-    check_reusable,
-    check_secret_references,
-)
-from podtune.api.pods.pod_values import check_pod_values, check_references
-from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
+from podtune.api.pods.gpus import count_gpus_among
+from podtune.api.pods.parameter_text import check_parameter_text
+from podtune.api.pods.pod_template import check_claim_references, check_secret_references
+from podtune.api.pods.pod_values import check_references
 from podtune.api.resources.checkpoints import Checkpoints
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
+from podtune.api.resources.trial_template import TemplateStatus, TrialTemplate
 from podtune.api.tuning.compatibility import check_combination
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.domain_values import check_finite
@@ -34,25 +31,11 @@ from podtune.api.tuning.population import check_population
 from podtune.api.tuning.scheduler import FifoSettings, SchedulerSpec
 from podtune.api.tuning.search import SearchSpec
 from podtune.api.tuning.search_checks import check_search
-from podtune.api.tuning.search_space import MAX_CHOICE_TEXT, Parameter
+from podtune.api.tuning.search_space import Parameter
 from podtune.api.tuning.stop import Stop
 
-LabelValue = Annotated[
-    str,
-    Field(max_length=63),
-    Form(
-        "([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?",
-        "is not a valid label value; use letters, digits, -, _ and ., with a letter or digit at both ends",
-    ),
-]
-AnnotationValue = Annotated[str, Field(max_length=4096)]
-MAX_REPLICAS = 64
 MAX_NAME = 52
 """Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
-
-
-TEMPLATE_POLICY = "template_policy"
-"""Key in the validation's context: what the operator's administrator decides about trial templates."""
 
 
 class StdoutResults(ApiModel):
@@ -97,85 +80,17 @@ class StdoutResults(ApiModel):
 
 
 class Results(ApiModel):
-    """How results are read, besides the results file and `podtune.trial.report()`, which always work."""
+    """How results are read, besides the results file and `podtune.trial.report()`, which always work, and kept."""
 
     stdout: StdoutResults | None = Field(default=None, description="Read results from standard output.")
-
-
-class TemplateMetadata(ApiModel):
-    """Labels and annotations of a trial's pods."""
-
-    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32, description="Labels to add to the pods.")
-    annotations: dict[str, AnnotationValue] = Field(
-        default_factory=dict,
-        max_length=32,
+    keep: Size = Field(
+        default="256Mi",
         description=(
-            "Annotations to add to the pods. Keys have no domain, or one that the operator's administrator allows."
+            "How much of an attempt's results to keep in checkpoints.store, for each pod: the first segment and the "
+            "latest ones. The agent stores new results every ten seconds. 0 stores none. A change applies to pods that "
+            "are created after it."
         ),
     )
-
-    @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        check_labels(self.labels)
-        check_annotations(self.annotations, _read_policy(info))
-        return self
-
-
-def _read_policy(info: ValidationInfo) -> TemplatePolicy:
-    policy: TemplatePolicy = (info.context or {}).get(TEMPLATE_POLICY, DEFAULT_POLICY)
-    return policy
-
-
-class TrialTemplate(ApiModel):
-    """Template of the pods that trials run in."""
-
-    metadata: TemplateMetadata = Field(default_factory=TemplateMetadata, description="Metadata of the pods.")
-    spec: dict[str, Any] = Field(
-        description=(
-            "Spec of the pods. The container named trial, or else the first one, runs the training program. Use "
-            "parameters as $(PODTUNE_PARAM_<name>) in command, args and env."
-        )
-    )
-    replicas: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_REPLICAS,
-        description=(
-            "Number of pods per trial. More than one make a gang, which is scheduled, starts and ends as a whole. Each "
-            "pod reads its position from RANK and WORLD_SIZE, and reaches rank 0 at MASTER_ADDR:MASTER_PORT."
-        ),
-    )
-    placement_timeout: Duration = Field(
-        default="5m",
-        description=(
-            "How long a gang waits for all of its pods to be scheduled, varied by up to half of it less. If only some "
-            "are by then, the gang gives up their nodes and goes to the back of the queue. This is not counted as a "
-            "failure."
-        ),
-    )
-    reuse: bool = Field(
-        default=False,
-        description=(
-            "If true, a pod whose trial ended or was paused runs the next one without starting a container; the "
-            "program loops over podtune.trial.stream(). Such a pod ends after ten seconds without a trial."
-        ),
-    )
-
-    @field_validator("spec")
-    @classmethod
-    def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        check_pod_spec(spec, _read_policy(info))
-        check_pod_values(spec)
-        return spec
-
-    @model_validator(mode="after")
-    def _check_reuse(self) -> Self:
-        if self.reuse and self.replicas > 1:
-            message = "is true, but a gang's pods can't be reused; remove reuse or replicas"
-            raise FieldError("reuse", message)
-        if self.reuse:
-            check_reusable(self.spec)
-        return self
 
 
 class ExperimentSpec(ApiModel):
@@ -224,7 +139,7 @@ class ExperimentSpec(ApiModel):
     )
     failures: Failures = Field(default_factory=Failures, description="How failed attempts are handled.")
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints are stored.")
-    results: Results = Field(default_factory=Results, description="How results are read.")
+    results: Results = Field(default_factory=Results, description="How results are read and kept.")
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(
@@ -251,24 +166,30 @@ class ExperimentSpec(ApiModel):
     )
     trial_template: TrialTemplate = Field(description="Template of the pods that trials run in.")
 
+    def _check_store_is_hidden(self) -> None:
+        """Checks that trials see neither the store's credentials nor its volume."""
+        store, template = self.checkpoints.store, self.trial_template.spec
+        if store is not None and store.credentials_secret is not None:
+            check_secret_references(template, store.credentials_secret)
+        if store is not None and store.volume is not None:
+            check_claim_references(template, store.volume.claim_name)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [parameter.name for parameter in self.parameters]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise FieldError("parameters", f"{doubled[0]!r} is listed twice; give each parameter its own name")
-        try:
-            check_references(self.trial_template.spec, names)
-        except FieldError as error:
-            raise FieldError(f"trialTemplate.spec.{error.path}", error.problem) from error
+        _check_parameters_in_template(self.trial_template, names)
         rules = ConfigurationRules(self.parameters, self.constraints)
+        for name, expression in self.trial_template.computed_limits.items():
+            rules.dependencies.check_names(expression, f"trialTemplate.limits.{name}.expression")
         check_search(self.search, rules, self.objective, self.scheduler.name, self.stop)
         if self.search.algorithm == "bruteForce":
             check_finite(self.parameters)
         check_combination(self.objective, self.search, self.scheduler)
+        self._check_store_is_hidden()
         store = self.checkpoints.store
-        if store is not None and store.credentials_secret is not None:
-            check_secret_references(self.trial_template.spec, store.credentials_secret)
         if self.checkpoints.scratch is not None and self.trial_template.replicas > 1:
             raise FieldError(
                 "checkpoints.scratch",
@@ -303,13 +224,24 @@ class ExperimentSpec(ApiModel):
             check_population(*self.scheduler.population, self.search, self.parameters)
         budget = self.stop.counts_gpus
         of_rungs = any(count_gpus_among(rung.limits) for rung in self.scheduler.resources)
-        if budget and not of_rungs and not count_requested_gpus(self.trial_template.spec):
+        if budget and not of_rungs and not self.trial_template.may_use_gpus:
             raise FieldError(
                 budget,
                 "counts GPUs, but the trial's pod requests none; give its container a limit such as nvidia.com/gpu, or "
                 "use cost with perPodHour, or time",
             )
         return self
+
+
+def _check_parameters_in_template(template: TrialTemplate, names: Sequence[str]) -> None:
+    """Refuses references to parameters that don't exist."""
+    try:
+        check_references(template.spec, names)
+    except FieldError as error:
+        raise FieldError(f"trialTemplate.spec.{error.path}", error.problem) from error
+    check_parameter_text(template.display_name, "trialTemplate.displayName", names)
+    for key, text in template.metadata.labels.items():
+        check_parameter_text(text, f"trialTemplate.metadata.labels.{key}", names)
 
 
 class TrialCounts(StatusModel):
@@ -333,7 +265,7 @@ class BestTrial(StatusModel):
     )
     spread: str = Field(default="", max_length=64, description="Standard deviation of the repeats' values.")
     repeats: int = Field(default=0, ge=0, description="How many repeats the mean is taken over; 0 without repeats.")
-    parameters: dict[str, Annotated[str, Field(max_length=MAX_CHOICE_TEXT)]] = Field(
+    parameters: dict[str, Annotated[str, Field(max_length=MAX_VALUE_TEXT)]] = Field(
         default_factory=dict, max_length=64, description="Its configuration."
     )
     checkpoint: str = Field(default="", max_length=1024, description="URI of the trial's best kept checkpoint.")
@@ -443,6 +375,7 @@ class ExperimentStatus(StatusModel):
             "and no trial is proposed; the operator tries again every five minutes and after each change of the spec."
         ),
     )
+    template: TemplateStatus | None = Field(default=None, description="Revisions of the trial template.")
     storage: StorageStatus | None = Field(
         default=None, description="Jobs that storage pods do in the bucket, such as exports."
     )

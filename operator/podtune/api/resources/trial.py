@@ -150,6 +150,9 @@ class TrialSpec(ApiModel):
         le=2**31 - 1,
         description="Seed for the program's own random draws (PODTUNE_SEED). Each repeat has a different one.",
     )
+    display_name: str = Field(
+        default="", max_length=63, description="Its name for people, made of trialTemplate.displayName."
+    )
     desired_state: DesiredState = Field(
         default=DesiredState.RUNNING,
         description=(
@@ -216,6 +219,10 @@ class Decision(StatusModel):
         default_factory=list,
         max_length=64,
         description="For END: the ranks whose pods had ended or were terminating. The operator deletes the others.",
+    )
+    discards: bool = Field(
+        default=False,
+        description="Whether no checkpoint of the trial is kept (checkpoints.keep.stopped): none is waited for.",
     )
 
 
@@ -333,6 +340,14 @@ class TrialStatus(StatusModel):
     reason: str = Field(default="", max_length=128, description="Why the trial is in this state, in one word.")
     message: str = Field(default="", max_length=MAX_MESSAGE, description="The state, in a sentence.")
     attempt: int = Field(default=0, ge=0, description="Number of the current or last attempt, from 1.")
+    revision: str = Field(
+        default="",
+        max_length=16,
+        description=(
+            "Revision of the trial template that the pods of its current or next attempt are made from; empty for the "
+            "experiment's first."
+        ),
+    )
     failures: int = Field(default=0, ge=0, description="How often the trial failed by itself, out of maxFailures.")
     disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")
     infrastructure_failures: int = Field(
@@ -364,6 +379,14 @@ class TrialStatus(StatusModel):
     )
     last_result_time: str | None = Field(
         default=None, max_length=32, description="When the last result arrived. Set only with failures.silenceDeadline."
+    )
+    folder: str = Field(
+        default="",
+        max_length=1024,
+        description=(
+            "Where the trial's checkpoints and results are stored, such as s3://bucket/prefix/…/trial/. Each attempt "
+            "has a folder of its own in it."
+        ),
     )
     iteration: int = Field(
         default=0, ge=0, description="Highest training iteration over all attempts. A clone continues from its donor's."

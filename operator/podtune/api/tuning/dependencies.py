@@ -44,7 +44,7 @@ class Dependencies:
         self.order = self._sort(chosen, self.conditions, "when")
         computed = {p.name: Expression(p.expression) for p in parameters if p.expression is not None}
         for name, expression in computed.items():
-            self._check_names(expression, f"{self._format_path(name)}.expression")
+            self.check_names(expression, f"{self._format_path(name)}.expression")
         uses = {name: [used for used in expression.names if used in computed] for name, expression in computed.items()}
         self.expressions: Mapping[str, Expression] = {
             name: computed[name] for name in self._sort(list(computed), uses, "expression")
@@ -59,7 +59,7 @@ class Dependencies:
         """
         expressions = [Expression(text) for text in texts]
         for place, expression in enumerate(expressions):
-            self._check_names(expression, f"constraints[{place}]")
+            self.check_names(expression, f"constraints[{place}]")
             if not expression.names:
                 raise FieldError(
                     f"constraints[{place}]", f"{expression.text!r} names no parameter; name one, or remove it"
@@ -83,13 +83,22 @@ class Dependencies:
                 raise FieldError(f"{path}[{place}]", f"{problem}{_describe_choices(upper)}")
         return [format_value(own) for _, _, own in values if own is not None]
 
-    def _check_names(self, expression: Expression, path: str) -> None:
+    def check_names(self, expression: Expression, path: str) -> None:
+        """Checks that an expression can be computed from parameters.
+
+        Raises:
+            FieldError: It uses one that does not exist, or that holds lists or maps.
+        """
         for name in expression.names:
             if name not in self._parameters:
                 known = ", ".join(self._parameters)
                 raise FieldError(
                     path, f"{expression.text!r} uses {name!r}, which is not a parameter (parameters: {known})"
                 )
+            if self._parameters[name].holds_json:
+                problem = f"{expression.text!r} uses {name!r}, which holds lists or maps"
+                remedy = "give the choices names that the program maps to them, and compute with these"
+                raise FieldError(path, f"{problem}, and expressions can't compute with them; {remedy}")
 
     def _compute_closures(self) -> Mapping[str, Conditions]:
         """The conditions of each parameter together with those of its parents, and of theirs."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from podtune.api.base import FieldError
+from podtune.api.json_values import read_json_text
 from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
 from podtune.api.tuning.domain_values import find_own_value
 from podtune.api.tuning.search_space import (
@@ -73,7 +74,7 @@ def _parse_value(parameter: Parameter, written: str) -> Scalar | None:
     """The value that a text means, also where a searcher would write it in another way; None where it is none."""
     match parameter.domain:
         case ChoiceDomain(values=values):
-            listed = (value for value in values if format_value(value) == written)
+            listed = (value for value in values if format_value(value) in (written, read_json_text(written)))
             return next(listed, None) or find_own_value(parameter, parse_plain_value(written))
         case IntDomain():
             kind: type[int] | type[float] = int

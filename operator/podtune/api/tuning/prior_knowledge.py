@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from podtune.api.base import ApiModel, FieldError, Form
+from podtune.api.base import ApiModel, Form
 from podtune.api.restore_from import RestoreFrom
 from podtune.api.tuning.objective import MetricName
-from podtune.api.tuning.search_space import Scalar, find_scalar_problem
+from podtune.api.tuning.search_space import ParameterValue
 
 
 class InitialConfiguration(ApiModel):
     """A configuration to start with: one to try first or, with results, one that was tried before."""
 
-    parameters: dict[str, Scalar] = Field(
+    parameters: dict[str, ParameterValue] = Field(
         max_length=64, description="Values by parameter name, one for each parameter that a searcher would choose."
     )
     results: dict[MetricName, float] = Field(
@@ -30,16 +30,6 @@ class InitialConfiguration(ApiModel):
     restore_from: RestoreFrom | None = Field(
         default=None, description="Another trial's checkpoint to start from. Requires checkpoints.store."
     )
-
-    @field_validator("parameters", mode="before")
-    @classmethod
-    def _holds_scalars(cls, parameters: Any) -> Any:
-        """Says it in one sentence; a union would say it once for each of its types."""
-        for name, value in parameters.items() if isinstance(parameters, dict) else ():
-            problem = find_scalar_problem(value)
-            if problem:
-                raise FieldError(str(name), problem)
-        return parameters
 
     @property
     def is_known(self) -> bool:

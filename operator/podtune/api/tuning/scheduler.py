@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-from typing import Annotated, Any, Self
+from typing import Self
 
-from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler, field_validator, model_validator
-from pydantic_core import CoreSchema, core_schema
+from pydantic import Field, field_validator, model_validator
 
-from podtune.api.base import ApiModel, FieldError, Form, key_by
+from podtune.api.base import ApiModel, FieldError, key_by
 from podtune.api.pods.container_resources import check_amounts
+from podtune.api.pods.quantities import Quantity, ResourceName
 from podtune.api.tuning.objective import MetricName
 from podtune.api.tuning.plugin import Plugin
 from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings
@@ -165,42 +164,6 @@ class MedianSettings(ApiModel):
     def pauses(self) -> bool:
         """Whether it may pause trials, which go on from their checkpoints."""
         return self.soft_stop or self.min_time is not None
-
-
-ResourceName = Annotated[
-    str,
-    Field(min_length=1, max_length=253),
-    Form(
-        r"cpu|memory|ephemeral-storage|hugepages-[A-Za-z0-9]+|"
-        r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?",
-        "is not a valid resource name; write it like nvidia.com/gpu, nvidia.com/mig-3g.20gb, cpu or memory",
-    ),
-]
-
-
-_QUANTITY = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?"
-MAX_QUANTITY = 32
-
-
-class _QuantityForm:
-    """Annotation of an amount of a resource: a whole number, or a text such as 500m or 16Gi."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Reads a number in a manifest as its text."""
-        return core_schema.no_info_plain_validator_function(self._check)
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """As in a Kubernetes container's limits; the operator checks the form, because it gives better messages."""
-        return {"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY}
-
-    def _check(self, value: object) -> str:
-        written = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
-        if len(written) > MAX_QUANTITY or not re.fullmatch(_QUANTITY, written):
-            raise ValueError(f"{str(value)[:MAX_QUANTITY]!r} is not a quantity; write it like 4, 500m or 16Gi")
-        return written
-
-
-Quantity = Annotated[str, _QuantityForm()]
 
 
 class RungResources(ApiModel):

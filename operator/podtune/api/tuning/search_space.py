@@ -8,22 +8,31 @@ sampling. `dependencies` holds the relations between parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, field_validator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from podtune.api.base import ApiModel, FieldError, Form
 from podtune.api.expressions.expression import ExpressionText
+from podtune.api.json_values import JsonText, decode_value, read_parameter_value
 
 ParameterName = Annotated[
     str,
     Field(max_length=63),
     Form("[A-Za-z_][A-Za-z0-9_]*", "is not a valid parameter name; use letters, digits and _"),
 ]
-Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
-MAX_CHOICE_TEXT = 1024
+Scalar = bool | int | float | str
+"""A parameter's value; a list or a map is a `JsonText`."""
+ParameterValue = Annotated[
+    Scalar,
+    PlainValidator(read_parameter_value),
+    PlainSerializer(decode_value),
+    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
+]
+"""A field that holds one, as people write it: a string, number, boolean, list or map."""
 MAX_PARENTS = 8
 """How many parameters another one may depend on through conditions."""
 _FARTHEST = 8
@@ -78,17 +87,11 @@ class IntDomain(ApiModel):
 class ChoiceDomain(ApiModel):
     """A finite set of values without an order."""
 
-    values: list[Scalar] = Field(
-        min_length=1, max_length=256, description="The values to choose from: strings, numbers or booleans."
+    values: list[ParameterValue] = Field(
+        min_length=1,
+        max_length=256,
+        description="The values to choose from: strings, numbers, booleans, lists or maps.",
     )
-
-    @field_validator("values", mode="before")
-    @classmethod
-    def _holds_scalars(cls, values: Any) -> Any:
-        """Says it in one sentence; a union would say it once for each of its types."""
-        if isinstance(values, list):
-            _check_scalars(values)
-        return values
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -143,15 +146,7 @@ class LogNormalDomain(ApiModel):
 class FixedValue(ApiModel):
     """A value that is the same for all trials."""
 
-    value: Scalar = Field(description="The value: a string, number or boolean.")
-
-    @field_validator("value", mode="before")
-    @classmethod
-    def _is_scalar(cls, value: Any) -> Any:
-        problem = find_scalar_problem(value)
-        if problem:
-            raise ValueError(problem)
-        return value
+    value: ParameterValue = Field(description="The value: a string, number, boolean, list or map.")
 
 
 Domain = FloatDomain | IntDomain | ChoiceDomain | NormalDomain | LogNormalDomain
@@ -189,7 +184,7 @@ class Parameter(ApiModel):
             "true or false becomes one."
         ),
     )
-    when: dict[ParameterName, Annotated[list[Scalar], Field(max_length=256)]] = Field(
+    when: dict[ParameterName, Annotated[list[ParameterValue], Field(max_length=256)]] = Field(
         default_factory=dict,
         max_length=MAX_PARENTS,
         description=(
@@ -198,15 +193,12 @@ class Parameter(ApiModel):
         ),
     )
 
-    @field_validator("when", mode="before")
+    @field_validator("when")
     @classmethod
-    def _lists_scalars(cls, when: Any) -> Any:
-        """Says it in one sentence; a union would say it once for each of its types."""
-        for name, values in when.items() if isinstance(when, dict) else ():
-            if isinstance(values, list):
-                _check_scalars(values, f"{name}")
-                if not values:
-                    raise FieldError(str(name), "an empty list matches no trial; add a value")
+    def _names_values(cls, when: dict[str, list[Scalar]]) -> dict[str, list[Scalar]]:
+        for name, values in when.items():
+            if not values:
+                raise FieldError(name, "an empty list matches no trial; add a value")
         return when
 
     @model_validator(mode="after")
@@ -223,6 +215,12 @@ class Parameter(ApiModel):
     def is_sampled(self) -> bool:
         """Whether a searcher chooses its value; else it is fixed or computed."""
         return self.fixed is None and self.expression is None
+
+    @property
+    def holds_json(self) -> bool:
+        """Whether some of its values are lists or maps."""
+        values = self.choice.values if self.choice is not None else [self.fixed.value] if self.fixed is not None else ()
+        return any(isinstance(value, JsonText) for value in values)
 
     @property
     def domain(self) -> Domain:
@@ -261,6 +259,11 @@ def parse_value(parameter: Parameter, written: str) -> Scalar:
             return float(written)
 
 
+def parse_configuration(parameters: Sequence[Parameter], written: Mapping[str, str]) -> dict[str, Scalar]:
+    """Reads the values of those parameters that have one, in the manifest's order."""
+    return {p.name: parse_value(p, written[p.name]) for p in parameters if p.name in written}
+
+
 def parse_plain_value(written: str) -> Scalar:
     """Reads a value whose type nobody knows: a boolean or number if `format_value` would write that so, else a text."""
     if written in ("true", "false"):
@@ -278,23 +281,6 @@ def _find_listed(parameter: Parameter, values: list[Scalar], written: str) -> Sc
         if format_value(value) == written:
             return value
     raise ValueError(f"{written!r} is not one of the values of parameter {parameter.name!r}")
-
-
-def _check_scalars(values: list[Any], path: str = "") -> None:
-    for position, value in enumerate(values):
-        problem = find_scalar_problem(value)
-        if problem:
-            raise FieldError(f"{path}[{position}]", problem)
-
-
-def find_scalar_problem(value: Any) -> str:
-    """What is wrong with a value; empty where nothing is."""
-    if not isinstance(value, bool | int | float | str):
-        kind = {dict: "map", list: "list", type(None): "null"}.get(type(value), type(value).__name__)
-        return f"a {kind} can't be a value; use a string, number or boolean"
-    if isinstance(value, str) and len(value) > MAX_CHOICE_TEXT:
-        return f"a string of {len(value)} characters; shorten it to {MAX_CHOICE_TEXT}"
-    return ""
 
 
 def _check_truncation(

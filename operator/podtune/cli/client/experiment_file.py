@@ -14,7 +14,7 @@ import yaml
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.validation import find_problems, parse_experiment
+from podtune.api.validation import NO_FUNCTIONS, find_problems, parse_experiment
 from podtune.cli.errors import CliError
 
 STANDARD_INPUT = Path("-")
@@ -105,6 +105,14 @@ _INTEGER = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"(?:{_INTEGER.pattern})$"), list("-+0123456789"))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_FLOAT.pattern})$"), list("-+.0123456789"))
+
+
+def _refuse_python(_loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
+    """Says what to write instead of a function, which is what people use these tags for."""
+    raise yaml.constructor.ConstructorError(None, None, f"!!python/{suffix}: {NO_FUNCTIONS}", node.start_mark)
+
+
+_Loader.add_multi_constructor("tag:yaml.org,2002:python/", _refuse_python)
 
 
 def read_documents(path: Path) -> list[Any]:

@@ -89,15 +89,22 @@ class TrialView:
     """One Trial.
 
     Attributes:
+        display_name: Its name for people; empty where it has none.
         state: As the status has it, which may be a newer operator's word.
     """
 
     name: str
     experiment: str
     index: int
+    display_name: str
     proposed: Mapping[str, str]
     state: str
     status: TrialStatus
+
+    @property
+    def title(self) -> str:
+        """Its name, and the one for people where it has one."""
+        return f"{self.name} ({self.display_name})" if self.display_name else self.name
 
     @property
     def parameters(self) -> Mapping[str, str]:
@@ -123,6 +130,11 @@ class TrialView:
     def tail_attempt(self) -> int:
         """Number of that attempt."""
         return self.status.last_attempt.attempt if self.status.last_attempt else 0
+
+    def find_revision(self, experiment: ExperimentView) -> str:
+        """The revision of the trial template that its current or last attempt was made from; empty if not known."""
+        template = experiment.status.template
+        return self.status.revision or (template.first if template is not None else "")
 
     @property
     def is_running(self) -> bool:
@@ -160,6 +172,7 @@ def read_trial(item: Manifest) -> TrialView:
         name=metadata["name"],
         experiment=spec.get("experiment", ""),
         index=spec.get("index", 0),
+        display_name=spec.get("displayName", ""),
         proposed=spec.get("parameters") or {},
         state=status.get("state") or TrialState.PENDING,
         status=read_status(TrialStatus, status),

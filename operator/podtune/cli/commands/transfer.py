@@ -22,6 +22,7 @@ from podtune.api.names import (
     ConditionType,
     ExperimentState,
 )
+from podtune.api.pods.parameter_text import format_parameter_labels
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
@@ -114,8 +115,11 @@ def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
     owner = refer_to_experiment(name, made["metadata"]["uid"], blocks_deletion=False)
     if archive.known:
         _create(api, paths.config_maps(namespace), make_warm_start(name, owner, archive.known))
+    labels = (archive.spec["trialTemplate"].get("metadata") or {}).get("labels") or {}
     for trial in archive.trials:
-        _create_trial(api, namespace, name, trial, owner)
+        own = format_parameter_labels(labels, trial["spec"]["parameters"])
+        body = make_trial(trial["name"], name, owner, trial["spec"], own)
+        _create_trial(api, namespace, body, trial["status"])
     path = paths.experiment(namespace, name)
     api.patch(paths.status_of(path), {"status": archive.status})
     count = str(len(archive.trials)) if archive.trials else None
@@ -154,15 +158,13 @@ def _create_experiment(api: Api, namespace: str, archive: Archive) -> Manifest:
     return there
 
 
-def _create_trial(api: Api, namespace: str, experiment: str, trial: Manifest, owner: Manifest) -> None:
-    path = paths.trial(namespace, trial["name"])
-    body = make_trial(trial["name"], experiment, owner, trial["spec"])
+def _create_trial(api: Api, namespace: str, body: Manifest, status: Manifest) -> None:
+    name = body["metadata"]["name"]
+    path = paths.trial(namespace, name)
     made = _create(api, paths.trials(namespace), body)
-    if made is None and find_owner_uid(api.get(path), EXPERIMENT_KIND) != owner["uid"]:
-        raise CliError(
-            f"there is a Trial {trial['name']!r} of another experiment in namespace {namespace!r}; delete it"
-        )
-    api.patch(paths.status_of(path), {"status": trial["status"]})
+    if made is None and find_owner_uid(api.get(path), EXPERIMENT_KIND) != find_owner_uid(body, EXPERIMENT_KIND):
+        raise CliError(f"there is a Trial {name!r} of another experiment in namespace {namespace!r}; delete it")
+    api.patch(paths.status_of(path), {"status": status})
 
 
 def _read_known(api: Api, experiment: Manifest) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
     """The decisions on a trial in sentences, oldest first, and where it stands now."""
     status = trial.status
     reason = f" ({status.reason})" if status.reason else ""
-    lines = [f"{trial.name} is {trial.state}{reason}{_put_after_colon(status.message)}"]
+    lines = [f"{trial.title} is {trial.state}{reason}{_put_after_colon(status.message)}"]
     changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
     if changed:
         values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
@@ -36,6 +36,7 @@ def explain_as_data(trial: TrialView) -> dict[str, Any]:
     return {
         "trial": trial.name,
         "experiment": trial.experiment,
+        "displayName": trial.display_name or None,
         "state": trial.state,
         "reason": trial.status.reason,
         "message": trial.status.message,

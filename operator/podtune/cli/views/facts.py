@@ -37,7 +37,9 @@ def collect_description(view: ExperimentView, trials: Sequence[TrialView]) -> di
         **collect_experiment_facts(view),
         "spec": view.spec,
         "conditions": _list_conditions(view.status.conditions),
-        "items": [_collect_trial(trial, parameters) for trial in trials],
+        "items": [
+            _collect_trial(trial, parameters) | {"template": trial.find_revision(view) or None} for trial in trials
+        ],
     }
 
 
@@ -45,6 +47,7 @@ def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) ->
     return {
         "trial": trial.name,
         "index": trial.index,
+        "displayName": trial.display_name or None,
         "state": trial.state,
         "reason": trial.status.reason,
         "message": trial.status.message,

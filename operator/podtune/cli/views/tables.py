@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from podtune.api.json_values import canonicalize
 from podtune.api.names import ExperimentState
-from podtune.api.tuning.search_space import parse_plain_value
+from podtune.api.tuning.search_space import format_value, parse_plain_value
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views.columns import INDENT, align_columns, align_labels, align_with_message
@@ -71,10 +71,27 @@ def _collect_facts(view: ExperimentView, trials: Sequence[TrialView], now: datet
             f"{counts.error} failed"
         ),
     }
+    if template := _describe_template(view, trials):
+        facts["Template"] = template
     if best:
         facts["Best"] = f"{view.metric} {format_best_value(best)} by {format_best_holder(best)}"
         facts["Checkpoint"] = best.checkpoint
     return facts
+
+
+def _describe_template(view: ExperimentView, trials: Sequence[TrialView]) -> str:
+    """The present revision of the trial template, and who runs an earlier one; empty where there has been but one."""
+    template = view.status.template
+    if template is None or not template.revisions or template.revisions[-1].number == 1:
+        return ""
+    present = template.revisions[-1]
+    text = f"revision {present.number} ({present.name})"
+    for revision in template.revisions[:-1]:
+        names = [trial.name for trial in trials if trial.is_running and trial.find_revision(view) == revision.name]
+        if names:
+            others = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+            text += f"; {', '.join(names[:SHOWN_NAMES])}{others} run revision {revision.number} ({revision.name})"
+    return text
 
 
 def _list_attention(trials: Sequence[TrialView]) -> list[str]:
@@ -108,7 +125,7 @@ def render_trials(
 
 def _format_cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:
     return [
-        trial.name,
+        trial.title,
         trial.state,
         trial.status.reason,
         str(trial.status.attempt),
@@ -220,7 +237,7 @@ def _convert(parameter: Mapping[str, Any], text: str) -> Any:
     """A value of a configuration in the type that its domain has."""
     fixed = parameter.get("fixed", {})
     for value in (*parameter.get("choice", {}).get("values", ()), *([fixed["value"]] if "value" in fixed else [])):
-        written = json.dumps(value) if isinstance(value, bool) else str(value)
+        written = canonicalize(value) if isinstance(value, list | dict) else format_value(value)
         if written == text:
             return value
     try:

@@ -111,7 +111,7 @@ def render_summary(view: ExperimentView) -> str:
 def render_trial(trial: TrialView) -> str:
     """A trial in one line."""
     message = explain_trial(trial)
-    return f"{trial.name} {trial.state} {trial.status.reason}{': ' if message else ''}{message}".rstrip()
+    return f"{trial.title} {trial.state} {trial.status.reason}{': ' if message else ''}{message}".rstrip()
 
 
 def _render_state(state: str) -> Text:
@@ -204,7 +204,7 @@ def _list_columns(trials: list[TrialView], experiment: ExperimentView) -> list[_
     names = {name: f"{name} (result)" if name in parameters else name for name in (*others, experiment.metric)}
     reached = [_Column(names[n], _format_results(trials, n), next(ranks)) for n in others]
     return [
-        _Column("TRIAL", [trial.name for trial in trials]),
+        _Column("TRIAL", [trial.title for trial in trials]),
         _Column("DOING", [_describe_doing(trial.status) for trial in trials]),
         *tried,
         *reached,

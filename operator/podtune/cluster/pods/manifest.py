@@ -24,12 +24,13 @@ from podtune.api.names import (
     ANNOTATION_TEMPLATE_HASH,
     LABEL_ATTEMPT,
     LABEL_MADE_FOR,
+    LABEL_REVISION,
     TOKEN_AUDIENCE,
 )
+from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.tuning.search_space import parse_value
 from podtune.cluster.pods.scratch import find_scratch, let_agent_write, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
@@ -45,7 +46,7 @@ from podtune.protocol.checkpoint import encode_restore_list
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import Experiment
-from podtune.runner.trial.parameters import compute_configuration_digest
+from podtune.runner.trial.parameters import compute_configuration_digest, decode_configuration
 from podtune.trial import layout
 
 SHARED_VOLUME = "podtune-shared"
@@ -104,16 +105,16 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
     spec["automountServiceAccountToken"] = False
     confine(spec, non_root=agent.non_root)
     drain = _extend_grace_period(spec, _get_spec(experiment).checkpoints)
-    store = _get_spec(experiment).checkpoints.store
+    store, scratch = _get_spec(experiment).checkpoints.store, find_scratch(experiment)
+    if scratch is not None or (store is not None and store.volume is not None):
+        let_agent_write(spec, AGENT_UID)
     spec["volumes"] = [
         *(spec.get("volumes") or ()),
         *_make_volumes(),
         *([{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []),
         *make_store_volumes(store),
+        *make_scratch_volumes(scratch, action.trial),
     ]
-    if scratch := find_scratch(experiment):
-        let_agent_write(spec, AGENT_UID)
-        spec["volumes"] += make_scratch_volumes(scratch, action.trial)
     own_containers = spec.get("initContainers") or []
     environment = _build_program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
@@ -133,7 +134,10 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
         "kind": "Pod",
         "metadata": {
             "name": action.name,
-            "labels": {**template.metadata.labels, **make_pod_labels(experiment.name, action)},
+            "labels": {
+                **format_labels(template.metadata.labels, action.spec.parameters),
+                **make_pod_labels(experiment.name, action),
+            },
             "annotations": {
                 **template.metadata.annotations,
                 ANNOTATION_PARAMETERS: _encode_parameters(experiment, action),
@@ -172,10 +176,10 @@ def avoid_nodes(pod: Manifest, nodes: Sequence[str]) -> None:
 
 def make_pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
+    own = {LABEL_ATTEMPT: str(action.attempt), LABEL_REVISION: action.revision}
     if action.template_hash:
-        shared = {LABEL_MADE_FOR: action.trial, LABEL_ATTEMPT: str(action.attempt)}
-        return {**make_labels(experiment), **shared}
-    return {**make_labels(experiment, action.trial), LABEL_ATTEMPT: str(action.attempt)}
+        return {**make_labels(experiment), LABEL_MADE_FOR: action.trial, **own}
+    return {**make_labels(experiment, action.trial), **own}
 
 
 def _make_shared_annotations(action: CreatePod) -> dict[str, str]:
@@ -237,10 +241,8 @@ def _make_grace_annotation(template: Mapping[str, Any], spec: Manifest) -> dict[
 
 
 def _encode_parameters(experiment: Experiment, action: CreatePod) -> str:
-    """The configuration in its own types and the manifest's order, as the program reads it."""
-    written = action.spec.parameters
-    values = {p.name: parse_value(p, written[p.name]) for p in _get_spec(experiment).parameters if p.name in written}
-    return json.dumps(values)
+    """The configuration, for the file that the program reads."""
+    return json.dumps(decode_configuration(_get_spec(experiment).parameters, action.spec.parameters))
 
 
 def _build_program_environment(experiment: Experiment, action: CreatePod) -> list[Manifest]:
@@ -253,6 +255,7 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
         layout.ENV_INDEX: str(action.spec.index),
         layout.ENV_ATTEMPT: str(action.attempt),
         **({} if action.spec.seed is None else {layout.ENV_SEED: str(action.spec.seed)}),
+        **({layout.ENV_DISPLAY_NAME: action.spec.display_name} if action.spec.display_name else {}),
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
     }
     return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
@@ -287,13 +290,14 @@ def _make_uid_variable() -> Manifest:
 def _make_agent_container(
     name: str, command: str, variables: Mapping[str, str], store: CheckpointStore | None, agent: AgentSettings
 ) -> Manifest:
+    store_mounts = make_store_mounts(store, read_only=name == RESTORE_CONTAINER)
     return {
         "name": name,
         "image": agent.image,
         "imagePullPolicy": agent.pull_policy,
         "args": [command, escape_expansions(json.dumps(variables))],
         "env": make_credentials_env(store),
-        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *make_store_mounts(store)],
+        "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *store_mounts],
         **AGENT_CONFINES,
     }
 
@@ -317,7 +321,7 @@ def _collect_agent_variables(
     }
     if spec.checkpoints.store is not None:
         values[agent_env.STORE] = encode_store(spec.checkpoints.store)
-        if sync := encode_sync(spec.checkpoints):
+        if sync := encode_sync(spec.checkpoints, spec.results):
             values[agent_env.SYNC] = sync
         if find_scratch(experiment):
             values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY

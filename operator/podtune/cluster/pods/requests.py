@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Hashable
 
 from podtune.api.names import (
@@ -12,6 +13,7 @@ from podtune.api.names import (
     GANG_GATE,
     LABEL_EXPERIMENT,
     LABEL_MANAGED_BY,
+    LABEL_REVISION,
     LABEL_TRIAL,
     MANAGED_BY,
     ExperimentReason,
@@ -23,6 +25,7 @@ from podtune.cluster.pods.gang import belongs_to, make_gang_service, make_rank
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.cluster.pods.scratch import ensure_claim
 from podtune.cluster.pods.storage_pod import make_storage_pod, make_trial_chunks
+from podtune.cluster.pods.store_claim import StoreClaims, find_store_claim, share_node
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceConflict, ResourceNotFound
 from podtune.kube.manifests import Manifest
@@ -56,9 +59,14 @@ class PodRequests:
         self._observer = observer
         self._agent = agent
         self._first_answers = FirstAnswers()
+        self._claims = StoreClaims(client, time.monotonic)
 
     async def create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
         """Creates the pod of an attempt, or all pods of a gang."""
+        assert experiment.spec is not None  # there are no trials without
+        if action.revision != experiment.spec.trial_template.revision:
+            words = "the trial template has changed since the pod was asked for"
+            return ActionResult(ActionStatus.FAILED, words, ExperimentReason.TEMPLATE_CHANGED)
         template = (experiment.uid, *sorted(action.limits.items()))
         return await self._first_answers.ask(template, lambda: self._create(experiment, action))
 
@@ -84,6 +92,8 @@ class PodRequests:
         chunks = tuple(encode_chunks(action.trials))
         body = make_storage_pod(experiment, action, self._agent, len(chunks))
         name = body["metadata"]["name"]
+        if in_the_way := await self._prepare_claim(experiment, body):
+            return ActionResult(ActionStatus.REFUSED, in_the_way)
         try:
             path = paths.pods(experiment.namespace)
             made = await create_owned(self._client, path, body, decoders.decode_storage_pod)
@@ -142,7 +152,8 @@ class PodRequests:
     async def _create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
         body = make_pod(experiment, action, self._agent)
         try:
-            if in_the_way := await ensure_claim(self._client, experiment, action):
+            in_the_way = await self._prepare_claim(experiment, body)
+            if in_the_way := in_the_way or await ensure_claim(self._client, experiment, action):
                 return ActionResult(ActionStatus.FAILED, in_the_way)
             if action.replicas > 1:
                 return await self._create_gang(experiment, action, body)
@@ -151,6 +162,13 @@ class PodRequests:
             if not _is_final(refusal):
                 raise
             return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+
+    async def _prepare_claim(self, experiment: Experiment, pod: Manifest) -> str:
+        """Has a pod run where it can mount the store's volume; says what is in the way of that, if anything."""
+        state = await self._claims.read(experiment)
+        if state.shares_node:
+            share_node(pod, find_store_claim(experiment))
+        return state.problem
 
     async def _create_gang(self, experiment: Experiment, action: CreatePod, body: Manifest) -> ActionResult:
         """Creates the pods of a gang by rank: those after rank 0 hold its UID, which is the attempt's id."""
@@ -163,6 +181,9 @@ class PodRequests:
             made, result = await self._create_one(experiment, make_rank(body, experiment, action, rank, leader_uid))
             if made is None:
                 return result
+            if made["metadata"]["labels"].get(LABEL_REVISION, action.revision) != action.revision:
+                message = f"pod {action.format_name(rank)} was made from another trial template"
+                return ActionResult(ActionStatus.FAILED, message, ExperimentReason.TEMPLATE_CHANGED)
             leader_uid = leader_uid or made["metadata"]["uid"]
             if rank > 0 and not belongs_to(made, leader_uid):
                 message = f"pod {action.format_name(rank)} was made for a pod of rank 0 that is gone"

@@ -49,7 +49,8 @@ def let_agent_write(pod_spec: Manifest, group: int) -> None:
     context = pod_spec.get("securityContext") or {}
     claims = any("persistentVolumeClaim" in volume for volume in pod_spec.get("volumes") or ())
     if context.get("fsGroup") is None and not claims:
-        pod_spec["securityContext"] = {**context, "fsGroup": group}
+        # A store may hold many files: where its root directory has the group, the others have it, too.
+        pod_spec["securityContext"] = {**context, "fsGroup": group, "fsGroupChangePolicy": "OnRootMismatch"}
 
 
 async def ensure_claim(client: ClusterClient, experiment: Experiment, action: CreatePod) -> str:

@@ -11,7 +11,9 @@ import base64
 from collections.abc import Iterator, Sequence
 
 from podtune.api.names import LABEL_STORAGE
+from podtune.api.pods.pod_template import AGENT_UID
 from podtune.cluster.pods.manifest import AGENT_CONFINES, AgentSettings, escape_expansions
+from podtune.cluster.pods.scratch import let_agent_write
 from podtune.cluster.pods.store_access import encode_store, make_credentials_env, make_store_mounts, make_store_volumes
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
@@ -25,6 +27,8 @@ VOLUME = "podtune-trials"
 DEADLINE_SECONDS = 2 * 3600
 """After this time a pod that is still working is ended; the next one continues where it stopped."""
 _FROM_TEMPLATE = ("imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations", "priorityClassName")
+_OF_VOLUMES = ("fsGroup", "fsGroupChangePolicy", "supplementalGroups")
+"""What a template may say of who writes to volumes."""
 
 
 def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
@@ -43,6 +47,7 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
     name = format_storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.spec
+    context = template.get("securityContext") or {}
     container = {
         "name": CONTAINER,
         "image": agent.image,
@@ -62,6 +67,9 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "containers": [container],
     }
+    if store.volume is not None:
+        spec["securityContext"] = {field: value for field, value in context.items() if field in _OF_VOLUMES}
+        let_agent_write(spec, AGENT_UID)
     if volumes := make_store_volumes(store):
         spec["volumes"] = volumes
         container["volumeMounts"] = make_store_mounts(store)

@@ -1,11 +1,13 @@
-"""How an agent's pod gets access to the bucket: address, credentials, certificates and settings."""
+"""How an agent's pod gets access to the store: address, credentials, certificates or volume, and settings."""
 
 from __future__ import annotations
 
 import json
 
 from podtune.api.base import parse_duration
+from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.api.resources.experiment import Results
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
@@ -16,10 +18,14 @@ _READABLE = 0o444
 CA_VOLUME = "podtune-ca"
 CA_DIRECTORY = "/etc/podtune/ca"
 CA_FILE = "ca.crt"
+STORE_VOLUME = "podtune-store"
 
 
 def encode_store(store: CheckpointStore) -> str:
-    """The bucket, as agents are told of it: what is the default is left out."""
+    """The store, as agents are told of it: what is the default is left out."""
+    if store.volume is not None:
+        prefix = {"prefix": store.prefix} if store.prefix else {}
+        return json.dumps({"kind": "volume", "claim": store.volume.claim_name, **prefix})
     values: Manifest = store.model_dump(
         include={"bucket", "prefix", "endpoint", "region", "addressing", "wire_checksums"}, exclude_defaults=True
     )
@@ -32,8 +38,8 @@ def encode_store(store: CheckpointStore) -> str:
     return json.dumps(values)
 
 
-def encode_sync(checkpoints: Checkpoints) -> str:
-    """How checkpoints and artifacts are stored, as agents are told of it: what is the default is left out."""
+def encode_sync(checkpoints: Checkpoints, results: Results) -> str:
+    """How checkpoints, artifacts and results are stored, as agents are told of it: what is the default is left out."""
     values: Manifest = checkpoints.model_dump(
         include={"layout", "reuse_unchanged", "exclude"}, by_alias=True, exclude_defaults=True
     )
@@ -45,6 +51,8 @@ def encode_sync(checkpoints: Checkpoints) -> str:
     if checkpoints.artifacts is not None:
         artifacts = checkpoints.artifacts.model_dump(by_alias=True)
         values["artifacts"] = {**artifacts, "period": parse_duration(checkpoints.artifacts.period)}
+    if results.keep != type(results)().keep:
+        values["results"] = parse_size(results.keep)
     return json.dumps(values) if values else ""
 
 
@@ -57,13 +65,16 @@ def make_credentials_env(store: CheckpointStore | None) -> list[Manifest]:
 
 
 def make_store_volumes(store: CheckpointStore | None) -> list[Manifest]:
-    """What the agent's containers need to use the bucket: credentials, and certificates of authorities."""
-    return [*_make_credentials_volumes(store), *_make_ca_volumes(store)]
+    """What the agent's containers need to use the store: credentials, certificates of authorities, or the volume."""
+    return [*_make_credentials_volumes(store), *_make_ca_volumes(store), *_make_claim_volumes(store)]
 
 
-def make_store_mounts(store: CheckpointStore | None) -> list[Manifest]:
+def make_store_mounts(store: CheckpointStore | None, *, read_only: bool = False) -> list[Manifest]:
     """Where these are, for the agent's containers alone: no program sees them, and the operator reads no Secret."""
     mounts: list[Manifest] = []
+    if store is not None and store.volume is not None:
+        access = {"readOnly": True} if read_only else {}
+        mounts.append({"name": STORE_VOLUME, "mountPath": agent_env.STORE_DIRECTORY, **access})
     if store is not None and store.credentials_secret:
         path = _format_secret_directory(store.credentials_secret)
         mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": path, "readOnly": True})
@@ -88,6 +99,13 @@ def _make_credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
     items = [{"key": key, "path": key} for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)]
     secret = {"secretName": store.credentials_secret, "items": items, "optional": True, "defaultMode": _READABLE}
     return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
+
+
+def _make_claim_volumes(store: CheckpointStore | None) -> list[Manifest]:
+    """The volume that is the store, where it is one."""
+    if store is None or store.volume is None:
+        return []
+    return [{"name": STORE_VOLUME, "persistentVolumeClaim": {"claimName": store.volume.claim_name}}]
 
 
 def _make_ca_volumes(store: CheckpointStore | None) -> list[Manifest]:

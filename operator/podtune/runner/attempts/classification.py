@@ -241,7 +241,7 @@ def _describe_failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcom
         return AttemptOutcome(
             FailureClass.USER,
             OUT_OF_MEMORY,
-            f"container {end.name} used more memory than its limit; raise resources.limits.memory in a new Experiment",
+            f"container {end.name} used more memory than its limit; raise its limits.memory in spec.trialTemplate",
             end.exit_code,
         )
     if end.reason in NOT_STARTED:

@@ -43,10 +43,11 @@ class PlacementTurn:
 
     def update(self, trial: TrialMachine, *, creating: bool) -> None:
         """Takes in what became of a trial, and whether pods of it may come to be that were not seen yet."""
-        if trial.context.replicas == 1 or QUEUE_NAME in trial.context.spec.trial_template.metadata.labels:
+        if trial.context.replicas == 1:
             return
         waits = bool(trial.current.pods) and not (trial.current.pods.is_placed or trial.current.pods.is_over)
-        (self._placing.add if creating or waits else self._placing.discard)(trial.name)
+        needs_turn = QUEUE_NAME not in trial.context.spec.trial_template.metadata.labels
+        (self._placing.add if needs_turn and (creating or waits) else self._placing.discard)(trial.name)
 
     def find_blocker(self, trial: TrialMachine) -> str:
         """Name of the trial whose pods have to be placed before this one's are made; empty where there is none."""

@@ -30,14 +30,18 @@ def find_needed_at_end(trial: TrialMachine, pod: Pod) -> FetchLogs | None:
     if telling is None and not agent:
         return None
     return FetchLogs(
-        trial.name, pod.name, program=telling is not None, agent=agent, failed=telling.name if telling else ""
+        trial.name,
+        pod.name,
+        program=telling.program if telling else "",
+        agent=agent,
+        failed=telling.name if telling else "",
     )
 
 
 def find_needed_before_deletion(trial: TrialMachine) -> FetchLogs | None:
     """The log of a program that is about to be ended for a bad reason, such as silence; None where it is at hand."""
     pod = trial.pod if _is_failed_by_decision(trial) and trial.current.printed is None else None
-    return FetchLogs(trial.name, pod.name, program=True, agent=False, early=True) if _has_printed(pod) else None
+    return FetchLogs(trial.name, pod.name, program=pod.program, agent=False, early=True) if _has_printed(pod) else None
 
 
 def read_unacked_results(trial: TrialMachine) -> list[Result]:

@@ -64,6 +64,8 @@ def _is_missed(status: TrialStatus, home: str, unstored: Unstored) -> bool:
     decision = status.decision
     if clones.is_superseded(status) or _is_stored(status, home, unstored.step):
         return False
+    if decision is not None and decision.discards:
+        return False
     if decision is None or decision.action not in OURS or unstored.since <= decision.seq:
         return True
     return decision.action is DecisionAction.PAUSE and not _is_stored(status, home, decision.step)

@@ -7,7 +7,9 @@ continues. The hold is recorded in the Experiment's status, so a restarted opera
 pods again.
 
 A pod with other limits than the template's (`scheduler.resources`) holds the experiment, too: each trial that gets this
-far would be rejected alike, and its training until then would be wasted.
+far would be rejected alike, and its training until then would be wasted. Limits that only this trial has, because they
+follow from its parameters, may be what is wrong: then the operator asks about a pod without them. Only if that is
+rejected as well is the experiment held; if not, the trial alone waits.
 """
 
 from __future__ import annotations
@@ -32,13 +34,14 @@ MAX_WORDS = 700
 """So much is told of what the API server says."""
 JITTER = 0.1
 """Up to this share is added to the wait between two questions, or taken off it."""
-_NEW_EXPERIMENT = "correct spec.trialTemplate in a new Experiment, because a template can't be changed"
+_CORRECT_TEMPLATE = "correct spec.trialTemplate"
+_CORRECT_LIMITS = "correct spec.trialTemplate.limits, or have an administrator allow as much"
 _REMEDIES: Mapping[str, str] = {
     "violates PodSecurity": (
-        "in a new Experiment, give the template the securityContext that the namespace requires, or have an "
+        "give spec.trialTemplate the securityContext that the namespace requires, or have an "
         "administrator relax the namespace's label pod-security.kubernetes.io/enforce"
     ),
-    "is forbidden": f"create or allow what this message names, or {_NEW_EXPERIMENT}",
+    "is forbidden": f"create or allow what this message names, or {_CORRECT_TEMPLATE}",
 }
 """What to do, by a piece of what the API server says; else the template is to be corrected."""
 
@@ -81,7 +84,11 @@ class Refusals:
         if result.reason is ExperimentReason.POD_REFUSED:
             if isinstance(action, TryPod):
                 self._record_refusal(action.creation, result.message, now)
-            elif self._refusal is None:  # else it was on its way already
+            elif self._refusal is not None:
+                pass  # it was on its way already
+            elif action.has_own_limits:
+                self._actions.enqueue(TryPod(action.share_limits()), now)
+            else:
                 self._record_refusal(action, result.message, now)
         elif isinstance(action, TryPod) and result.status is ActionStatus.DONE:
             self._release()
@@ -110,14 +117,15 @@ class Refusals:
         if trial is None or (trial.current.pods and not trial.current.pods.lacks_some):
             self._release()  # nothing is known that would be refused
         else:
-            self._actions.enqueue(TryPod(slots.build_creation(trial, now)), now)
+            self._actions.enqueue(TryPod(slots.build_creation(trial, now).share_limits()), now)
 
     def _record_refusal(self, creation: CreatePod, words: str, now: float) -> None:
         is_new = self._refusal is None
         self._refusal = PodRefusal(
             trial=creation.trial, generation=self._experiment.generation, time=format_rfc3339(now)
         )
-        self._message = _describe(creation, words)
+        spec = self._experiment.spec
+        self._message = _describe(creation, spec.trial_template.fixed_limits if spec is not None else {}, words)
         if is_new and self._message != self._told:
             self._told = self._message
             event = EmitEvent("", str(ExperimentReason.POD_REFUSED), self._message, warning=True)
@@ -132,11 +140,20 @@ class Refusals:
         return (parse_rfc3339(refusal.time) or 0.0) + self._settings.refusal_wait * drawn
 
 
-def _describe(creation: CreatePod, words: str) -> str:
+def describe_refused_pod(creation: CreatePod, words: str) -> str:
+    """What a trial is told that waits for its pod, and what to do where only its own limits may be to blame."""
+    given = resources.show_limits(creation.limits) if creation.has_own_limits else ""
+    if not given:
+        return f"the API server refuses its pod: {words}"
+    return f"the API server refuses its pod with {given}: {clip(words, MAX_WORDS)}; {_CORRECT_LIMITS}"
+
+
+def _describe(creation: CreatePod, template_limits: Mapping[str, str], words: str) -> str:
     """What the API server says, and what to do about it."""
-    limits = resources.show_limits(creation.limits)
+    of_rungs = {name: amount for name, amount in creation.limits.items() if template_limits.get(name) != amount}
+    limits = resources.show_limits(of_rungs)
     given = f" with {limits} (scheduler.resources)" if limits else ""
-    remedy = next((remedy for piece, remedy in _REMEDIES.items() if piece in words), _NEW_EXPERIMENT)
+    remedy = next((remedy for piece, remedy in _REMEDIES.items() if piece in words), _CORRECT_TEMPLATE)
     return (
         f"spec.trialTemplate: the API server refuses the pod of {creation.trial}{given}: {clip(words, MAX_WORDS)}; "
         f"{remedy}; Podtune tries again every five minutes, and when the spec changes"

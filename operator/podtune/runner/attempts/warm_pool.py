@@ -16,7 +16,6 @@ from enum import Enum
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import PodRef, TrialStatus
-from podtune.api.tuning.search_space import parse_value
 from podtune.protocol.assignment import Assignment, build_attempt_id, parse_attempt_number, parse_pod_uid
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
@@ -27,7 +26,7 @@ from podtune.runner.records import Pod
 from podtune.runner.scheduling import clones
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import format_rfc3339_precise
-from podtune.runner.trial import parameters
+from podtune.runner.trial import parameters, revisions
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.replies import Unaccepted
 from podtune.runner.trials import Trials
@@ -153,8 +152,8 @@ class WarmPool:
         if known is None:
             return Unaccepted.FENCED if uid in self._gone else Unaccepted.TOO_EARLY
         pod = trial.pod if trial is not None else None
-        if pod is not None and pod.uid == report.attempt and not pod.is_over:
-            return None
+        if trial is not None and pod is not None and pod.uid == report.attempt and not pod.is_over:
+            return Unaccepted.FENCED if revisions.has_foreign_pods(trial) else None
         is_recorded = trial is None or _has_recorded(trial.saved, report.attempt)
         if report.final is None:
             return _build_over(report) if is_recorded else Unaccepted.TOO_EARLY
@@ -198,7 +197,9 @@ class WarmPool:
         for known in free:
             pod = known.pod
             attempt = build_attempt_id(pod.uid, trial.name, trial.attempt)
-            if pod.template_hash == wanted.template_hash and pod.node not in wanted.avoid and known.last != attempt:
+            is_alike = pod.template_hash == wanted.template_hash
+            is_alike = is_alike and revisions.find_pod_revision(trial, pod) == wanted.revision
+            if is_alike and pod.node not in wanted.avoid and known.last != attempt:
                 trial.claim(PodRef(name=pod.name, uid=attempt, node=pod.node, since=format_rfc3339_precise(now)), now)
                 self._claim(trial.name, known)
                 return PodAssignment.ASSIGNED
@@ -369,9 +370,8 @@ def _build_assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
         trial=trial.name,
         number=trial.attempt,
         attempt=build_attempt_id(pod_uid, trial.name, trial.attempt),
-        parameters={
-            p.name: parse_value(p, written[p.name]) for p in trial.context.spec.parameters if p.name in written
-        },
+        parameters=parameters.decode_configuration(trial.context.spec.parameters, written),
+        display_name=trial.spec.display_name,
         seed=trial.spec.seed,
         restore_from=tuple(checkpoint.ref for checkpoint in clones.to_restore(trial.saved)),
         restore_or_fail=trial.saved.clone is not None,

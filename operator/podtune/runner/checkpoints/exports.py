@@ -28,8 +28,7 @@ def build_export_prefix(experiment: Experiment, spec: ExperimentSpec) -> str:
     export, store = spec.checkpoints.export, spec.checkpoints.store
     if export is None or store is None:
         return ""
-    default = "/".join(part for part in (store.bucket, store.prefix, "exports", experiment.name) if part)
-    return export.to or f"s3://{default}"
+    return export.to or store.build_prefix("exports", experiment.name).removesuffix("/")
 
 
 def compute_settings_tag(experiment: Experiment, spec: ExperimentSpec) -> str:

@@ -40,6 +40,10 @@ class CheckpointPins(TrialIndex):
             self._users[donor].setdefault(checkpoint, set()).add(trial.name)
         self._needs[trial.name] = needs
 
+    def is_needed(self, donor: str) -> bool:
+        """Whether another trial needs a checkpoint of a trial's."""
+        return bool(self._users.get(donor))
+
     def list_uris(self, donor: str, recorded: TrialStatus) -> tuple[str, ...]:
         """Lists the URIs of a trial's checkpoints that others need.
 

@@ -15,11 +15,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 from podtune.api.conditions import clip
 from podtune.api.names import TrialReason, TrialState
-from podtune.api.resources.trial import Checkpoint, RestoreSource
+from podtune.api.resources.trial import Checkpoint, RestoreSource, TrialStatus
 from podtune.api.restore_from import IfUnavailable, RestoreFrom
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, FindCheckpoint
 from podtune.runner.checkpoints.pins import CheckpointPins
+from podtune.runner.checkpoints.retention import STOPPED_REASONS
 from podtune.runner.scheduling import clones
 from podtune.runner.search.session import Search
 from podtune.runner.trial import parameters
@@ -81,7 +82,7 @@ class RestoreSources:
         if found is not None:
             self._record(trial, found, now)
         elif donor is not None and donor.is_finished:
-            return self._describe_unavailable(trial, describe_missing(wanted, donor.status.checkpoints, lost), now)
+            return self._describe_unavailable(trial, describe_missing(wanted, donor.status, lost), now)
         elif donor is not None and self._waits_for(donor, trial):
             return self._describe_unavailable(trial, describe_cycle(wanted.trial, trial.name), now)
         else:
@@ -163,13 +164,16 @@ def pick_checkpoint(
     return next((known for known in fitting if known.uri not in lost), None)
 
 
-def describe_missing(wanted: RestoreFrom, checkpoints: Sequence[Checkpoint], lost: Collection[str] = ()) -> str:
+def describe_missing(wanted: RestoreFrom, donor: TrialStatus, lost: Collection[str] = ()) -> str:
     """Says of a trial that has ended that it lacks a checkpoint."""
-    if not checkpoints:
-        return f"{wanted.trial} ended without a checkpoint"
+    if donor.decision is not None and donor.decision.discards:
+        return f"{wanted.trial} was stopped, and its experiment keeps no checkpoint of it (checkpoints.keep.stopped)"
+    if not donor.checkpoints:
+        hint = "; checkpoints.keep.stopped says what such trials keep" if donor.reason in STOPPED_REASONS else ""
+        return f"{wanted.trial} ended without a checkpoint{hint}"
     if lost:
         return f"{wanted.trial} has no other checkpoint to start from"
-    kept = ", ".join(str(known.step) for known in checkpoints)
+    kept = ", ".join(str(known.step) for known in donor.checkpoints)
     return f"{wanted.trial} no longer has a checkpoint of iteration {wanted.step} (kept: {kept})"
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
+from podtune.api.names import TrialReason
 from podtune.api.resources.checkpoints import Keep
 from podtune.api.resources.trial import MAX_PINNED, Checkpoint, TrialStatus
 from podtune.api.tuning.objective import Objective
+
+STOPPED_REASONS = frozenset({TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED, TrialReason.STOPPED_BY_USER})
+"""Why trials end before their time that will never go on: `checkpoints.keep.stopped` is about them."""
 
 
 def lies_below(uri: str, prefix: str) -> bool:
@@ -43,19 +47,38 @@ def keep_some(
 ) -> list[Checkpoint]:
     """Those to keep, oldest first."""
     newest = len(checkpoints) - 1
-    order = range(len(checkpoints))
-    if keep.by == "best":
-        order_of_worth = sorted(order, key=lambda i: (_compute_score(checkpoints[i], objective), i), reverse=True)
-    else:
-        order_of_worth = list(reversed(order))
+    order_of_worth = _sort_by_worth(checkpoints, keep, objective)
     chosen = {*order_of_worth[: keep.count], newest} | _list_pinned(checkpoints, pinned)
     return [checkpoint for i, checkpoint in enumerate(checkpoints) if i in chosen]
 
 
-def drop_unpinned(status: TrialStatus, keep: Keep, objective: Objective, pinned: Collection[int]) -> TrialStatus:
-    """The status of a trial that stores no more checkpoints, without those that were kept for others in vain."""
-    kept = keep_some(status.checkpoints, keep, objective, pinned)
-    return status if kept == status.checkpoints else status.model_copy(update={"checkpoints": kept})
+def keep_of_stopped(
+    checkpoints: Sequence[Checkpoint],
+    keep: Keep,
+    objective: Objective,
+    *,
+    is_among_best: bool,
+) -> list[Checkpoint]:
+    """Those to keep of a trial that was stopped and will never go on, oldest first.
+
+    Args:
+        checkpoints: All that it has.
+        keep: What the manifest wants kept.
+        objective: What the best ones are the best by.
+        is_among_best: Whether it keeps its best one in any case.
+    """
+    limit = keep.count if keep.stopped is None else min(keep.stopped, keep.count)
+    chosen = _sort_by_worth(checkpoints, keep, objective)[:limit]
+    best = find_best_checkpoint(checkpoints, objective) if is_among_best else None
+    return [checkpoint for i, checkpoint in enumerate(checkpoints) if i in chosen or checkpoint is best]
+
+
+def _sort_by_worth(checkpoints: Sequence[Checkpoint], keep: Keep, objective: Objective) -> list[int]:
+    """Positions, that of the one to keep first at the front."""
+    order = range(len(checkpoints))
+    if keep.by == "best":
+        return sorted(order, key=lambda i: (_compute_score(checkpoints[i], objective), i), reverse=True)
+    return list(reversed(order))
 
 
 def _list_pinned(checkpoints: Sequence[Checkpoint], steps: Collection[int]) -> set[int]:

@@ -47,13 +47,12 @@ def compute_grace_period(trial: TrialMachine, pod: Pod) -> int | None:
 
     A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
     """
-    own = grace_periods.read_from_template(trial.context.spec.trial_template.spec)
     uid, decision = trial.current.uid, trial.saved.decision
-    if not trial.home or not isinstance(own, int):
+    if not trial.home:
         return None
     gives_up = decision is not None and _is_of_no_use(trial, decision)
     return grace_periods.choose_for_deletion(
-        own,
+        pod.own_grace,
         program_runs=not pod.training_until,
         heard=gives_up or trial.expectations.unstored[0] == uid,
         unstored=None
@@ -77,7 +76,7 @@ def _read_moment(decision: Decision) -> float:
 
 def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
     """Whether nothing the attempt left is stored, or would count: a clone continues from its donor's checkpoint."""
-    return decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
+    return decision.discards or decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
 
 
 def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:

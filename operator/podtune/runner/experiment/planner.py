@@ -25,8 +25,10 @@ from podtune.runner.actions import (
     DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
+    DropRevision,
     FetchLogs,
     FindCheckpoint,
+    KeepRevision,
     LoadWarmStart,
     OpenGates,
     Propose,
@@ -39,6 +41,7 @@ from podtune.runner.attempts.refusals import Refusals
 from podtune.runner.attempts.warm_pool import WarmPool
 from podtune.runner.checkpoints import due_jobs
 from podtune.runner.checkpoints.cleanup import Cleanup
+from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.checkpoints.pins import CheckpointPins
 from podtune.runner.checkpoints.restore_sources import RestoreSources
@@ -49,6 +52,7 @@ from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment.front import Front
 from podtune.runner.experiment.status_text import StatusInputs
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
+from podtune.runner.experiment.template_revisions import TemplateRevisions
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.experiment.trial_reset import TrialReset, opens
 from podtune.runner.records import Experiment
@@ -135,14 +139,17 @@ class ExperimentPlanner:
         self.tracker = ExperimentTracker(experiment, spec, actions)
         self._end = ExperimentEnd(spec, self.tracker, search)
         queue = PendingQueue()
+        exploits = Exploits(scheduler, trials, self._pins)
+        self._end_retention = EndRetention(experiment.name, spec, scheduler, exploits, self._pins)
         self._processor = processor = ResultProcessor(
             scheduler,
             make_trial_stopper(spec),
-            Exploits(scheduler, trials, self._pins),
+            exploits,
             search=search,
             queue=queue,
             end=self._end,
             throttle=lasting.throttle,
+            end_retention=self._end_retention,
         )
         self.slots = Slots(actions, processor, queue=queue, nodes=self._nodes, quota=lasting.quota, warm=lasting.warm)
         self._cleanup = Cleanup(spec, settings, actions)
@@ -152,7 +159,16 @@ class ExperimentPlanner:
         self._registration = SchedulerRegistration(processor, search)
         self._trial_reset = TrialReset(experiment.status.resumption)
         self._finalizer = Finalizer(actions)
-        self._indexes: tuple[TrialIndex, ...] = (self.tracker, self._pins, self._nodes, self.slots, self._cleanup)
+        self._revisions = revisions = TemplateRevisions(experiment.name, experiment.status, spec, actions)
+        self._indexes: tuple[TrialIndex, ...] = (
+            self.tracker,
+            self._pins,
+            self._nodes,
+            self.slots,
+            revisions,
+            self._end_retention,
+            self._cleanup,
+        )
         """None of them reads another, so any order would do; what Cleanup asks for is asked for last."""
 
     def restore(self) -> BuildSteps:
@@ -231,6 +247,8 @@ class ExperimentPlanner:
             case CreatePod() | TryPod():
                 self._refusals.on_action_result(action, result, now)
                 self._on_trial_action_result(action, result, now)
+            case KeepRevision() | DropRevision():
+                self._revisions.on_action_result(action, result, now)
             case FindCheckpoint() | OpenGates() | FetchLogs() | WriteTrialStatus():
                 self._on_trial_action_result(action, result, now)
             case _:
@@ -265,6 +283,7 @@ class ExperimentPlanner:
         self._release_retained_pods(now)
         self._start_trials(now)
         self._delete_spare_pods(now)
+        self._keep_revisions(now)
         storage = self._continue_storage_jobs(now)
         self._write_status(storage, now)
 
@@ -342,6 +361,11 @@ class ExperimentPlanner:
         self._cleanup.delete_due(now)
         self._warm.delete_idle(now, keeps=self.goes_on, retention=self._cleanup.retention)
 
+    def _keep_revisions(self, now: float) -> None:
+        """Keeps the present trial template, and those that somebody may want to look at; not once all is over."""
+        if not self.tracker.is_recorded:
+            self._revisions.decide(self.tracker.best, now)
+
     def _continue_storage_jobs(self, now: float) -> StorageStatus | None:
         """Has done what is due without a running trial; an end is called one when its exports are over."""
         tracker = self.tracker
@@ -375,6 +399,8 @@ class ExperimentPlanner:
             front=self._front.trials,
             avoided=[node.shown for node in self._nodes.list_avoided(now)],
             storage=storage,
+            template=self._revisions.build_status(self.experiment.status, self.spec),
+            outdated=self._revisions.describe_outdated(),
         )
         settings = self._settings
         debounce = self._lasting.throttle.stretch_experiment_wait(
@@ -398,13 +424,16 @@ class ExperimentPlanner:
     def _plan(self, trial: TrialMachine, now: float) -> None:
         self._trial_reset.open(trial, now)
         self._actions.timers.set(trial.name, self._processor.continue_exploit(trial, now))
+        if not self.tracker.is_recorded and self._end_retention.review(trial):
+            trial.touch(now)
         self._trial_planner.plan(trial, self.tracker.end_to_act_on, now)
         if trial.is_finished and trial.is_durable and trial.write_due == NEVER:
             self._actions.timers.cancel(trial.name)  # set while it ran
         for index in self._indexes:
             index.update(trial, now)
-        for name in (*self._restore_sources.list_waiting_for(trial), *self._processor.list_waiting_for(trial)):
-            self._dirty[name] = None
+        self.mark(self._restore_sources.list_waiting_for(trial))
+        self.mark(self._processor.list_waiting_for(trial))
+        self.mark(self._end_retention.take_due())
 
     def _end_paused(self, ends: Iterable[PausedEnd], now: float) -> None:
         """Ends trials that the scheduler has paused and that will never run again."""
@@ -429,6 +458,7 @@ class ExperimentPlanner:
         self._processor.restore_stopper(trial)
         self._nodes.update(trial)
         self._pins.update(trial)
+        self._end_retention.update(trial)
         self._dirty[trial.name] = None
 
     def _take_spec(self, spec: ExperimentSpec) -> None:
@@ -436,8 +466,10 @@ class ExperimentPlanner:
         self.spec = self._search.spec = spec
         self._processor.stopper = make_trial_stopper(spec)
         self._end.take_spec(spec)
+        self._revisions.take_spec(spec)
         self._cleanup.take_spec(spec)
         self._nodes.take_spec(spec.failures)
+        self._end_retention.take_spec(spec)
         for trial in self._trials.values():
             self._processor.restore_stopper(trial)
         self.mark(self._trials)

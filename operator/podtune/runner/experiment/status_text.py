@@ -17,6 +17,7 @@ from podtune.api.resources.experiment import (
     TrialCounts,
 )
 from podtune.api.resources.storage_jobs import StorageStatus
+from podtune.api.resources.trial_template import TemplateStatus
 from podtune.runner.records import Experiment
 
 
@@ -76,6 +77,8 @@ class StatusInputs:
         front: The Pareto front, with several objectives.
         avoided: Nodes that the experiment avoids.
         storage: What is to be said of work in the bucket: it goes on only when that is written.
+        template: Which revisions of the trial template there are.
+        outdated: How many trials run another one than the present; empty where none does.
     """
 
     blocker: ProposalBlocker | None = None
@@ -86,6 +89,8 @@ class StatusInputs:
     front: Sequence[ParetoTrial] = ()
     avoided: Sequence[AvoidedNode] = ()
     storage: StorageStatus | None = None
+    template: TemplateStatus | None = None
+    outdated: str = ""
 
 
 def build_counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
@@ -143,6 +148,8 @@ def compute_status(
         truths.append(_describe_suspension(suspended))
     if inputs.capped or find_condition(conditions, ConditionType.POD_LIMIT_REACHED) is not None:
         truths.append(_describe_cap(inputs.capped))
+    if inputs.outdated or find_condition(conditions, ConditionType.TEMPLATE_CURRENT) is not None:
+        truths.append(_describe_template(inputs.outdated))
     if losses:
         truths.append((ConditionType.CHECKPOINTS_STORED, False, str(ExperimentReason.CHECKPOINTS_LOST), losses))
     truths += _describe_outcome(conditions, outcome)
@@ -241,6 +248,12 @@ def _describe_cap(message: str) -> tuple[ConditionType, bool, str, str]:
     """The condition that is there from the first time on that the namespace has as many pods as it may."""
     reason = ExperimentReason.NAMESPACE_CAP_REACHED if message else ExperimentReason.WITHIN_NAMESPACE_CAP
     return ConditionType.POD_LIMIT_REACHED, bool(message), str(reason), message
+
+
+def _describe_template(outdated: str) -> tuple[ConditionType, bool, str, str]:
+    """The condition that is there from the first time on that trials run another template than the present one."""
+    reason = ExperimentReason.TEMPLATE_CHANGED if outdated else ExperimentReason.TEMPLATE_TAKEN
+    return ConditionType.TEMPLATE_CURRENT, not outdated, str(reason), outdated
 
 
 def _list_truths(

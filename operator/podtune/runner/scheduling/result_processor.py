@@ -9,6 +9,7 @@ from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result, read_number
 from podtune.runner import resources
 from podtune.runner.action_queue import SOON
+from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.scheduling.exploits import ExploitOutcome, Exploits, describe_wait
@@ -56,6 +57,7 @@ class ResultProcessor:
         queue: PendingQueue,
         end: ExperimentEnd,
         throttle: StatusWriteThrottle,
+        end_retention: EndRetention,
     ) -> None:
         self.scheduler = scheduler
         self.stopper = stopper
@@ -65,6 +67,7 @@ class ResultProcessor:
         self._queue = queue
         self._end = end
         self._throttle = throttle
+        self.end_retention = end_retention
         self._start_lsn = 0
         self._held: set[int] = set()
 
@@ -193,12 +196,12 @@ class ResultProcessor:
         """The trials to check when the state of their donor has changed."""
         return self._exploits.list_waiting_for(donor)
 
-    def compute_limits(self, trial: TrialMachine) -> dict[str, str]:
-        """The resource limits that the rungs which a trial has passed give it."""
-        settings = trial.context.spec.scheduler
-        return (
-            resources.compute_limits(settings, self.scheduler.rungs_passed(trial.index)) if settings.resources else {}
-        )
+    def compute_limits(self, trial: TrialMachine) -> resources.TrialLimits:
+        """The resource limits of a trial's next attempt, or present one."""
+        spec = trial.context.spec
+        if not spec.scheduler.resources and not spec.trial_template.limits:
+            return resources.CONTAINER_LIMITS
+        return resources.compose_limits(spec, trial.configuration, self.scheduler.rungs_passed(trial.index))
 
     def hold(self, trial: TrialMachine, *, held: bool) -> None:
         """Tells the scheduler of a user's pause, or of its end, once."""
@@ -279,4 +282,5 @@ class ResultProcessor:
     ) -> None:
         trial.log_decision(DecisionKind(decision.action), decision.message, decision.inputs, now=now, step=result.step)
         action, lsn = DecisionAction(decision.action), self.barrier.latest
-        trial.decide(action, reason, decision.message, step=result.step, lsn=lsn, now=now)
+        discards = self.end_retention.discards(trial, action, reason)
+        trial.decide(action, reason, decision.message, step=result.step, lsn=lsn, discards=discards, now=now)

@@ -17,7 +17,7 @@ from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.namespace_cap import PodQuota
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
-from podtune.runner.trial import parameters
+from podtune.runner.trial import parameters, revisions
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
 from podtune.runner.trials import TrialIndex
@@ -213,6 +213,10 @@ class Slots(TrialIndex):
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._actions, now)
             return False
+        if revisions.record_present_revision(trial, now):
+            self._begun.add(trial.name)
+            self._picked[trial.name] = trial
+            return True
         action = self.build_creation(trial, now)
         if trial.context.reuses:
             if self._quota.wants_back():
@@ -231,7 +235,7 @@ class Slots(TrialIndex):
 
     def build_creation(self, trial: TrialMachine, now: float) -> CreatePod:
         """The request to create the pods of a trial's next attempt."""
-        limits = self._processor.compute_limits(trial)
+        given = self._processor.compute_limits(trial)
         return CreatePod(
             trial=trial.name,
             trial_uid=trial.uid,
@@ -240,11 +244,13 @@ class Slots(TrialIndex):
             restore=clones.to_restore(trial.saved),
             iteration=trial.saved.iteration,
             restore_or_fail=trial.saved.clone is not None,
-            limits=limits,
+            limits=given.limits,
+            shared_limits=given.shared,
             replicas=trial.context.replicas,
             avoid=self.nodes.to_avoid(trial, now),
-            template_hash=compute_template_hash(trial.context.spec, limits) if trial.context.reuses else "",
+            template_hash=compute_template_hash(trial.context.spec, given.limits) if trial.context.reuses else "",
             find=trial.finds_checkpoints,
+            revision=revisions.find_recorded_revision(trial),
         )
 
 

@@ -18,7 +18,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from podtune.api.names import ExperimentReason, TrialState
+from podtune.api.pods.parameter_text import format_display_name
 from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
+from podtune.api.resources.trial import TrialSpec
 from podtune.protocol.messages import read_number
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
@@ -267,12 +269,17 @@ class Search:
                 return
             if number == chosen or self._proposals.is_begun(number):
                 name = self._proposals.format_trial_name(index)
-                proposed = self._proposals.waiting[index]
+                proposed = self._name(self._proposals.waiting[index])
                 self._actions.enqueue(CreateTrial(name, self._former.add_former(name, proposed)), now)
                 if name in before:
                     self._not_made[name] = before[name]
             slots -= 1
             room -= 1
+
+    def _name(self, proposed: TrialSpec) -> TrialSpec:
+        """Gives a trial its name for people, where the template has one."""
+        name = format_display_name(self.spec.trial_template.display_name, proposed.parameters)
+        return proposed.model_copy(update={"display_name": name}) if name else proposed
 
     def record_prior_observations(self, result: ActionResult, now: float) -> None:
         """Hears what an earlier experiment has found, or why that is not known yet."""

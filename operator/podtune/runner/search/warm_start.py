@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from podtune.api.names import TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.configuration import ConfigurationRules
-from podtune.api.tuning.search_space import format_value, parse_value
+from podtune.api.tuning.search_space import format_value, parse_configuration
 from podtune.protocol.messages import read_number
 from podtune.runner.records import Trial
 from podtune.runner.search.observation_log import average
 from podtune.runner.trial.results import parse_metrics
-from podtune.tuning.searchers.base import Configuration, Observation
+from podtune.tuning.searchers.base import Observation
 
 MAX_WARM_START_BYTES = 768 * 1024
 """Largest text of all results; a ConfigMap takes a mebibyte."""
@@ -136,12 +136,8 @@ def _parse_observations(spec: ExperimentSpec, lines: Sequence[str]) -> Iterable[
         value, *others = map(float, entry["values"])
         yield Observation(
             number=position - len(lines),
-            configuration=_parse_configuration(spec, entry["parameters"]),
+            configuration=parse_configuration(spec.parameters, entry["parameters"]),
             value=value,
             step=int(entry["step"]),
             others=tuple(others),
         )
-
-
-def _parse_configuration(spec: ExperimentSpec, written: Mapping[str, str]) -> Configuration:
-    return {p.name: parse_value(p, written[p.name]) for p in spec.parameters if p.name in written}

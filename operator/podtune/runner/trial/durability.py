@@ -14,12 +14,18 @@ def is_durable(saved: TrialStatus, status: TrialStatus) -> bool:
         and saved.decision == status.decision
         and saved.parameters == status.parameters
         and saved.run_generation == status.run_generation
+        and saved.revision == status.revision
         and saved.restore_source == status.restore_source
         and saved.former == status.former
         and clones.is_same(saved.clone, status.clone)
         and saved.exploit == status.exploit
-        and (saved.state == status.state or status.state is None or not status.state.is_finished)
+        and (status.state is None or not status.state.is_finished or _is_end_durable(saved, status))
     )
+
+
+def _is_end_durable(saved: TrialStatus, status: TrialStatus) -> bool:
+    """Whether the API server has the trial's end, and which checkpoints are kept of it."""
+    return saved.state == status.state and saved.checkpoints == status.checkpoints
 
 
 def is_start_durable(saved: TrialStatus, status: TrialStatus) -> bool:

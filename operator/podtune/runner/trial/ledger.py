@@ -51,6 +51,8 @@ class DecisionKind(StrEnum):
     UNDO = "UNDO"
     """An exploit could not be carried out, and what was before holds again."""
     RETRY = "RETRY"
+    RESTART = "RESTART"
+    """Its attempt is over, and another one begins at once."""
     RESTORE = "RESTORE"
     """It starts from another trial's checkpoint, since its user says so."""
     RESUME = "RESUME"

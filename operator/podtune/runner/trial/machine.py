@@ -20,7 +20,7 @@ from podtune.api.conditions import clip, find_condition
 from podtune.api.names import ConditionType, DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialSpec, TrialStatus
-from podtune.api.tuning.search_space import parse_value
+from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.assignment import format_attempt_folder, parse_attempt_number, parse_pod_uid
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import FinalCommit, parse_final_commit
@@ -55,6 +55,10 @@ class TrialContext:
     """How many pods an attempt has."""
     reuses: bool = False
     """Whether attempts share pods, one after the other."""
+    revision: str = ""
+    """The present revision of the trial template."""
+    first_revision: str = ""
+    """That of trials whose status names none."""
 
 
 class TrialMachine:
@@ -112,8 +116,7 @@ class TrialMachine:
     @property
     def configuration(self) -> Configuration:
         """The values of its parameters as it runs with them now, in the manifest's order."""
-        written = parameters.find_effective(self.spec, self.status)
-        return {p.name: parse_value(p, written[p.name]) for p in self.context.spec.parameters if p.name in written}
+        return parse_configuration(self.context.spec.parameters, parameters.find_effective(self.spec, self.status))
 
     @property
     def attributes(self) -> Attributes:
@@ -317,6 +320,7 @@ class TrialMachine:
         step: int | None = None,
         ranks: Sequence[int] = (),
         lsn: int = 0,
+        discards: bool = False,
     ) -> None:
         """Records a decision that ends or pauses the current attempt.
 
@@ -328,6 +332,7 @@ class TrialMachine:
             step: The iteration of the result that it was taken on; the last one unless it is said.
             ranks: Of an END: the ranks whose pods had ended, or were being taken away.
             lsn: The decision must not be acted on before all records up to this one are durable.
+            discards: Whether the trial keeps none of its checkpoints, and stores no more.
         """
         decision = Decision(
             action=action,
@@ -338,8 +343,11 @@ class TrialMachine:
             seq=self.current.acked_seq,
             time=format_rfc3339(now),
             ranks=list(ranks),
+            discards=discards,
         )
         self.set(decision=decision)
+        if discards:
+            self.set(checkpoints=[], checkpoint=None)
         self.decision_lsn = lsn
         self.touch(now)
 

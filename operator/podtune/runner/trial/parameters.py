@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from pydantic import JsonValue
+
+from podtune.api.json_values import decode_value
 from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.tuning.search_space import Parameter, parse_configuration
 
 Parameters = Mapping[str, str]
 """Written values by parameter name."""
@@ -20,6 +24,11 @@ def find_effective(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:
 def make_effective(spec: TrialSpec, status: TrialStatus) -> TrialSpec:
     """The spec as if it held what the trial runs with."""
     return spec.model_copy(update={"parameters": status.parameters}) if status.parameters else spec
+
+
+def decode_configuration(parameters: Sequence[Parameter], written: Parameters) -> dict[str, JsonValue]:
+    """The configuration as a program reads it: in its own types, and in the manifest's order."""
+    return {name: decode_value(value) for name, value in parse_configuration(parameters, written).items()}
 
 
 def find_best(spec: TrialSpec, status: TrialStatus) -> dict[str, str]:

@@ -21,7 +21,8 @@ from podtune.runner.actions import (
 )
 from podtune.runner.attempts import gangs, logs
 from podtune.runner.attempts.ending import AttemptEnding, SchedulerEvent, end_attempt, reject_attempt
-from podtune.runner.checkpoints import former_trials, retention, upload_waits
+from podtune.runner.attempts.refusals import describe_refused_pod
+from podtune.runner.checkpoints import former_trials, upload_waits
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.records import Pod
@@ -30,7 +31,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import deadlines, durability, reports, status_text, usage
+from podtune.runner.trial import deadlines, durability, reports, revisions, status_text, usage
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
@@ -64,6 +65,7 @@ class TrialPlanner:
             trial.miss_pods()
         self._take_over(trial, now)
         self._follow_user_requests(trial, outcome, now)
+        revisions.give_up_outdated_pods(trial, now)
         pod = trial.pod
         if pod is not None and trial.current.pods.is_over:
             self._end_attempt(trial, pod, now)
@@ -80,6 +82,7 @@ class TrialPlanner:
             if not trial.current.pods and not self._slots.is_creating(trial, now):
                 self._overrides.take_in(trial, now)
                 self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
+                self._fail_without_resources(trial, now)
                 self._check_refusal(trial, now)
         status_text.note_generation(trial, now)
         self._write(trial, now)
@@ -90,7 +93,7 @@ class TrialPlanner:
             case CreatePod():
                 self._on_pod_created(trial, action, result, now)
             case TryPod() if result.reason is ExperimentReason.POD_REFUSED and trial.is_to_run:
-                self._on_pod_refused(trial, result.message, now)
+                self._on_pod_refused(trial, describe_refused_pod(action.creation, result.message), now)
             case DeletePod() if result.status is ActionStatus.DONE and action.uid not in trial.expectations.gone:
                 trial.expectations.deletions.add(action.uid)
             case WriteTrialStatus() if result.status is not ActionStatus.DONE and trial.status != trial.saved:
@@ -106,10 +109,10 @@ class TrialPlanner:
         if trial.attempt != action.attempt or not trial.current.pods.lacks_some or trial.is_finished:
             return
         if result.reason is ExperimentReason.POD_REFUSED:
-            self._on_pod_refused(trial, result.message, now)
+            self._on_pod_refused(trial, describe_refused_pod(action, result.message), now)
         elif result.status is ActionStatus.REFUSED:
             self._on_pod_rejected(trial, result.message, now)
-        elif result.status is ActionStatus.FAILED:
+        elif result.status is ActionStatus.FAILED and result.reason is not ExperimentReason.TEMPLATE_CHANGED:
             self._on_pod_not_made(trial, result.message, now)
 
     def _on_checkpoint_found(self, trial: TrialMachine, result: ActionResult, now: float) -> None:
@@ -121,6 +124,11 @@ class TrialPlanner:
         """Ends a trial whose checkpoint to start from can't be had."""
         if problem:
             self._fail_unstarted(trial, TrialReason.CHECKPOINT_UNAVAILABLE, problem, now)
+
+    def _fail_without_resources(self, trial: TrialMachine, now: float) -> None:
+        """Ends a trial whose parameters come to limits that no pod can have."""
+        if trial.is_to_run and (problem := self._processor.compute_limits(trial).problem):
+            self._fail_unstarted(trial, TrialReason.INVALID_RESOURCES, problem, now)
 
     def _fail_unstarted(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Ends a trial without a pod."""
@@ -138,11 +146,11 @@ class TrialPlanner:
         self._reserve_observation(trial)
 
     def _on_pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
-        """The API server refuses the pod of the trial's next attempt: the template is to blame, and no attempt."""
+        """The API server refuses the pod of the trial's next attempt: that is to blame, and no attempt."""
         trial.expectations.pod_expected_until = 0.0
         if trial.refused_since is None:
             trial.refused_since = now
-        trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(f"the API server refuses its pod: {message}"))
+        trial.explain(TrialState.PENDING, TrialReason.POD_REFUSED, clip(message))
         trial.touch(now)
 
     def _on_pod_rejected(self, trial: TrialMachine, message: str, now: float) -> None:
@@ -209,7 +217,8 @@ class TrialPlanner:
                 if tells_scheduler:
                     self._processor.record_completion(trial, parse_metrics(trial.status.last_result), now)
                 trial.log_decision(DecisionKind.STOP, message, {}, now=now)
-                trial.decide(DecisionAction.STOP, reason, message, now=now)
+                discards = self._processor.end_retention.discards(trial, DecisionAction.STOP, reason)
+                trial.decide(DecisionAction.STOP, reason, message, discards=discards, now=now)
         elif not self._slots.is_creating(trial, now):
             if tells_scheduler:
                 self._processor.scheduler.on_trial_remove(trial.index)
@@ -261,7 +270,7 @@ class TrialPlanner:
         if needed is not None:
             self._actions.enqueue(needed, now, trial.name)
         else:
-            final = trial.read_final_commit()
+            final = None if revisions.has_foreign_pods(trial) else trial.read_final_commit()
             if final is not None:
                 reports.take_final(trial, final, logs.read_unacked_results(trial), self._processor, now)
             self._follow_end(trial, end_attempt(trial.describe_end(final), now), now)
@@ -286,8 +295,7 @@ class TrialPlanner:
 
     def _reserve_observation(self, trial: TrialMachine) -> None:
         trial.set(observation_seq=self._search.reserve_seq())
-        spec, pinned = trial.context.spec, self._processor.scheduler.pinned_steps(trial.index)
-        trial.status = retention.drop_unpinned(trial.status, spec.checkpoints.keep, spec.objective, pinned)
+        self._processor.end_retention.drop_surplus(trial)
         self._processor.record_end(trial)
 
     # Decisions

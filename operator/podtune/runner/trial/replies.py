@@ -11,6 +11,7 @@ from podtune.runner.scheduling import clones
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.reports import is_ahead
+from podtune.runner.trial.revisions import has_foreign_pods
 
 
 class Unaccepted(Enum):
@@ -35,7 +36,8 @@ def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | 
         return Unaccepted.FENCED
     if int(number) > trial.attempt or trial.pod is None:
         return Unaccepted.TOO_EARLY
-    return Unaccepted.FENCED if trial.pod.uid != attempt_uid or trial.pod.is_over else None
+    is_over = trial.pod.uid != attempt_uid or trial.pod.is_over
+    return Unaccepted.FENCED if is_over or has_foreign_pods(trial) else None
 
 
 def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned: tuple[str, ...] = ()) -> Reply:
@@ -65,6 +67,7 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
         should_checkpoint=_wants_checkpoint(trial),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.list_entries_after(trial.saved, report.ledger),
+        discards=decision is not None and decision.discards,
     )
 
 

@@ -101,14 +101,14 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
     """Records a checkpoint of the current attempt; one from elsewhere is passed over.
 
     Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
-    result, or else the next one; of one that has given up what it has learnt, none.
+    result, or else the next one; of one that has given up what it has learnt, or keeps no checkpoint, none.
     """
     home, ref = trial.home, commit.checkpoint
     if not lies_below(ref.uri, home) or clones.is_superseded(trial.status):
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision
-    if ref.step <= newest:
+    if ref.step <= newest or (decision is not None and decision.discards):
         return
     if decision is not None and newest >= decision.step and trial.phase in RESULTS_COUNT_NOT:
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
 from podtune.api.resources.trial import AttemptEnd
@@ -12,14 +10,14 @@ from podtune.runner import resources
 from podtune.runner.attempts import lost_work, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import format_rfc3339
-from podtune.runner.trial import ledger
+from podtune.runner.trial import ledger, revisions
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
 
 HELD = "; also paused by its user (spec.desiredState)"
 
 
-def explain_pods(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
+def explain_pods(trial: TrialMachine, limits: resources.TrialLimits, now: float) -> None:
     """Says in the status what the current attempt's pods are doing."""
     waiting = trial.current.pods.not_started
     if trial.status.decision is not None:
@@ -62,7 +60,7 @@ def note_generation(trial: TrialMachine, now: float) -> None:
         trial.touch(now + trial.context.settings.pending_debounce)
 
 
-def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -> None:
+def finish_wording(trial: TrialMachine, limits: resources.TrialLimits, now: float) -> None:
     """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
     if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
         trial.explain(TrialState.RUNNING, TrialReason.TRAINING, format_progress(trial, limits))
@@ -71,11 +69,15 @@ def finish_wording(trial: TrialMachine, limits: Mapping[str, str], now: float) -
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
     elif trial.phase is TrialPhase.PAUSED_BY_SCHEDULER:
         trial.explain(TrialState.PAUSED, TrialReason.PAUSED_BY_SCHEDULER, _pause_message(trial))
-    trial.set(conditions=list(_build_conditions(trial, now)), observed_generation=trial.seen.generation)
+    trial.set(
+        conditions=list(_build_conditions(trial, now)),
+        observed_generation=trial.seen.generation,
+        folder=trial.folder if trial.status.attempt else "",
+    )
     trial.status = ledger.fit(trial.spec, trial.status)
 
 
-def format_progress(trial: TrialMachine, limits: Mapping[str, str]) -> str:
+def format_progress(trial: TrialMachine, limits: resources.TrialLimits) -> str:
     """Such as: epoch 9, accuracy 0.961; attempt 2 resumed from iteration 6 after exit code 1."""
     parts = [_format_last_result(trial)] if trial.status.last_result else ["no result yet"]
     last = trial.status.last_attempt
@@ -84,7 +86,9 @@ def format_progress(trial: TrialMachine, limits: Mapping[str, str]) -> str:
         parts.append(f"attempt {trial.attempt}{_start(trial, restored)} after {_describe_end(last)}")
         if restored and restored.message:
             parts.append(restored.message)
-    if given := resources.show_limits(limits):
+    # A template that has changed says nothing of the limits of an attempt that runs an earlier one.
+    given = resources.show_limits(limits.shown) if revisions.has_present_revision(trial) else ""
+    if given:
         parts.append(f"with {given}")
     if trial.current.store_problem is not None:
         parts.append(trial.current.store_problem.message)

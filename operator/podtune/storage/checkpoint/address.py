@@ -1,22 +1,19 @@
-"""Where a trial's checkpoints are: bucket, prefix, and the keys below it."""
+"""Where a trial's checkpoints are: store, prefix, and the keys below it."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from podtune.protocol.assignment import format_attempt_folder
+from podtune.storage.address import StoreAddress
 from podtune.storage.checkpoint.manifest import ManifestFile
-from podtune.storage.errors import StoreSettingsError
 
 MANIFEST = "manifest.json"
 DATA = "data"
 SHARDS = "parts"
 PACKS = "packs"
-HISTORY = "results.jsonl"
 LEDGER = "ledger.jsonl"
 ARTIFACTS = "artifacts"
-_CHOICES = {"addressing": ("Auto", "Path", "VirtualHost"), "wire_checksums": ("whenRequired", "whenSupported")}
 
 
 def is_manifest(key: str) -> bool:
@@ -25,76 +22,8 @@ def is_manifest(key: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreAddress:
-    """An S3-compatible bucket.
-
-    Attributes:
-        bucket: Its name.
-        prefix: Put before every key, without slashes at its ends.
-        endpoint: URL of the server; AWS when None.
-        region: Region of the bucket.
-        addressing: Where the bucket's name stands: `Path`, `VirtualHost`, or `Auto`, which takes the path unless the
-            server is AWS.
-        ca_file: File with authorities that are believed instead of the system's; none when empty.
-        kms_key: The key of AWS KMS that objects are encrypted with; the bucket's own rule when empty.
-        wire_checksums: Whether objects are sent with a checksum that the store keeps: `whenSupported` or
-            `whenRequired`. Either way every request is signed with the SHA-256 of its body.
-        credentials: Directory in which the Secret with the credentials is mounted, called as the Secret is; when empty,
-            credentials are looked for as the SDK does it.
-    """
-
-    bucket: str
-    prefix: str = ""
-    endpoint: str | None = None
-    region: str = "us-east-1"
-    addressing: str = "Auto"
-    ca_file: str = ""
-    kms_key: str = ""
-    wire_checksums: str = "whenRequired"
-    credentials: str = ""
-
-    @property
-    def where(self) -> str:
-        """Bucket and server, for messages."""
-        return f"bucket {self.bucket!r} at {self.endpoint or f'AWS ({self.region})'}"
-
-    @property
-    def secret(self) -> str:
-        """Name of the Secret that the credentials come from; empty where there is none."""
-        return self.credentials.rpartition("/")[2]
-
-    def experiment_prefix(self, uid: str) -> str:
-        """What all keys of an experiment start with; it ends with a slash."""
-        return "/".join(chunk for chunk in (self.prefix, uid) if chunk) + "/"
-
-    @classmethod
-    def from_json(cls, text: str) -> StoreAddress:
-        """Reads a JSON object of the attributes; all but the bucket may be missing or null.
-
-        Raises:
-            StoreSettingsError: It is not that; the message names the field.
-        """
-        try:
-            body = json.loads(text)
-        except ValueError as error:
-            raise StoreSettingsError(f"the store's settings are not JSON: {error}") from error
-        if not isinstance(body, dict):
-            raise StoreSettingsError("the store's settings are not a JSON object")
-        values = {name: body[name] for name in cls.__slots__ if body.get(name) is not None}
-        for name, value in values.items():
-            if not isinstance(value, str):
-                raise StoreSettingsError(f"the store's {name} is {value!r}, which is not a string")
-        if not values.get("bucket"):
-            raise StoreSettingsError("the store's bucket is missing; name an existing bucket")
-        for name, known in _CHOICES.items():
-            if values.get(name, known[0]) not in known:
-                raise StoreSettingsError(f"the store's {name} is {values[name]!r}; write one of {', '.join(known)}")
-        return cls(**values)
-
-
-@dataclass(frozen=True, slots=True)
 class TrialAddress:
-    """The address of one trial in a bucket.
+    """The address of one trial in a store.
 
     Attributes:
         experiment_uid: UID of the Experiment.
@@ -111,15 +40,15 @@ class TrialAddress:
 
     def checkpoint(self, attempt: str, step: str) -> CheckpointAddress:
         """The address of one checkpoint."""
-        return CheckpointAddress(self.store.bucket, f"{self.prefix}{format_attempt_folder(attempt)}/{step}")
+        return CheckpointAddress(self.store.uri, f"{self.prefix}{format_attempt_folder(attempt)}/{step}")
 
     def attempt(self, attempt: str) -> str:
         """What all keys of an attempt start with; it ends with a slash."""
         return f"{self.prefix}{format_attempt_folder(attempt)}/"
 
-    def history(self, attempt: str) -> str:
-        """The key of an attempt's results."""
-        return f"{self.prefix}{format_attempt_folder(attempt)}/{HISTORY}"
+    def segments(self, attempt: str, stream: str, rank: int) -> str:
+        """What the keys of all segments of a stream of an attempt start with; it ends with a slash."""
+        return f"{self.prefix}{format_attempt_folder(attempt)}/{stream}/{rank}/"
 
     def artifact(self, attempt: str, path: str) -> str:
         """The key of a file that is neither results nor checkpoint; `path` is relative to the shared directory."""
@@ -140,16 +69,17 @@ class CheckpointAddress:
     """The address of one checkpoint: data below `data/`, and beside it the manifest.
 
     Attributes:
+        store: The store's URI.
         root: What all its keys start with, before a slash.
     """
 
-    bucket: str
+    store: str
     root: str
 
     @property
     def uri(self) -> str:
-        """`s3://bucket/root`, as it stands in a trial's status."""
-        return f"s3://{self.bucket}/{self.root}"
+        """Such as `s3://bucket/root`, as it stands in a trial's status."""
+        return f"{self.store}/{self.root}"
 
     @property
     def manifest(self) -> str:
@@ -200,18 +130,14 @@ class CheckpointAddress:
         step = self.root.rpartition("/")[2].partition(".")[0]
         return int(step) if step.isascii() and step.isdigit() else -1
 
-    @classmethod
-    def from_uri(cls, uri: str) -> CheckpointAddress:
-        """Reads an URI back.
 
-        Raises:
-            StoreSettingsError: It is not one of a checkpoint.
-        """
-        scheme, _, rest = uri.partition("://")
-        bucket, _, root = rest.partition("/")
-        if scheme != "s3" or not bucket or not root or root.endswith("/"):
-            raise StoreSettingsError(f"{uri!r} is not the URI of a checkpoint; it looks like s3://bucket/path/step")
-        return cls(bucket, root)
+def parse_checkpoint_uri(store: StoreAddress, uri: str) -> CheckpointAddress:
+    """The checkpoint in a store that an URI means.
+
+    Raises:
+        StoreSettingsError: It is of another store, or no checkpoint's.
+    """
+    return CheckpointAddress(store.uri, store.find_key(uri))
 
 
 def _format_chunk_key(key: str, number: int) -> str:

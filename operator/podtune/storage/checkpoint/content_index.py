@@ -14,7 +14,7 @@ from podtune.storage.checkpoint.manifest import (
     parse_manifest,
 )
 from podtune.storage.errors import NotFound, RequestRejected
-from podtune.storage.object_store import ObjectStore
+from podtune.storage.object_store import ReadableStore
 
 
 class ContentIndex:
@@ -49,7 +49,7 @@ class ContentIndex:
         for other in self._manifests.keys() - {address}:
             self.forget(other)
 
-    def load(self, store: ObjectStore, address: CheckpointAddress) -> None:
+    def load(self, store: ReadableStore, address: CheckpointAddress) -> None:
         """Looks a checkpoint up that another process has stored; nothing happens where it is known, or is not there.
 
         A damaged one needs nothing: it can't be restored any more.

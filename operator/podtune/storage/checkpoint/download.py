@@ -20,7 +20,7 @@ from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.content import Bytes
 from podtune.storage.directory import Directory
 from podtune.storage.errors import NotFound
-from podtune.storage.object_store import ObjectStore
+from podtune.storage.object_store import ReadableStore
 from podtune.storage.parallel import run_all
 
 RUN = 4 << 20
@@ -43,7 +43,7 @@ class Download:
 
     def __init__(
         self,
-        store: ObjectStore,
+        store: ReadableStore,
         address: CheckpointAddress,
         manifest: CheckpointManifest,
         directory: Directory,
@@ -120,7 +120,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    store: ObjectStore
+    store: ReadableStore
     address: CheckpointAddress
     directory: Directory
     checked: Callable[[], None]
@@ -228,7 +228,7 @@ def _fetch(source: _Source, piece: _Piece) -> None:
         damaged = list(piece.fetch(source))
     except NotFound as error:
         key = piece.find_key(source.address)
-        if key not in source.store.list(key):
+        if not source.store.exists(key):
             raise CorruptCheckpoint(f"{piece.file.path} is missing") from error
         damaged = [piece.file]  # it ends before this piece
     if damaged:
@@ -266,7 +266,7 @@ def _open(directory: Directory, path: str) -> AbstractContextManager[int]:
     return parent.open_file(name, os.O_RDWR)
 
 
-def read_file(store: ObjectStore, address: CheckpointAddress, file: ManifestFile) -> Iterator[bytes]:
+def read_file(store: ReadableStore, address: CheckpointAddress, file: ManifestFile) -> Iterator[bytes]:
     """One file of a checkpoint, wherever it lies; unchecked.
 
     Raises:

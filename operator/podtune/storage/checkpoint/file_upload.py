@@ -238,7 +238,8 @@ class _WholeFile(_LargeFile):
 
     def _begin(self) -> None:
         self._parts: dict[int, StoredPart] = {}
-        self._upload = self._context.store.start_upload(self._context.address.data(self.file.path))
+        key = self._context.address.data(self.file.path)
+        self._upload = self._context.store.start_upload(key, self._chunk_size)
 
     def _send(self, number: int) -> None:
         assert self._upload is not None

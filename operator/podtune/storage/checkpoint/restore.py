@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.checkpoint.address import MANIFEST, CheckpointAddress, TrialAddress
+from podtune.storage.checkpoint.address import MANIFEST, CheckpointAddress, TrialAddress, parse_checkpoint_uri
 from podtune.storage.checkpoint.download import CorruptCheckpoint, Download, LocalSource
 from podtune.storage.checkpoint.manifest import (
     MAX_MANIFEST_BYTES,
@@ -18,8 +19,16 @@ from podtune.storage.checkpoint.manifest import (
     parse_manifest,
 )
 from podtune.storage.directory import Directory
-from podtune.storage.errors import NotFound, StoreError, StoreSettingsError, TimedOut, Unreachable
-from podtune.storage.object_store import ObjectStore
+from podtune.storage.errors import (
+    AccessDenied,
+    BucketNotFound,
+    InvalidCredentials,
+    NotFound,
+    StoreError,
+    TimedOut,
+    Unreachable,
+)
+from podtune.storage.object_store import ReadableStore
 
 MAX_LOOKED_AT = 100
 """How many manifests are read, those of the highest steps; a trial keeps at most 40 checkpoints."""
@@ -48,14 +57,15 @@ class Restorer:
     """Restores the first of several checkpoints that is whole.
 
     A store that does not answer is asked again until patience is at an end, and then that is an error: what it holds
-    may be whole, and going on from less would throw it away. What is missing or damaged stays so: then the next one is
-    tried, and after the last a fresh start is the outcome.
+    may be whole, and going on from less would throw it away. The same holds where the store refuses our credentials.
+    What is missing or damaged stays so: then the next one is tried, and after the last a fresh start is the outcome.
+    The next one is also tried where a single checkpoint may not be read, but a fresh start would throw that one away.
     """
 
     def __init__(
         self,
-        store: ObjectStore,
-        bucket: str,
+        store: ReadableStore,
+        address: StoreAddress,
         *,
         backoff: ExponentialBackoff,
         patience: float,
@@ -68,7 +78,7 @@ class Restorer:
 
         Args:
             store: Where the checkpoints are.
-            bucket: Name of the store's bucket: others can't be reached through it.
+            address: The store's address: what is elsewhere can't be reached through it.
             backoff: Waits between two tries.
             patience: Seconds after which a store that does not answer is given up.
             clock: Monotonic time in seconds.
@@ -77,7 +87,7 @@ class Restorer:
             timeout: Seconds that the restore may take in all.
         """
         self._store = store
-        self._bucket = bucket
+        self._address = address
         self._backoff = backoff
         self._give_up_at = clock() + patience
         self._end = clock() + timeout
@@ -104,9 +114,10 @@ class Restorer:
 
         Raises:
             OSError: Files can't be written here.
-            StoreError: The store does not answer, or not in time.
+            StoreError: The store does not answer, or not in time, or does not let us read what may be whole.
         """
         problems: list[str] = []
+        denied: AccessDenied | None = None
         for candidate in candidates:
             parent.remove(name)
             try:
@@ -114,16 +125,18 @@ class Restorer:
             except (CorruptCheckpoint, InvalidManifest, StoreError, OSError) as error:
                 if not _is_of_the_checkpoint(error):
                     raise
+                if isinstance(error, AccessDenied):
+                    denied = error
                 problems.append(f"step {candidate.step} was not restored: {error}")
                 continue
             return RestoreOutcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
         parent.remove(name)
+        if denied is not None:
+            raise denied
         return RestoreOutcome(None, None, "; ".join(problems))
 
     def _restore_one(self, candidate: CheckpointRef, parent: Directory, name: str) -> Download:
-        address = CheckpointAddress.from_uri(candidate.uri)
-        if address.bucket != self._bucket:
-            raise StoreSettingsError(f"it is in bucket {address.bucket!r}, the store's bucket is {self._bucket!r}")
+        address = parse_checkpoint_uri(self._address, candidate.uri)
         manifest = self._try_patiently(lambda: self._fetch_manifest(candidate, address))
         unfinished = f".{name}"
         parent.remove(unfinished)
@@ -161,11 +174,13 @@ class Restorer:
 
 
 def _is_of_the_checkpoint(error: Exception) -> bool:
-    """Whether it will be the same at another time, and on another node."""
-    return not isinstance(error, OSError) and not (isinstance(error, StoreError) and not error.permanent)
+    """Whether it speaks of one checkpoint alone, and will be the same at another time, and on another node."""
+    if isinstance(error, InvalidCredentials | BucketNotFound | OSError):
+        return False
+    return not isinstance(error, StoreError) or error.permanent
 
 
-def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str) -> tuple[CheckpointRef, ...]:
+def find_checkpoints(store: ReadableStore, trial: TrialAddress, configuration: str) -> tuple[CheckpointRef, ...]:
     """Finds the checkpoints of a trial that were taken with a configuration, where no record of them is left.
 
     The trial's prefix holds the experiment's UID, so nothing is found that an earlier experiment of the same name has
@@ -200,13 +215,13 @@ def find_checkpoints(store: ObjectStore, trial: TrialAddress, configuration: str
     return tuple(candidate for _, candidate in found)
 
 
-def _list_addresses(store: ObjectStore, trial: TrialAddress) -> list[CheckpointAddress]:
+def _list_addresses(store: ReadableStore, trial: TrialAddress) -> list[CheckpointAddress]:
     """The addresses of the checkpoints of the highest steps."""
     addresses = []
     for key in store.list(trial.prefix):
         attempt, _, rest = key.removeprefix(trial.prefix).partition("/")
         step, _, what = rest.partition("/")
-        address = CheckpointAddress(trial.store.bucket, f"{trial.prefix}{attempt}/{step}")
+        address = CheckpointAddress(trial.store.uri, f"{trial.prefix}{attempt}/{step}")
         if what == MANIFEST and address.step >= 0:
             addresses.append(address)
     return sorted(addresses, key=lambda address: address.step, reverse=True)[:MAX_LOOKED_AT]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, build_ma
 from podtune.storage.checkpoint.manifest import MAX_MANIFEST_BYTES, CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.checkpoint.shards import Commit, commit_alone
 from podtune.storage.errors import NotFound
-from podtune.storage.object_store import ObjectStore
+from podtune.storage.object_store import ObjectStore, ReadableStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def upload_checkpoint(
     return digest_of(committed.to_bytes())
 
 
-def read_stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | None:
+def read_stored_digest(store: ReadableStore, address: CheckpointAddress) -> str | None:
     """The digest of a checkpoint that was stored before; None where there is none.
 
     Raises:
@@ -121,15 +120,3 @@ def read_stored_digest(store: ObjectStore, address: CheckpointAddress) -> str | 
         return digest_of(store.get_bytes(address.manifest, MAX_MANIFEST_BYTES))
     except NotFound:
         return None
-
-
-def upload_file(store: ObjectStore, tree: LocalTree, path: str, key: str) -> None:
-    """Stores one file by itself, such as an attempt's results.
-
-    Raises:
-        UnusableTree: It is missing, or no regular file.
-        StoreError: The store can't take it now, or at all.
-        OSError: It can't be read.
-    """
-    with tree.open(path) as stream:
-        store.put(key, stream, os.fstat(stream.fileno()).st_size)

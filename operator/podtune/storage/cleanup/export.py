@@ -52,12 +52,12 @@ class Exported:
 
 
 class Exporter:
-    """Copies checkpoints from a bucket to the same or another one."""
+    """Copies checkpoints from a store to the same or another one."""
 
-    def __init__(self, source: ObjectStore, target: ObjectStore, *, same_bucket: bool) -> None:
+    def __init__(self, source: ObjectStore, target: ObjectStore, *, same_store: bool) -> None:
         self._source = source
         self._target = target
-        self._can_copy = same_bucket
+        self._can_copy = same_store
 
     def export(
         self, checkpoint: CheckpointAddress, digest: str, destination: CheckpointAddress, card: Mapping[str, Any]

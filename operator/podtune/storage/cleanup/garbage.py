@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from podtune.protocol.assignment import format_attempt_folder
-from podtune.storage.checkpoint.address import DATA, MANIFEST, PACKS, CheckpointAddress, TrialAddress
+from podtune.storage.checkpoint.address import (
+    DATA,
+    MANIFEST,
+    PACKS,
+    CheckpointAddress,
+    TrialAddress,
+    parse_checkpoint_uri,
+)
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.cleanup.prune import delete_objects
 from podtune.storage.errors import StoreSettingsError
@@ -48,10 +55,16 @@ class GarbageCollector:
             self.known.add(address)
             self._content_index.load(self._store, address)
 
-    def collect(self, kept: Collection[str], protected: Collection[str]) -> list[str]:
-        """Deletes all that is neither kept nor protected, and older than the newest that is kept; returns the URIs.
+    def collect(self, kept: Collection[str], protected: Collection[str], *, discards: bool = False) -> list[str]:
+        """Deletes all that is neither kept nor protected, and older than the newest that is kept.
 
-        Protected is what is on its way to being recorded.
+        Args:
+            kept: URIs of what is kept.
+            protected: Those of what is on its way to being recorded.
+            discards: Whether nothing is recorded any more, so that what is newer goes, too.
+
+        Returns:
+            The URIs of what was deleted.
 
         Raises:
             StoreError: The store can't delete now, or at all; the next call goes on.
@@ -59,13 +72,15 @@ class GarbageCollector:
         kept_here = self._select_ours(kept)
         self.known |= kept_here
         newest = max((address.step for address in kept_here), default=-1)
-        if newest < 0:
+        if newest < 0 and not discards:
             return []
         if not self._listed:
             self.known |= self._list()
             self._listed = True
         doomed = {
-            address for address in self.known - kept_here if address.step < newest and address.uri not in protected
+            address
+            for address in self.known - kept_here
+            if (discards or address.step < newest) and address.uri not in protected
         }
         if not doomed and not self._remnants:
             return []
@@ -94,10 +109,10 @@ class GarbageCollector:
         addresses: set[CheckpointAddress] = set()
         for uri in uris:
             try:
-                address = CheckpointAddress.from_uri(uri)
+                address = parse_checkpoint_uri(self._trial.store, uri)
             except StoreSettingsError:
                 continue  # not one of ours, whatever it is
-            if address.bucket == self._trial.store.bucket and address.root.startswith(self._trial.prefix):
+            if address.root.startswith(self._trial.prefix):
                 addresses.add(address)
         return addresses
 
@@ -107,7 +122,7 @@ class GarbageCollector:
         for key in self._store.list(self._trial.prefix):
             attempt, _, rest = key.removeprefix(self._trial.prefix).partition("/")
             step, _, what = rest.partition("/")
-            address = CheckpointAddress(self._trial.store.bucket, f"{self._trial.prefix}{attempt}/{step}")
+            address = CheckpointAddress(self._trial.store.uri, f"{self._trial.prefix}{attempt}/{step}")
             is_leaving = what.startswith((f"{DATA}/", f"{PACKS}/")) and attempt != self._attempt
             if address.step >= 0 and (what == MANIFEST or is_leaving):
                 found.add(address)

@@ -14,7 +14,7 @@ from botocore.config import Config
 from botocore.credentials import CredentialResolver
 from botocore.session import get_session
 
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 from podtune.storage.content import Bytes, Content
 from podtune.storage.s3.mounted_credentials import MountedSecret
 
@@ -29,7 +29,7 @@ _HASHED = "podtune-s3v4"
 _STYLES: dict[str, Literal["auto", "path", "virtual"]] = {"Path": "path", "VirtualHost": "virtual"}
 
 
-def make_client(address: StoreAddress) -> S3Client:
+def make_client(address: S3Address) -> S3Client:
     """A client that connects to nothing yet."""
     config = Config(
         connect_timeout=CONNECT_TIMEOUT,
@@ -56,7 +56,7 @@ def make_client(address: StoreAddress) -> S3Client:
     return client
 
 
-def _build_session(address: StoreAddress) -> Session:
+def _build_session(address: S3Address) -> Session:
     """The SDK's session. Times in answers stay text: nobody needs them, and reading them is slow."""
     core = get_session()
     if address.credentials:

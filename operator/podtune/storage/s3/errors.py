@@ -11,7 +11,7 @@ from botocore.parsers import ResponseParserError
 
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 from podtune.storage import errors
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 
 _CREDENTIALS = frozenset(
     {
@@ -48,7 +48,7 @@ _RETRIED = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 @contextmanager
-def translate_errors(address: StoreAddress, doing: str) -> Iterator[None]:
+def translate_errors(address: S3Address, doing: str) -> Iterator[None]:
     """Turns errors of the AWS SDK into `StoreError`s."""
     try:
         yield
@@ -69,7 +69,7 @@ def translate_errors(address: StoreAddress, doing: str) -> Iterator[None]:
         ) from error
 
 
-def _suggest_remedy(address: StoreAddress) -> str:
+def _suggest_remedy(address: S3Address) -> str:
     """What helps against credentials that are refused."""
     if not address.credentials:
         return _ROLE
@@ -77,7 +77,7 @@ def _suggest_remedy(address: StoreAddress) -> str:
     return f"correct the keys {keys} in Secret {address.secret!r}; running agents will read them within two minutes"
 
 
-def _build_refusal(address: StoreAddress, doing: str, error: aws.ClientError) -> errors.StoreError:
+def _build_refusal(address: S3Address, doing: str, error: aws.ClientError) -> errors.StoreError:
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     said = str(error.response.get("Error", {}).get("Message", "")) or code

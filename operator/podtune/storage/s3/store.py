@@ -10,7 +10,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 from podtune.storage.content import PIECE, BytesContent, Content
 from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected, Unreachable
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart, compute_part_size
@@ -32,7 +32,7 @@ class S3Store:
     refused.
     """
 
-    def __init__(self, address: StoreAddress) -> None:
+    def __init__(self, address: S3Address) -> None:
         self._address = address
         self._bucket = address.bucket
         self._client: S3Client | None = None
@@ -57,7 +57,7 @@ class S3Store:
         if len(first) < part:
             self.put_bytes(key, first)
             return
-        upload = self.start_upload(key)
+        upload = self.start_upload(key, part)
         try:
             parts, data = [self.put_part(upload, 1, BytesContent(first))], _read(source, part)
             while data:
@@ -82,7 +82,7 @@ class S3Store:
             ),
         )
 
-    def start_upload(self, key: str) -> PartialUpload:
+    def start_upload(self, key: str, part_size: int) -> PartialUpload:
         """See `ObjectStore.start_upload`."""
         answer = self._store(
             f"storing {key}",
@@ -91,7 +91,7 @@ class S3Store:
                 Bucket=self._bucket, Key=key, **self._encryption, **checksum
             ),
         )
-        return PartialUpload(key, answer["UploadId"])
+        return PartialUpload(key, answer["UploadId"], part_size)
 
     def put_part(self, upload: PartialUpload, number: int, content: Content) -> StoredPart:
         """See `ObjectStore.put_part`."""
@@ -128,7 +128,7 @@ class S3Store:
                 )
             except ClientError as error:
                 # The answer to an earlier try may have been lost.
-                if _read_code(error) != "NoSuchUpload" or upload.key not in islice(self.list(upload.key), 1):
+                if _read_code(error) != "NoSuchUpload" or not self.exists(upload.key):
                     raise
 
     def abort_upload(self, upload: PartialUpload) -> None:
@@ -169,6 +169,11 @@ class S3Store:
             answer = client.get_object(Bucket=self._bucket, Key=key)
             with closing(answer["Body"]) as body:
                 return _read(body, limit + 1)
+
+    def exists(self, key: str) -> bool:
+        """See `ObjectStore.exists`."""
+        # HEAD would do, but its answer has no body, and so no reason where it is a refusal.
+        return key in islice(self.list(key), 1)
 
     def list(self, prefix: str) -> Iterator[str]:
         """See `ObjectStore.list`."""

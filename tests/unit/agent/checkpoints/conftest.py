@@ -13,7 +13,7 @@ from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.result_line import ResultLine
 from podtune.protocol.messages import MetricValue
-from podtune.trial.snapshot import take_snapshot
+from podtune.trial.checkpoint_copy import copy_checkpoint
 from tests.unit.agent.running_agent import STORE, TAKEN_WITH, RunningAgent, StartAgent, TakeCheckpoint
 from tests.unit.agent.stub_operator import StubOperator, dumps
 from tests.unit.storage.memory_store import MemoryStore
@@ -52,7 +52,7 @@ def report(agent: RunningAgent, tmp_path: Path) -> TakeCheckpoint:
         (source / "sub").mkdir(parents=True, exist_ok=True)
         (source / "weights").write_text(content)
         (source / "sub" / "state").write_text("state")
-        name = take_snapshot(source, agent.directory / "checkpoints")
+        name = copy_checkpoint(source, agent.directory / "checkpoints")
         agent.write(dumps(_checkpoint=name, **metrics))
         return name
 

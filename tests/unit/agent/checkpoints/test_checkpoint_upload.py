@@ -24,7 +24,7 @@ from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.content import Content
 from podtune.storage.errors import Unreachable
 from podtune.storage.object_store import PartialUpload, StoredPart
-from podtune.trial.snapshot import take_snapshot
+from podtune.trial.checkpoint_copy import copy_checkpoint
 from tests.unit.agent.running_agent import ROOT, STORE, RunningAgent, StartAgent, TakeCheckpoint, take_checkpoint
 from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
@@ -153,7 +153,7 @@ def test_without_a_store_checkpoints_do_not_fill_the_disk(
     agent = start_agent()
     (tmp_path / "mine").mkdir()
     wait_until((agent.directory / "checkpoints").exists)
-    name = take_snapshot(tmp_path / "mine", agent.directory / "checkpoints")
+    name = copy_checkpoint(tmp_path / "mine", agent.directory / "checkpoints")
     agent.write(dumps(accuracy=1, _checkpoint=name))
     operator.wait_for(lambda: operator.acked_seq == 1)
     agent.end()
@@ -235,7 +235,7 @@ def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(
     assert store.uploads == {}
     assert commit.checkpoints == ()
     assert commit.store_problem is not None
-    assert f"{ROOT}/results.jsonl" in store.objects
+    assert [key for key in store.objects if key.startswith(f"{ROOT}/results/0/")]
 
 
 class TestScratch:

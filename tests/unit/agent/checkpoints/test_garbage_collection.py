@@ -46,8 +46,8 @@ def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(
 def test_uploads_that_an_earlier_attempt_left_are_aborted(
     start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path
 ) -> None:
-    store.start_upload(f"{TRIAL}/pod-0/1/data/a")
-    other = store.start_upload(f"{TRIAL}0/pod-0/1/data/a")
+    store.start_upload(f"{TRIAL}/pod-0/1/data/a", 5 << 20)
+    other = store.start_upload(f"{TRIAL}0/pod-0/1/data/a", 5 << 20)
     agent = start({})
     operator.kept = (f"s3://models/{ROOT}/1",)
     take_checkpoint(agent, {"a": b"1"}, tmp_path, accuracy=1)
@@ -77,6 +77,33 @@ def test_it_is_due_once_whenever_others_are_kept(
     store.failure, context.attempt.kept = None, (NEW, "s3://elsewhere/3")
     task.run()
     assert set(store.objects) == {f"{ROOT}/2/manifest.json"}
+
+
+def test_where_none_is_kept_all_go(task: GarbageCollection, context: TaskContext, store: MemoryStore) -> None:
+    context.attempt.kept = ()
+    task.run()
+    assert len(store.objects) == 2, "what is kept may not be recorded yet"
+    context.attempt.kept, context.attempt.discards = None, True
+    task.run()
+    assert store.objects == {}
+
+
+def test_what_was_stored_before_none_was_kept_goes_with_what_is_stored_after_it(
+    context: TaskContext, store: MemoryStore
+) -> None:
+    collector = GarbageCollector(store, context.address, context.settings.attempt)
+    task = GarbageCollection(context, collector)
+    context.attempt.kept = ()
+    task.run()
+    for step, uri in ((1, OLD), (2, NEW)):
+        store.put_bytes(f"{ROOT}/{step}/manifest.json", b"{}")
+        collector.known.add(context.address.checkpoint(context.settings.attempt, str(step)))
+        context.attempt.checkpoints.succeed(CheckpointCommit(CheckpointRef(uri, "sha256:1", step), step))
+        assert task.due_in == (None if step == 1 else 0.0)
+        context.attempt.discards = True
+        assert task.due_in == 0
+        task.run()
+        assert (store.objects, task.due_in) == ({}, None)
 
 
 def test_at_the_end_nothing_is_deleted_before_the_newest_is_recorded(

@@ -1,4 +1,4 @@
-"""The decisions on a trial, and its history of results, in the bucket."""
+"""The decisions on a trial in the bucket."""
 
 import json
 import time
@@ -106,16 +106,6 @@ def test_a_trial_without_decisions_has_no_ledger(
     report("w1", accuracy=0.5)
     agent.end()
     assert f"{ROOT}/ledger.jsonl" not in store.objects
-
-
-def test_the_last_checkpoint_and_the_history_are_stored_at_the_end(
-    agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore, operator: StubOperator
-) -> None:
-    operator.acks_commits = False
-    report("w1", accuracy=0.5)
-    commit = agent.end()
-    assert [c.checkpoint.uri for c in commit.checkpoints] == [f"s3://models/{ROOT}/1"]
-    assert store.objects[f"{ROOT}/results.jsonl"].startswith(b'{"_checkpoint"')
 
 
 def test_what_could_not_be_stored_is_tried_again_with_the_next_decision_or_at_the_end(

@@ -17,8 +17,7 @@ from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.state.restore_info import RestoreInfo
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import NOT_RESTORABLE
-from podtune.storage.checkpoint.address import CheckpointAddress
-from podtune.storage.errors import Unreachable
+from podtune.storage.errors import AccessDenied, BucketNotFound, InvalidCredentials, StoreError, Unreachable
 from tests.unit.agent.running_agent import ROOT, STORE, TAKEN_WITH, RunningAgent, TakeCheckpoint
 from tests.unit.agent.stub_operator import StubOperator
 from tests.unit.storage.memory_store import MemoryStore
@@ -139,6 +138,21 @@ class TestRestore:
         assert self.exit_code(settings, store) == os.EX_TEMPFAIL
         assert "bucket 'models' does not answer" in settings.termination_log.read_text()
 
+    @pytest.mark.parametrize("error", [AccessDenied, InvalidCredentials, BucketNotFound])
+    @pytest.mark.parametrize("or_fail", ["true", ""])
+    def test_nor_is_one_that_can_not_be_read(
+        self,
+        store: MemoryStore,
+        environ: dict[str, str],
+        commits: list[CheckpointRef],
+        or_fail: str,
+        error: type[StoreError],
+    ) -> None:
+        store.failure = error("bucket 'models' can't be read; mend it")
+        settings = self.settings(environ, commits, or_fail)
+        assert self.exit_code(settings, store) == os.EX_TEMPFAIL
+        assert settings.termination_log.read_text() == "bucket 'models' can't be read; mend it"
+
     def test_nor_is_one_that_takes_longer_than_it_may(
         self, store: MemoryStore, environ: dict[str, str], commits: list[CheckpointRef]
     ) -> None:
@@ -194,9 +208,9 @@ class TestRestore:
     def test_a_checkpoint_in_another_bucket_is_refused(
         self, run: Callable[..., Restored], commits: list[CheckpointRef]
     ) -> None:
-        uri = CheckpointAddress("other", f"{ROOT}/2").uri
+        uri = f"s3://other/{ROOT}/2"
         info, _ = run(PODTUNE_RESTORE_FROM=json.dumps([{"uri": uri, "digest": commits[0].digest, "step": 2}]))
-        assert "bucket 'other'" in info.restored.message
+        assert f"'{uri}' is not in the store, s3://models" in info.restored.message
 
     def test_a_malformed_list_is_an_error(self, run: Callable[..., Restored]) -> None:
         with pytest.raises(AgentSettingsError, match="PODTUNE_RESTORE_FROM"):

@@ -67,6 +67,31 @@ def test_of_those_that_wait_only_the_newest_is_stored_when_the_trial_was_told_to
     assert "checkpoint given up" in agent.log.getvalue()
 
 
+def test_none_of_those_that_wait_is_stored_when_the_trial_keeps_none(
+    agent: RunningAgent, backlog: None, operator: StubOperator, store: MemoryStore, report: TakeCheckpoint
+) -> None:
+    operator.decision, operator.kept, operator.discards = "STOP", (), True
+    agent.write(dumps(accuracy=4))  # its answer brings the decision
+    wait_until(agent.is_told_to_stop)
+    late = report("w5", accuracy=5)
+    final = agent.end()
+    assert (operator.commits, final.checkpoints, final.unstored, final.store_problem) == ({}, (), None, None)
+    assert not [key for key in store.objects if key.endswith("manifest.json")]
+    assert not (agent.directory / "checkpoints" / late).exists()
+    assert "checkpoint discarded" in agent.log.getvalue(), "that which was on its way"
+
+
+def test_those_that_are_stored_leave_the_bucket_when_the_trial_keeps_none(
+    agent: RunningAgent, operator: StubOperator, store: MemoryStore, report: TakeCheckpoint
+) -> None:
+    for step in (1, 2):
+        report(f"w{step}", accuracy=step)
+    operator.wait_for_commits(2)
+    operator.decision, operator.kept, operator.discards = "STOP", (), True
+    agent.end()  # it asks once more for what was decided
+    assert not [key for key in store.objects if key.startswith((f"{ROOT}/1/", f"{ROOT}/2/"))]
+
+
 @pytest.mark.parametrize("drain_seconds", [8])  # a slow machine needs some for the newest
 def test_older_ones_leave_time_for_the_newest(
     agent: RunningAgent, backlog: None, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
@@ -155,35 +180,43 @@ class TestTheEnd:
         assert (final.unstored.seq, final.unstored.waits) == (1, True), "the operator says what is lost"
 
     def test_an_agent_that_is_killed_later_has_said_that_the_last_checkpoint_is_stored(
-        self, start_agent: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+        self, start_agent: StartAgent, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Storing the rest takes its time, too: what its last word calls lost would be told to people."""
         agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
+        weights = f"{ROOT}/1/data/weights"
         said = {}
 
         def hear(method: Callable[..., None]) -> Callable[..., None]:
             def store_and_hear(key: str, *content: object) -> None:
                 wait_until(agent.settings.termination_log.exists)  # the program has ended
+                if key == weights:  # known earlier, the decision would be stored first
+                    operator.ledger.append(LedgerLine(1, "2026-01-01T00:00:00Z", 1, 1, "STOP", "the last", {}))
                 said[key] = parse_final_commit(agent.settings.termination_log.read_text()).unstored
                 return method(key, *content)
 
             return store_and_hear
 
-        for method in ("put", "put_content"):
+        for method in ("put_bytes", "put_content"):
             monkeypatch.setattr(store, method, hear(getattr(store, method)))
         self.write_checkpoint(agent)
         agent.end()
-        assert said == {
-            f"{ROOT}/1/data/weights": Unstored(since=1, seq=1, step=1, waits=True),
-            f"{ROOT}/results.jsonl": None,
-        }
+        assert said[weights] == Unstored(since=1, seq=1, step=1, waits=True)
+        assert said[f"{ROOT}/ledger.jsonl"] is None
+
+
+def test_the_final_commit_names_a_checkpoint_that_the_operator_has_not_acknowledged(
+    agent: RunningAgent, report: TakeCheckpoint, operator: StubOperator
+) -> None:
+    operator.acks_commits = False
+    report("w1", accuracy=0.5)
+    assert [commit.checkpoint.uri for commit in agent.end().checkpoints] == [f"s3://models/{ROOT}/1"]
 
 
 def test_checkpoints_come_first_then_all_that_says_what_the_trial_has_done(
     context: TaskContext, take: Callable[[int, bytes], Path], store: MemoryStore
 ) -> None:
     take(1, b"w1")
-    (Path(context.settings.directory.root) / "results.jsonl").write_bytes(b"{}")
     context.attempt.ledger.append(LedgerLine(1, "2026-01-01T00:00:00Z", 1, 1, "STOP", "the last", {}))
     uploader = Uploader(
         context.attempt,
@@ -199,6 +232,5 @@ def test_checkpoints_come_first_then_all_that_says_what_the_trial_has_done(
     assert store.operations == [
         f"put {ROOT}/1/data/weights",
         f"put {ROOT}/1/manifest.json",
-        f"put {ROOT}/results.jsonl",
         f"put {ROOT}/ledger.jsonl",
     ]

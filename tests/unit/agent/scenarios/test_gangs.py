@@ -12,7 +12,8 @@ from podtune.agent.checkpoints.restore import NotNow, restore
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.storage.errors import Unreachable
-from podtune.trial.snapshot import take_snapshot
+from podtune.storage.segments.reader import read_results
+from podtune.trial.checkpoint_copy import copy_checkpoint
 from tests.unit.agent.running_agent import RunningAgent, StartAgent
 from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
@@ -55,7 +56,7 @@ def report(agent: RunningAgent, source: Path, **files: str) -> None:
     source.mkdir(exist_ok=True)
     for name, content in files.items():
         (source / name).write_text(content)
-    agent.write(dumps(_checkpoint=take_snapshot(source, agent.directory / "checkpoints"), accuracy=0.5))
+    agent.write(dumps(_checkpoint=copy_checkpoint(source, agent.directory / "checkpoints"), accuracy=0.5))
 
 
 def test_a_checkpoint_is_reported_by_rank_0_once_all_parts_are_there(
@@ -88,7 +89,20 @@ def test_a_follower_needs_no_token_and_counts_what_it_passes_over(
     assert not operator.results
 
 
-def test_where_rank_0_stores_alone_the_others_store_nothing(
+def test_each_rank_stores_its_own_results(rank: Callable[..., RunningAgent], store: MemoryStore) -> None:
+    for number in (0, 1):
+        agent = rank(number, PODTUNE_RANK_ZERO_STORES="true")
+        agent.write(dumps(accuracy=0.5 + number))
+        agent.end()
+    stored = [
+        (found.attempt, found.rank, found.result.metrics["accuracy"])
+        for number in (0, 1)
+        for found in read_results(store, "demo/experiment-1/", rank=number)
+    ]
+    assert stored == [("pod-1", 0, 0.5), ("pod-1", 1, 1.5)]
+
+
+def test_where_rank_0_stores_alone_the_others_store_no_checkpoints(
     rank: Callable[..., RunningAgent], store: MemoryStore, operator: StubOperator, tmp_path: Path
 ) -> None:
     alone = {"PODTUNE_RANK_ZERO_STORES": "true"}

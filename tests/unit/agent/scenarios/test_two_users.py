@@ -16,7 +16,8 @@ from podtune.agent.results.results_file import ResultsFile
 from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Restored
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.address import S3Address
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.checkpoint.local_tree import delete_tree, open_tree
 from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
 from podtune.storage.directory import Directory
@@ -73,7 +74,7 @@ def start(shared: Path) -> None:
 def finish(shared: Path) -> None:
     (line,) = ResultsFile(Directory(shared)).read_lines()
     parts = ("checkpoints", json.loads(line)["_checkpoint"])
-    trial = TrialAddress(StoreAddress("b"), "uid", "t")
+    trial = TrialAddress(S3Address("b"), "uid", "t")
     with open_tree(Directory(shared), parts) as tree:
         upload_checkpoint(MemoryStore(), tree, trial.checkpoint("pod", "1"), CheckpointInfo("pod", 1, 1, ""))
     delete_tree(Directory(shared), parts)

@@ -103,6 +103,7 @@ def end(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[[i
             result_reader=cast("ResultReader", SimpleNamespace(poll=lambda: True, finish=lambda: None)),
             log_stream=None,
             uploader=cast("Uploader", uploader),
+            segments=None,
             log=EventLog(lambda: 1.0, stream=io.StringIO()),
             output=io.StringIO(),
         ).run()

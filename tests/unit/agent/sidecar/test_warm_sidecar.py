@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ from podtune.protocol.messages import (
     RestoreFailure,
     parse_final_commit,
 )
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import StoreAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
@@ -279,7 +279,13 @@ def test_only_the_agent_may_move_the_directories_of_trials(start: StartPod, oper
 
 
 def test_the_program_finds_the_variables_of_its_trial(start: StartPod, operator: HandingOut, tmp_path: Path) -> None:
-    operator.waiting = [assignment(4, 1.0, number=3)]
+    operator.waiting = [
+        replace(
+            assignment(4, 1.0, number=3),
+            parameters={"rate": 1.0, "sizes": [64, {"b": 1, "a": 2}]},
+            display_name="rate 1",
+        )
+    ]
     program = f"""
         import os, json
         from podtune import trial
@@ -293,8 +299,10 @@ def test_the_program_finds_the_variables_of_its_trial(start: StartPod, operator:
     operator.wait_for(lambda: "pod-1/4.3" in operator.finals)
     first, second = [json.loads(line) for line in (tmp_path / "seen").read_text().splitlines()]
     assert (first[0]["PODTUNE_TRIAL"], first[1], first[2]) == ("digits-0", {"rate": 0.5}, 1)
-    assert second[1:] == [{"rate": 1.0}, 7]
+    assert second[1:] == [{"rate": 1.0, "sizes": [64, {"a": 2, "b": 1}]}, 7]
     expected = {"TRIAL": "digits-4", "TRIAL_INDEX": "4", "ATTEMPT": "3", "SEED": "7", "PARAM_rate": "1.0"}
+    expected["DISPLAY_NAME"] = "rate 1"
+    expected["PARAM_sizes"] = '[64,{"a":2,"b":1}]'
     assert expected == {name: second[0][f"PODTUNE_{name}"] for name in expected}
 
 

@@ -8,6 +8,7 @@ import pytest
 from podtune.api.base import FieldError
 from podtune.api.pods.pod_template import (
     check_annotations,
+    check_claim_references,
     check_labels,
     check_pod_spec,
     check_secret_references,
@@ -202,6 +203,14 @@ def test_a_trial_cant_see_the_stores_credentials(spec: dict[str, Any], path: str
         check_secret_references(spec, "s3")
     assert refused.value.path == f"trialTemplate.spec.{path}"
     check_secret_references(spec, "another")
+
+
+def test_a_trial_cant_mount_the_stores_volume() -> None:
+    spec = _pod(volumes=[{"name": "a", "emptyDir": {}}, {"name": "v", "persistentVolumeClaim": {"claimName": "ours"}}])
+    with pytest.raises(FieldError) as refused:
+        check_claim_references(spec, "ours")
+    assert refused.value.path == "trialTemplate.spec.volumes[1].persistentVolumeClaim.claimName"
+    check_claim_references(spec, "another")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ POLICY = TemplatePolicy(
     annotation_domains=["kueue.x-k8s.io", "*.example.com"],
     host_aliases=["data.example.com", "*.internal"],
     denied_secrets=["bucket", "admin-*"],
+    denied_claims=["store-*"],
     results_host=RESULTS,
 )
 
@@ -70,6 +71,11 @@ def test_what_the_administrator_allows_is_taken(spec: dict[str, Any]) -> None:
         (_pod(tolerations=[{"key": "dedicated", "value": "team-b"}]), "tolerations[0]", "allowedTolerations"),
         (_pod(tolerations=[{"key": "dedicated", "operator": "Exists"}]), "tolerations[0]", "allowedTolerations"),
         (_aliases("data.example.com", "other.example.com"), "hostAliases[0].hostnames[1]", "allowedHostAliases"),
+        (
+            _pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "store-1"}}]),
+            "volumes[0].persistentVolumeClaim.claimName",
+            "deniedClaims",
+        ),
         (_secret("bucket"), "containers[0].envFrom[0].secretRef.name", "deniedSecrets"),
         (
             _pod({"env": [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "admin-x"}}}]}),

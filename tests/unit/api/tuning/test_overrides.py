@@ -17,9 +17,10 @@ SPACE: list[dict[str, Any]] = [
     {"name": "momentum", "float": {"min": 0.0, "max": 1.0}, "when": {"optimizer": ["sgd"]}},
     {"name": "epochs", "fixed": {"value": 5}},
     {"name": "scaled", "expression": "lr * layers"},
+    {"name": "sizes", "choice": {"values": [[64, 32], {"depth": 3, "width": 8}]}},
 ]
 PARAMETERS = [Parameter.model_validate(entry) for entry in SPACE]
-PRESENT = {"lr": "0.01", "layers": "3", "optimizer": "adam", "epochs": "5", "scaled": "0.03"}
+PRESENT = {"lr": "0.01", "layers": "3", "optimizer": "adam", "epochs": "5", "scaled": "0.03", "sizes": "[64,32]"}
 
 
 def changed(**overrides: str) -> dict[str, str]:
@@ -34,6 +35,7 @@ def changed(**overrides: str) -> dict[str, str]:
         ({"layers": "5"}, {"layers": "5", "scaled": "0.05"}),
         ({"optimizer": "true"}, {"optimizer": "true"}),
         ({"optimizer": "3"}, {"optimizer": "3"}),
+        ({"sizes": '{"width": 8, "depth": 3}'}, {"sizes": '{"depth":3,"width":8}'}),
         ({"optimizer": "sgd", "momentum": "1"}, {"optimizer": "sgd", "momentum": "1.0"}),
     ],
 )

@@ -6,6 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from podtune.api.base import FieldError
+from podtune.api.json_values import JsonText
+from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.dependencies import Dependencies
 from podtune.api.tuning.domain_values import check_finite, find_own_value
 from podtune.api.tuning.search_space import Parameter, format_value, parse_plain_value, parse_value
@@ -16,6 +18,7 @@ OPTIMIZER = {"name": "optimizer", "choice": {"values": ["sgd", "adam", 1, True]}
 LAYERS = {"name": "layers", "int": {"min": 1, "max": 4}}
 RATE = {"name": "rate", "float": {"min": 0, "max": 1}}
 DROPOUT = {"name": "dropout", "float": {"min": 0, "max": 1, "step": 0.25}}
+SIZES = {"name": "sizes", "choice": {"values": [[64, 32], {"d": 1}]}}
 WIDTH = {"name": "width", "expression": "layers * 32"}
 
 
@@ -47,7 +50,12 @@ def refused(manifests: list[dict[str, Any]], *constraints: str) -> str:
         ({"logNormal": {"mean": 0, "stddev": 1, "min": 0}}, "logNormal.min: 0 is too small; it must be above 0"),
         ({"logNormal": {"mean": 0, "stddev": 1, "max": 1e-9}}, "logNormal.max: max 1e-09 leaves only"),
         ({"logNormal": {"mean": 0, "stddev": 1, "step": 0.1}}, "step: 0.1 is set in a field that does not exist"),
-        ({"fixed": {"value": [1]}}, "fixed.value: a list can't be a value; use a string, number or boolean"),
+        ({"choice": {"values": [1, None]}}, "choice.values[1]: a null can't be a value; use another one, or a text"),
+        ({"choice": {"values": [[1, 2], "[1,2]"]}}, "choice.values: '[1,2]' is listed twice; remove one of the two"),
+        ({"choice": {"values": [{"a": {2: 1}}]}}, "choice.values[0]: has the key 2, which is not a string"),
+        ({"fixed": {"value": {"a": "x" * 1024}}}, "fixed.value: a list or map whose JSON has 1032 characters"),
+        ({"function": "sample"}, "parameters[0].function: 'sample' is set in a field that does not exist; a manifest"),
+        ({"lambda": "x: 2"}, "holds no functions: write expression for what follows from other parameters, or a choi"),
         ({"fixed": {"value": None}}, "fixed.value: a null can't be a value"),
         ({"expression": "1 +"}, "parameters[0].expression: '1 +' is not an expression"),
         (
@@ -60,7 +68,7 @@ def refused(manifests: list[dict[str, Any]], *constraints: str) -> str:
         ({"int": {"min": 1, "max": 2}, "when": {"y": [1]}}, "parameters[0].when.y: 'y' is not another parameter"),
         ({"int": {"min": 1, "max": 2}, "when": {"x": [1]}}, "parameters[0].when.x: 'x' is not another parameter"),
         ({"int": {"min": 1, "max": 2}, "when": {"y": []}}, "when.y: an empty list matches no trial; add a value"),
-        ({"int": {"min": 1, "max": 2}, "when": {"y": [{}]}}, "when.y[0]: a map can't be a value"),
+        ({"int": {"min": 1, "max": 2}, "when": {"y": [None]}}, "when.y[0]: a null can't be a value"),
         ({"int": {"min": 1, "max": 2}, "when": {"y": "sgd"}}, "when.y: 'sgd' is not a list"),
         ({"int": {"min": 1, "max": 2}, "when": {"y-z": [1]}}, "'y-z' is not a valid parameter name"),
     ],
@@ -79,6 +87,7 @@ def test_a_parameter_that_cant_be_is_refused_with_field_value_and_remedy(domain:
         ({"optimizer": ["sgd", "rmsprop"]}, "parameters[5].when.optimizer[1]: 'rmsprop' is not a value of optimizer;"),
         ({"optimizer": ["rmsprop"]}, "remove or correct it (values: sgd, adam, 1, true)"),
         ({"optimizer": [1.0]}, "'1.0' is not a value of optimizer"),
+        ({"sizes": [[64, 33]]}, "'[64,33]' is not a value of sizes; remove or correct it (values: [64,32], {\"d\":1})"),
         ({"layers": [5]}, "'5' is not a value of layers"),
         ({"layers": [True]}, "'true' is not a value of layers"),
         ({"dropout": [0.3]}, "'0.3' is not a value of dropout"),
@@ -87,7 +96,7 @@ def test_a_parameter_that_cant_be_is_refused_with_field_value_and_remedy(domain:
     ],
 )
 def test_a_condition_is_on_values_that_its_parent_can_have(when: dict[str, Any], said: str) -> None:
-    assert said in refused([OPTIMIZER, LAYERS, RATE, DROPOUT, WIDTH, {"name": "x", **_INT, "when": when}])
+    assert said in refused([OPTIMIZER, LAYERS, RATE, DROPOUT, WIDTH, {"name": "x", **_INT, "when": when}, SIZES])
 
 
 _INT = {"int": {"min": 1, "max": 3}}
@@ -104,6 +113,27 @@ def test_conditions_that_exclude_each_other_are_refused() -> None:
     grandchild = {"name": "nesterov", **_INT, "when": {"momentum": [1], "optimizer": ["adam"]}}
     said = refused([OPTIMIZER, child, grandchild])
     assert "parameters[2].when: 'nesterov' never exists: it needs values of optimizer that exclude each other" in said
+
+
+def test_a_condition_may_name_a_list_or_map() -> None:
+    child = {"name": "momentum", **_INT, "when": {"sizes": [{"d": 1}]}}
+    rules = ConfigurationRules(parameters(SIZES, child))
+    assert rules.complete({"sizes": JsonText('{"d":1}'), "momentum": 2})["momentum"] == 2
+    assert "momentum" not in rules.complete({"sizes": JsonText("[64,32]")})
+
+
+@pytest.mark.parametrize(
+    ("manifests", "constraints"), [([{"name": "x", "expression": "sizes + 1"}], []), ([], ["sizes > 1"])]
+)
+def test_nothing_is_computed_with_lists_and_maps(manifests: list[dict[str, Any]], constraints: list[str]) -> None:
+    said = refused([SIZES, *manifests], *constraints)
+    assert "uses 'sizes', which holds lists or maps, and expressions can't compute with them; give the choices" in said
+
+
+def test_lists_and_maps_come_back_from_their_text_and_from_a_manifest() -> None:
+    parameter = Parameter.model_validate(SIZES)
+    assert [parse_value(parameter, format_value(value)) for value in parameter.domain.values] == ["[64,32]", '{"d":1}']
+    assert parameter.model_dump(by_alias=True, exclude_unset=True) == SIZES
 
 
 def test_expressions_that_go_in_a_circle_are_refused() -> None:
@@ -149,6 +179,8 @@ def test_parents_come_before_their_children_and_operands_before_what_is_computed
         (OPTIMIZER, 1, 1),
         (OPTIMIZER, "1", 1),
         (OPTIMIZER, "lion", None),
+        (SIZES, "[64,32]", JsonText("[64,32]")),
+        (SIZES, "[64]", None),
         (LAYERS, 4, 4),
         (LAYERS, 5, None),
         (LAYERS, 2.0, None),

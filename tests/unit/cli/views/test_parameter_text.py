@@ -31,6 +31,7 @@ from podtune.testing.spaces import SAMPLED
             {"logNormal": {"mean": -7, "stddev": 1.5, "max": 0.1}},
             "log-normal, its logarithm with mean -7, stddev 1.5, cut off above 0.1",
         ),
+        ({"choice": {"values": [[64, 32], {"depth": 3}]}}, 'one of [64, 32], {"depth": 3}'),
         ({"fixed": {"value": 1}}, "always 1"),
         ({"fixed": {"value": True}}, "always true"),
         ({"fixed": {"value": "adam"}}, "always adam"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from podtune.api.names import ExperimentReason
 from podtune.api.resources.trial import TrialSpec
 from podtune.cluster.decoders import decode_pod
 from podtune.cluster.events import Reporter
@@ -33,7 +35,11 @@ class Bench:
         self.experiment = experiment_record(trialTemplate={"spec": POD_SPEC, "replicas": 3, **template})
 
     async def create(self) -> ActionResult:
-        return await self.executor.execute(self.experiment, CREATE)
+        return await self.executor.execute(self.experiment, self.made_of_its_template(CREATE))
+
+    def made_of_its_template(self, action: CreatePod) -> CreatePod:
+        assert self.experiment.spec is not None
+        return replace(action, revision=self.experiment.spec.trial_template.revision)
 
     def pod(self, rank: int) -> Any:
         return self.cluster.get(f"{PODS}/digits-0-1-{rank}")
@@ -145,10 +151,23 @@ async def test_a_queue_of_kueue_is_told_of_the_whole_group() -> None:
         assert metadata["annotations"]["kueue.x-k8s.io/retriable-in-group"] == "false", "an attempt gets no other pods"
 
 
+async def test_all_ranks_are_made_from_one_template(bench: Bench) -> None:
+    """A rank that is there was made before the template changed: the others are not made to it."""
+    assert await bench.create() == DONE
+    changed = Bench(spec={"containers": [{"name": "main", "image": "mended"}]})
+    for rank in (1, 2):
+        bench.cluster.remove(f"{PODS}/digits-0-1-{rank}")
+    bench.experiment = changed.experiment
+    result = await bench.create()
+    assert (result.status, result.reason) == (ActionStatus.FAILED, ExperimentReason.TEMPLATE_CHANGED)
+    assert "pod digits-0-1-0 was made from another trial template" in result.message
+    assert (bench.pod(1), bench.seen.names[-1]) == (None, "digits-0-1-0"), "the machine sees it, and gives it up"
+
+
 async def test_a_pod_that_is_alone_costs_one_request_and_has_nothing_of_a_gang() -> None:
     bench = Bench(replicas=1)
     alone = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0)
-    assert await bench.executor.execute(bench.experiment, alone) == DONE
+    assert await bench.executor.execute(bench.experiment, bench.made_of_its_template(alone)) == DONE
     assert bench.writes == [("POST", PODS)]
     pod = bench.cluster.get(f"{PODS}/digits-0-1")
     assert pod is not None

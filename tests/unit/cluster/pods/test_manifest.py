@@ -15,7 +15,7 @@ from podtune.api.resources.trial import Checkpoint, TrialSpec
 from podtune.cluster import decoders
 from podtune.cluster.pods.manifest import AgentSettings, avoid_nodes, make_pod
 from podtune.runner.actions import CreatePod
-from tests.unit.cluster.objects import experiment_record
+from tests.unit.cluster.objects import REVISION, experiment_record
 
 Manifest = dict[str, Any]
 AGENT = AgentSettings("registry/agent:1", "IfNotPresent", "http://podtune-results:8080")
@@ -26,7 +26,7 @@ CHECKPOINTS = tuple(Checkpoint(step=n, uri=f"s3://podtune/{n}", digest="sha256:0
 def action(restore: tuple[Checkpoint, ...] = (), **parameters: str) -> CreatePod:
     given_parameters = {"lr": "0.01", "units": "32"} | parameters
     spec = TrialSpec(experiment="digits", index=3, parameters=given_parameters)
-    return CreatePod("digits-3", "t-3", 2, spec, restore=restore, iteration=7)
+    return CreatePod("digits-3", "t-3", 2, spec, restore=restore, iteration=7, revision=REVISION)
 
 
 def manifest(template: Manifest | None = None, create: CreatePod | None = None, **spec: Any) -> Manifest:
@@ -65,6 +65,7 @@ def test_the_pod_is_the_trials_and_is_found_by_its_labels() -> None:
         "podtune.dev/experiment": "digits",
         "podtune.dev/trial": "digits-3",
         "podtune.dev/attempt": "2",
+        "podtune.dev/template-revision": REVISION,
         "app.kubernetes.io/managed-by": "podtune",
     }
     (owner,) = metadata["ownerReferences"]
@@ -95,6 +96,17 @@ def test_the_templates_labels_and_annotations_arrive() -> None:
     assert metadata["annotations"]["note"] == "for the audit"
 
 
+def test_labels_and_the_display_name_follow_from_parameters() -> None:
+    metadata = {"labels": {"units": "u-$(PODTUNE_PARAM_units)", "team": "a"}}
+    experiment = experiment_record(
+        trialTemplate={"metadata": metadata, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+    )
+    spec = TrialSpec(experiment="digits", index=3, parameters={"lr": "0.01", "units": "48"}, display_name="$48 units")
+    pod = make_pod(experiment, replace(action(), spec=spec), AGENT)
+    assert pod["metadata"]["labels"].items() >= {"units": "u-48", "team": "a", "podtune.dev/trial": "digits-3"}.items()
+    assert env(container(pod, "main"))["PODTUNE_DISPLAY_NAME"] == "$48 units"
+
+
 def test_the_program_runs_once_and_without_credentials() -> None:
     pod = manifest()
     assert pod["spec"]["restartPolicy"] == "Never"
@@ -111,6 +123,15 @@ def test_the_program_runs_once_and_without_credentials() -> None:
 def test_parameters_come_by_file_in_their_own_types_and_in_the_manifests_order() -> None:
     written = manifest()["metadata"]["annotations"]["podtune.dev/parameters"]
     assert written == '{"lr": 0.01, "units": 32}'
+
+
+def test_lists_and_maps_come_as_themselves_in_the_file_and_as_json_in_variables() -> None:
+    space = [{"name": "sizes", "choice": {"values": [[64, 32], [128]]}}, {"name": "on", "fixed": {"value": {"a": 1}}}]
+    create = action(sizes="[64,32]", on='{"a":1}')
+    pod = manifest(create=create, parameters=space)
+    assert pod["metadata"]["annotations"]["podtune.dev/parameters"] == '{"sizes": [64, 32], "on": {"a": 1}}'
+    variables = env(container(pod, "main"))
+    assert (variables["PODTUNE_PARAM_sizes"], variables["PODTUNE_PARAM_on"]) == ("[64,32]", '{"a":1}')
 
 
 def test_parameters_come_by_variables_that_commands_and_own_variables_can_use() -> None:

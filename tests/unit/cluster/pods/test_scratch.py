@@ -15,10 +15,10 @@ from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, ClusterAction, CreatePod, WriteTrialStatus
 from tests.unit.cluster.fake_client import FakeCluster, refusal
-from tests.unit.cluster.objects import NAMESPACE, TRIALS, experiment_record, trial_body
+from tests.unit.cluster.objects import NAMESPACE, REVISION, TRIALS, experiment_record, trial_body
 
 SPEC = TrialSpec(experiment="digits", index=0, parameters={"lr": "0.01", "units": "32"})
-CREATE = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0)
+CREATE = CreatePod("digits-0", "t-1", 1, SPEC, restore=(), iteration=0, revision=REVISION)
 AGENT = AgentSettings("agent:1", "Always", "http://r")
 CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 CHECKPOINTS = {"store": {"bucket": "models"}, "scratch": {"storageClassName": "fast", "size": "10Gi"}}
@@ -56,7 +56,7 @@ async def test_the_claim_is_made_before_the_pod_and_belongs_to_the_trial(bench: 
 
 async def test_a_retry_takes_the_same_claim(bench: Bench) -> None:
     await bench.do(CREATE)
-    assert await bench.do(CreatePod("digits-0", "t-1", 2, SPEC, restore=(), iteration=0)) == DONE
+    assert await bench.do(CreatePod("digits-0", "t-1", 2, SPEC, restore=(), iteration=0, revision=REVISION)) == DONE
     assert len(bench.claims) == 1
     assert len(bench.cluster.all("pods")) == 2
 
@@ -75,7 +75,7 @@ async def test_a_claim_that_is_on_its_way_out_is_waited_for(bench: Bench) -> Non
     claim["metadata"]["deletionTimestamp"] = "2024-05-01T12:00:00Z"
     await bench.cluster.request("DELETE", f"{CLAIMS}/digits-0-scratch")
     bench.cluster.put(CLAIMS, claim)
-    outcome = await bench.do(CreatePod("digits-0", "t-1", 2, SPEC, restore=(), iteration=0))
+    outcome = await bench.do(CreatePod("digits-0", "t-1", 2, SPEC, restore=(), iteration=0, revision=REVISION))
     assert outcome.status is ActionStatus.FAILED
     assert "is being deleted" in outcome.message
 

@@ -6,6 +6,9 @@ import base64
 import json
 from typing import Any
 
+import pytest
+
+from podtune.api.pods.pod_template import AGENT_UID
 from podtune.cluster.decoders import decode_storage_pod
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
@@ -61,6 +64,18 @@ def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> Non
     task = parse_task(environment["PODTUNE_STORAGE_JOB"]["value"])
     assert (task.purpose, task.experiment, task.experiment_uid, task.chunks) == ("Prune", "digits", "e-1", 1)
     assert json.loads(environment["PODTUNE_STORE"]["value"])["bucket"] == "bucket"
+
+
+@pytest.mark.parametrize(("own", "group"), [({}, AGENT_UID), ({"securityContext": {"fsGroup": 7}}, 7)])
+def test_it_mounts_the_volume_that_checkpoints_are_on(own: dict[str, Any], group: int) -> None:
+    template = {"containers": [{"name": "main", "image": "i"}]} | own
+    experiment = experiment_record(
+        checkpoints={"store": {"volume": {"claimName": "models"}}}, trialTemplate={"spec": template}
+    )
+    spec = make_storage_pod(experiment, ACTION, AGENT, 1)["spec"]
+    assert spec["volumes"][0] == {"name": "podtune-store", "persistentVolumeClaim": {"claimName": "models"}}
+    assert spec["containers"][0]["volumeMounts"][0] == {"name": "podtune-store", "mountPath": "/podtune-store"}
+    assert spec["securityContext"]["fsGroup"] == group
 
 
 async def test_the_pod_is_made_with_what_it_has_to_know_which_goes_with_it() -> None:

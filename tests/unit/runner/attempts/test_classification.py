@@ -90,7 +90,7 @@ def test_the_remedy_for_too_little_memory_is_named() -> None:
     outcome = classify([pod(ends=exited(137, "OOMKilled"))], None, said_done=False, failures=failures())
     assert (
         outcome.message
-        == "container trial used more memory than its limit; raise resources.limits.memory in a new Experiment"
+        == "container trial used more memory than its limit; raise its limits.memory in spec.trialTemplate"
     )
 
 

@@ -179,6 +179,13 @@ def test_what_could_not_be_stored_is_lost_and_said() -> None:
     assert end_attempt(ended(status=later, home=HOME, unstored=unstored), NOW).status.lost_checkpoint is None
 
 
+def test_nothing_is_lost_where_none_is_kept() -> None:
+    decision = decided(DecisionAction.STOP, "StoppedByScheduler", seq=6, step=6).model_copy(update={"discards": True})
+    unstored = Unstored(step=6, seq=6, since=6, waits=True)
+    ending = end_attempt(ended(status=with_status(decision=decision), home=HOME, unstored=unstored), NOW)
+    assert (ending.status.lost_checkpoint, ending.status.message, ending.events) == (None, "why", ())
+
+
 def test_an_exploit_whose_checkpoint_can_not_be_restored_is_undone() -> None:
     clone = Clone(donor="e-3", checkpoint=STORED, previous_parameters={"lr": "0.1"})
     status = with_status(clone=clone, parameters={"lr": "0.2"})

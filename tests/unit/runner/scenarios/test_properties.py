@@ -49,7 +49,9 @@ faults = st.dictionaries(st.integers(0, 4), st.lists(any_fault, max_size=3).map(
 moves = st.lists(
     st.tuples(
         st.floats(0.5, 25.0),
-        st.sampled_from(["Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on", "override"]),
+        st.sampled_from(
+            ["Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on", "override", "template"]
+        ),
         st.integers(0, 4),
     ),
     max_size=8,

@@ -90,6 +90,11 @@ class RunnerMachine(RuleBasedStateMachine):
         if not self.simulation.is_over:
             self.simulation.edit_spec(suspend=suspend)
 
+    @rule(image=st.sampled_from(["example", "mended"]))
+    def a_user_changes_the_template(self, image: str) -> None:
+        if not self.simulation.is_over:
+            self.simulation.edit_template(containers=[{"name": "trial", "image": image}])
+
     @rule(away=st.booleans())
     def agents_lose_or_find_the_operator(self, away: bool) -> None:
         self.simulation.unreachable = away

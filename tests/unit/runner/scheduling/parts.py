@@ -9,6 +9,7 @@ from typing import cast
 from typing_extensions import override
 
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.checkpoints.pins import CheckpointPins
 from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
@@ -130,14 +131,17 @@ class Parts:
     throttle: StatusWriteThrottle = field(default_factory=StatusWriteThrottle)
 
     def __post_init__(self) -> None:
+        pins = CheckpointPins()
+        exploits = Exploits(self.scheduler, self.trials, pins)
         self.processor = ResultProcessor(
             self.scheduler,
             make_trial_stopper(self.spec),
-            Exploits(self.scheduler, self.trials, CheckpointPins()),
+            exploits,
             search=cast("Search", self.search),
             queue=self.queue,
             end=cast("ExperimentEnd", self.rules),
             throttle=self.throttle,
+            end_retention=EndRetention("e", self.spec, self.scheduler, exploits, pins),
         )
 
     def add(self, trial: TrialMachine) -> TrialMachine:

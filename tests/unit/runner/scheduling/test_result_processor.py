@@ -399,7 +399,7 @@ def test_a_trial_gets_the_resources_of_the_rungs_that_it_has_passed() -> None:
     limits = []
     for passed in range(3):
         parts.scheduler.rungs[0] = passed
-        limits.append(parts.processor.compute_limits(trial))
+        limits.append(parts.processor.compute_limits(trial).limits)
     assert limits == [
         {},
         {"nvidia.com/gpu": "2", "memory": "8Gi"},

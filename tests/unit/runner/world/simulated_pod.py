@@ -16,7 +16,6 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.checkpoint_queue import compute_backlog_time
 from podtune.protocol.messages import NOT_RESTORABLE, Restored, StoreProblem
 from podtune.runner.actions import CreatePod, FetchLogs, Logs
-from podtune.runner.attempts import grace_periods
 from podtune.runner.records import ContainerEnd, PodPhase, Waiting
 from podtune.runner.trial.results import show
 from podtune.simulation.faults import DISRUPTIONS, Fault, ScheduledFault, find_for_attempt
@@ -78,6 +77,8 @@ class SimulatedPod:
         self.node = open_to_it[self.index % len(open_to_it)] if open_to_it else ""
         if not self.node:
             self._fault: ScheduledFault | None = ScheduledFault(Fault.UNSCHEDULABLE)
+        elif action.revision in program.unusable:
+            self._fault = ScheduledFault(Fault.STUCK)
         elif self.node in program.bad_nodes:
             self._fault = ScheduledFault(Fault.CRASH, 1, exit_code=42)
 
@@ -216,7 +217,7 @@ class SimulatedPod:
         """The trial's checkpoints in the bucket that were taken with the attempt's parameters, the furthest first."""
         own = [uri for uri in self._sim.bucket if uri.startswith(f"{self._sim.prefix}{trial}/")]
         fitting = [uri for uri in own if self._sim.bucket[uri].configuration == self._parameters]
-        found = [CheckpointRef(uri, DIGEST, CheckpointAddress.from_uri(uri).step) for uri in fitting]
+        found = [CheckpointRef(uri, DIGEST, CheckpointAddress("", uri).step) for uri in fitting]
         return sorted(found, key=lambda checkpoint: checkpoint.step, reverse=True)
 
     def _leave(self, *, done: bool) -> None:
@@ -315,8 +316,7 @@ class SimulatedPod:
     @property
     def _grace_period(self) -> float:
         """The template's, which is the program's, and what the agent may take after it."""
-        spec = self._sim.api.experiment.spec
-        own = grace_periods.read_from_template(spec.trial_template.spec)
+        own = self._sim.api.pods[self.name].own_grace
         return float(own) + (parse_duration(self._checkpoints.drain) if self._sim.prefix else 0.0)
 
     def _terminate(self, exit_code: int) -> None:

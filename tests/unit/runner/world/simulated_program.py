@@ -30,6 +30,7 @@ class Program:
         store_problem: By trial, what its agents report of the store.
         gpus: How many GPUs a pod holds.
         nodes: The nodes of the cluster; a pod is put on one that it does not avoid.
+        unusable: Revisions of the trial template whose pods can't be started.
         bad_nodes: Those on which every program fails with exit code 42.
     """
 
@@ -47,4 +48,5 @@ class Program:
     store_problem: dict[int, StoreProblem] = field(default_factory=dict)
     gpus: float = 0.0
     nodes: tuple[str, ...] = ("n1",)
+    unusable: frozenset[str] = frozenset()
     bad_nodes: frozenset[str] = frozenset()

@@ -49,17 +49,29 @@ class WatchedBucket(Bucket):
         return super().restore(checkpoint for checkpoint in candidates if checkpoint.uri not in self.damaged)
 
     @override
+    def discard(self, trial: str, kept: Collection[str]) -> None:
+        """An agent deletes all checkpoints of a trial that are not kept."""
+        needed = self._list_needed(trial)
+        for uri in [uri for uri in self._held if f"/{trial}/" in uri and uri not in kept]:
+            assert uri not in needed, f"{uri} is still needed"
+            self.remove(uri)
+
+    @override
     def keep(self, trial: str, kept: Collection[str]) -> None:
         """An agent deletes the checkpoints of earlier steps than the newest recorded one that are not kept."""
-        recorded = {c.uri for c in self._trials[trial].status.checkpoints} if trial in self._trials else set()
-        clones = (other.status.clone for other in self._trials.values())
-        recorded |= {clone.checkpoint.uri for clone in clones if clone is not None}
-        steps = {uri: CheckpointAddress.from_uri(uri).step for uri in self._held if f"/{trial}/" in uri}
+        needed = self._list_needed(trial)
+        steps = {uri: CheckpointAddress("", uri).step for uri in self._held if f"/{trial}/" in uri}
         newest = max((steps[uri] for uri in kept if uri in steps), default=-1)
         for uri, step in steps.items():
             if uri not in kept and step < newest:
-                assert uri not in recorded, f"{uri} is still needed"
+                assert uri not in needed, f"{uri} is still needed"
                 self.remove(uri)
+
+    def _list_needed(self, trial: str) -> set[str]:
+        """What is recorded of a trial, and what others clone."""
+        recorded = {c.uri for c in self._trials[trial].status.checkpoints} if trial in self._trials else set()
+        clones = (other.status.clone for other in self._trials.values())
+        return recorded | {clone.checkpoint.uri for clone in clones if clone is not None}
 
 
 class SimHost(Protocol):

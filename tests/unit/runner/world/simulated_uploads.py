@@ -68,10 +68,10 @@ class SnaggedUploads(Uploads):
         self.stored: list[int] = []
         self.over = 0
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the newest that was reported is not stored."""
-        return max(self.reported, default=0) > max(self.stored, default=0)
+    def is_lost(self, up_to: float) -> bool:
+        """Whether the newest that was reported up to a result is not stored, nor a later one."""
+        newest = max((reported for reported in self.reported if reported <= up_to), default=0)
+        return newest > max(self.stored, default=0)
 
     def lacks(self, seq: int) -> bool:
         """Whether the newest that was reported up to a result may still be stored, it or one in the place of it."""

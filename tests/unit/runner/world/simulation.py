@@ -15,8 +15,10 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from podtune.api.names import ExperimentReason
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
+from podtune.api.resources.trial_template import TrialTemplate
 from podtune.protocol.assignment import build_attempt_id
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.actions import (
@@ -30,9 +32,11 @@ from podtune.runner.actions import (
     DeleteExperiment,
     DeleteFinishedPods,
     DeletePod,
+    DropRevision,
     EmitEvent,
     FetchLogs,
     FindCheckpoint,
+    KeepRevision,
     LoadWarmStart,
     OpenGates,
     Propose,
@@ -40,6 +44,7 @@ from podtune.runner.actions import (
     WriteMetadata,
     WriteTrialStatus,
 )
+from podtune.runner.attempts import grace_periods
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
@@ -182,6 +187,7 @@ class Simulation:
         self.storage.changed = self._watched
         self.events: list[EmitEvent] = []
         self.log: list[Action] = []
+        self.kept_revisions: dict[str, TrialTemplate] = {}
         self.proposed: dict[int, Proposal] = {}
         """What the searcher has answered last, by number."""
         self.completed: set[str] = set()
@@ -387,8 +393,8 @@ class Simulation:
                 return self._write(action, seen)
             case DeleteExperiment():
                 self.api.edit_experiment(deleting=True)
-            case EmitEvent():
-                self.events.append(action)
+            case KeepRevision() | DropRevision() | EmitEvent():
+                self._keep_for_people(action)
         return DONE
 
     def _write(
@@ -408,6 +414,15 @@ class Simulation:
             return DONE
         return DONE
 
+    def _keep_for_people(self, action: KeepRevision | DropRevision | EmitEvent) -> None:
+        match action:
+            case KeepRevision():
+                self.kept_revisions[action.revision] = action.template
+            case DropRevision():
+                self.kept_revisions.pop(action.revision, None)
+            case EmitEvent():
+                self.events.append(action)
+
     def _look_up(self, action: LoadWarmStart | FindCheckpoint) -> ActionResult:
         if isinstance(action, LoadWarmStart):
             return self.earlier
@@ -417,6 +432,10 @@ class Simulation:
         return self.elsewhere
 
     def _create_pod(self, action: CreatePod, seen: list[Thing]) -> ActionResult:
+        if not self._is_late:
+            if action.revision != self.api.experiment.spec.trial_template.revision:
+                return ActionResult(ActionStatus.FAILED, "another template", ExperimentReason.TEMPLATE_CHANGED)
+            self._check_revision(action)
         existing = self.api.pods.get(action.name)
         if existing is not None and existing.trial_uid != action.trial_uid:
             return ActionResult(ActionStatus.FAILED, f"a pod {action.name} of another owner is in the way")
@@ -429,6 +448,13 @@ class Simulation:
             known = self.api.pods.get(action.format_name(rank))
             seen.append(known or self._create_rank(action, rank))
         return DONE
+
+    def _check_revision(self, action: CreatePod) -> None:
+        """A pod is made from the template that is on record for its attempt."""
+        trial, template = self.api.trials.get(action.trial), self.api.experiment.status.template
+        if trial is not None and trial.uid == action.trial_uid:
+            recorded = trial.status.revision or (template.first if template is not None else action.revision)
+            assert action.revision == recorded, f"{action.name} is made from another template than is on record"
 
     def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
         if isinstance(action, DeleteFinishedPods):
@@ -466,15 +492,23 @@ class Simulation:
             gated=action.replicas > 1,
             avoids=action.avoid,
             template_hash=action.template_hash,
+            revision=action.revision,
+            own_grace=grace_periods.read_from_template(self.api.experiment.spec.trial_template.spec),
         )
 
     def _open_gates(self, action: OpenGates, seen: list[Thing]) -> None:
         for name, uid in action.pods:
             pod = self.api.pods.get(name)
             if pod is not None and pod.uid == uid and pod.gated:
+                self._check_ranks(pod)
                 seen.append(self.api.update_pod(name, gated=False))
                 self._unscheduled.append(name)
         self.clock.call_later(self.jitter(0.1), self.schedule)
+
+    def _check_ranks(self, pod: Pod) -> None:
+        """A gang that may run was made from one template."""
+        ranks = [known for known in self.api.pods.values() if (known.trial, known.attempt) == (pod.trial, pod.attempt)]
+        assert len({known.revision for known in ranks}) == 1, f"the ranks of {pod.trial} are of different templates"
 
     def schedule(self) -> None:
         """The scheduler gives places to pods of gangs in an order of its own; it knows nothing of gangs."""
@@ -601,6 +635,13 @@ class Simulation:
         """A user edits the Experiment."""
         spec = self.api.experiment.spec
         self.api.edit_experiment(spec=spec.model_copy(update=changes))
+
+    def edit_template(self, **changes: object) -> str:
+        """A user edits the trial template's pod; returns the new revision."""
+        known = self.api.experiment.spec.trial_template
+        template = TrialTemplate.model_validate(known.model_dump() | {"spec": known.spec | changes})
+        self.edit_spec(trial_template=template)
+        return template.revision
 
     # What is to be seen
 

@@ -23,6 +23,8 @@ def make(simulation: Simulation, moves: Iterable[Move]) -> None:
             simulation.restart()
         elif move in ("suspend", "go on"):
             simulation.edit_spec(suspend=move == "suspend")
+        elif move == "template":
+            simulation.edit_template(containers=[{"name": "trial", "image": f"image-{index}"}])
         elif move == "damage":
             simulation.bucket.damaged.update(uri for uri in simulation.bucket if f"/{name}/" in uri)
         elif name in simulation.api.trials and not simulation.is_over:

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.local_cache import LocalCache
 from podtune.storage.checkpoint.local_tree import open_tree
@@ -18,7 +19,7 @@ from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_ch
 from podtune.storage.directory import Directory
 from tests.unit.storage.memory_store import MemoryStore
 
-TRIAL = TrialAddress(StoreAddress("models"), "uid", "digits-7")
+TRIAL = TrialAddress(S3Address("models"), "uid", "digits-7")
 
 
 class Counting(MemoryStore):
@@ -52,7 +53,7 @@ class World:
     def restore(self, candidate: CheckpointRef) -> RestoreOutcome:
         self.store.fetched = 0
         restorer = Restorer(
-            self.store, "models", backoff=ExponentialBackoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
+            self.store, TRIAL.store, backoff=ExponentialBackoff(1.0, 1.0, Random(0)), patience=0.0, clock=lambda: 0.0,
             sleep=lambda _: None, local=self.cache,
         )  # fmt: skip
         outcome = restorer.restore([candidate], Directory(self.directory), "restored")

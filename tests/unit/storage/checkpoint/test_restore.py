@@ -4,13 +4,14 @@ import json
 
 import pytest
 
-from podtune.storage.checkpoint.address import StoreAddress, TrialAddress
+from podtune.storage.address import S3Address
+from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.checkpoint.restore import MAX_LOOKED_AT, find_checkpoints
 from podtune.storage.errors import AccessDenied
 from tests.unit.storage.memory_store import MemoryStore
 
-TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "e-1")
+TRIAL = TrialAddress(S3Address("models", "demo"), "uid", "e-1")
 OURS, OTHERS = "a" * 64, "b" * 64
 
 
@@ -69,9 +70,9 @@ def test_those_that_do_not_say_their_configuration_are_refused(store: MemoryStor
 @pytest.mark.parametrize(
     "other",
     [
-        TrialAddress(StoreAddress("models", "demo"), "another-uid", "e-1"),
-        TrialAddress(StoreAddress("models", "demo"), "uid", "e-10"),
-        TrialAddress(StoreAddress("models"), "uid", "e-1"),
+        TrialAddress(S3Address("models", "demo"), "another-uid", "e-1"),
+        TrialAddress(S3Address("models", "demo"), "uid", "e-10"),
+        TrialAddress(S3Address("models"), "uid", "e-1"),
     ],
     ids=["an earlier experiment of the name", "another trial", "another prefix"],
 )

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
-from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.manifest import digest_of, parse_manifest
 from podtune.storage.checkpoint.restore import Restorer
@@ -21,7 +22,7 @@ from podtune.storage.directory import Directory
 from podtune.storage.errors import Unreachable
 from tests.unit.storage.memory_store import MemoryStore
 
-TRIAL = TrialAddress(StoreAddress("bucket"), "uid", "t")
+TRIAL = TrialAddress(S3Address("bucket"), "uid", "t")
 
 
 class Clock:
@@ -64,7 +65,7 @@ class Gang:
         target = self.directory / "restored"
         restorer = Restorer(
             self.store,
-            "bucket",
+            TRIAL.store,
             backoff=ExponentialBackoff(0.1, 1.0, Random(1)),
             patience=1.0,
             clock=lambda: self.clock.now,

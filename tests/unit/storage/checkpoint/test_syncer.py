@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.cancel import CancelToken
 from podtune.storage.checkpoint import file_upload
-from podtune.storage.checkpoint.address import CheckpointAddress, StoreAddress, TrialAddress
+from podtune.storage.checkpoint.address import TrialAddress, parse_checkpoint_uri
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.download import read_file
 from podtune.storage.checkpoint.local_tree import LocalFile, UnusableTree, open_tree
@@ -25,11 +26,19 @@ from podtune.storage.cleanup.garbage import GarbageCollector
 from podtune.storage.cleanup.prune import delete_objects
 from podtune.storage.content import PIECE, Content
 from podtune.storage.directory import Directory
-from podtune.storage.errors import RequestRejected, StoreSettingsError, TimedOut, Unreachable
+from podtune.storage.errors import (
+    AccessDenied,
+    BucketNotFound,
+    InvalidCredentials,
+    RequestRejected,
+    StoreError,
+    TimedOut,
+    Unreachable,
+)
 from podtune.storage.object_store import PartialUpload, StoredPart
 from tests.unit.storage.memory_store import MemoryStore
 
-TRIAL = TrialAddress(StoreAddress("models", "demo"), "uid", "digits-7")
+TRIAL = TrialAddress(S3Address("models", "demo"), "uid", "digits-7")
 INFO = CheckpointInfo("pod-1", step=9, iteration=9, metric="0.5")
 
 
@@ -72,7 +81,7 @@ def upload(store: MemoryStore, source: Path, attempt: str = "pod-1", step: int =
 def restorer(store: MemoryStore, sleeps: list[float] | None = None, patience: float = 10.0, **options: Any) -> Restorer:
     clock = iter(range(1000))
     return Restorer(
-        store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=patience,
+        store, TRIAL.store, backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=patience,
         clock=lambda: float(next(clock)), sleep=(sleeps if sleeps is not None else []).append, **options,
     )  # fmt: skip
 
@@ -106,6 +115,50 @@ def test_a_restore_ends_when_its_time_is_up_and_leaves_nothing_half(
     assert (
         restorer(store, timeout=900.0).restore([latest, earlier], Directory(tmp_path), "restored").checkpoint == latest
     )
+
+
+class Locked(MemoryStore):
+    """It does not let us read some of its objects."""
+
+    def __init__(self, error: StoreError, *locked: str) -> None:
+        super().__init__()
+        self.error = error
+        self.locked = locked
+
+    def get_bytes(self, key: str, limit: int) -> bytes:
+        if any(part in key for part in self.locked):
+            raise self.error
+        return super().get_bytes(key, limit)
+
+
+DENIED = AccessDenied("bucket 'models' does not allow it")
+
+
+def test_one_that_may_not_be_read_falls_back_to_the_one_before(source: Path, tmp_path: Path) -> None:
+    store = Locked(DENIED, "/9/data/weights")
+    earlier, latest = upload(store, source, step=8), upload(store, source)
+    outcome = restorer(store).restore([latest, earlier], Directory(tmp_path), "restored")
+    assert (outcome.checkpoint, outcome.message) == (earlier, f"step 9 was not restored: {DENIED}")
+
+
+@pytest.mark.parametrize("locked", ["/9/manifest.json", "/9/data/many/7"])
+def test_one_that_may_not_be_read_is_not_lost_where_those_before_are(source: Path, tmp_path: Path, locked: str) -> None:
+    """It may be whole, and to start afresh would throw it away."""
+    store = Locked(DENIED, locked)
+    earlier, latest = upload(store, source, step=8), upload(store, source)
+    del store.objects[f"{ROOT}/pod-1/8/manifest.json"]
+    with pytest.raises(AccessDenied, match="does not allow it"):
+        restorer(store).restore([latest, earlier], Directory(tmp_path), "restored")
+    assert list(tmp_path.glob("*restored*")) == []
+
+
+@pytest.mark.parametrize("error", [InvalidCredentials("revoked"), BucketNotFound("gone")])
+def test_where_none_can_be_read_the_one_before_is_not_tried(source: Path, tmp_path: Path, error: StoreError) -> None:
+    """Nothing is wrong with the latest: it can be read again when the store is mended."""
+    store = Locked(error, "/9/")
+    earlier, latest = upload(store, source, step=8), upload(store, source)
+    with pytest.raises(type(error)):
+        restorer(store).restore([latest, earlier], Directory(tmp_path), "restored")
 
 
 def test_the_manifest_comes_last(store: MemoryStore, source: Path) -> None:
@@ -372,7 +425,7 @@ def test_what_was_damaged_on_the_way_is_fetched_once_more(
 
 def test_one_file_is_read_by_itself_wherever_it_lies(store: MemoryStore, source: Path, small_chunks: None) -> None:
     candidate = upload(store, source, options=Options(packs=True))
-    address = CheckpointAddress.from_uri(candidate.uri)
+    address = parse_checkpoint_uri(TRIAL.store, candidate.uri)
     files = parse_manifest(store.objects[address.manifest]).files
     assert {file.path: b"".join(read_file(store, address, file)) for file in files} == contents(source)
 
@@ -436,7 +489,7 @@ class TestDeletion:
         candidate = upload(store, source)
         upload(store, source, step=90)
         store.operations.clear()
-        delete_objects(store, store.list(f"{CheckpointAddress.from_uri(candidate.uri).root}/"))
+        delete_objects(store, store.list(f"{parse_checkpoint_uri(TRIAL.store, candidate.uri).root}/"))
         assert store.operations[0] == "delete demo/uid/digits-7/pod-1/9/manifest.json"
         assert {key.split("/")[4] for key in store.objects} == {"90"}
 
@@ -462,6 +515,16 @@ class TestDeletion:
         collector.collect([kept.uri], [])
         left = {key.removeprefix("demo/uid/digits-7/") for key in store.objects if "/2/" not in key}
         assert left == {"pod-0/3/data/maybe still coming", "pod-0/results.jsonl", "pod-1/1/data/in flight"}
+
+    def test_where_nothing_is_recorded_any_more_what_is_newer_goes_too(self, store: MemoryStore, source: Path) -> None:
+        for step in (1, 2, 3):
+            ref = upload(store, source, step=step)
+        collector = GarbageCollector(store, TRIAL, "pod-1")
+        assert collector.collect([], [ref.uri]) == []
+        gone = [TRIAL.checkpoint("pod-1", str(step)).uri for step in (1, 2)]
+        assert collector.collect([], [ref.uri], discards=True) == gone
+        assert collector.collect([], [], discards=True) == [ref.uri]
+        assert store.objects == {}
 
     def test_what_a_kept_one_refers_to_stays_until_that_goes_too(
         self, store: MemoryStore, source: Path, tmp_path: Path
@@ -507,8 +570,8 @@ class TestDeletion:
     def test_other_trials_are_never_touched_whatever_the_prefix(
         self, store: MemoryStore, source: Path, prefix: str
     ) -> None:
-        trial = TrialAddress(StoreAddress("models", prefix), "uid", "digits-7")
-        other = TrialAddress(StoreAddress("models", prefix), "uid", "digits-70")
+        trial = TrialAddress(S3Address("models", prefix), "uid", "digits-7")
+        other = TrialAddress(S3Address("models", prefix), "uid", "digits-70")
         for place in (trial, other):
             for step in ("1", "2"):
                 empty = CheckpointManifest("pod-1", int(step), int(step), "", "", ())
@@ -521,28 +584,6 @@ class TestDeletion:
         assert deleted == [trial.checkpoint("pod-1", "1").uri]
         assert len([key for key in store.objects if "digits-70/" in key]) == 4
         assert "2024/manifest.json" in store.objects
-
-
-class TestAddress:
-    @pytest.mark.parametrize("prefix", ["", "a", "a/b"])
-    def test_an_uri_comes_back(self, prefix: str) -> None:
-        address = TrialAddress(StoreAddress("models", prefix), "uid", "t").checkpoint("pod/2", "9")
-        assert CheckpointAddress.from_uri(address.uri) == address
-        assert address.step == 9
-        assert address.uri == f"s3://models/{prefix}{'/' if prefix else ''}uid/t/pod-2/9"
-
-    @pytest.mark.parametrize("uri", ["", "s3://", "s3://b", "s3://b/", "http://b/k", "s3://b/k/"])
-    def test_anything_else_is_refused(self, uri: str) -> None:
-        with pytest.raises(StoreSettingsError, match="is not the URI"):
-            CheckpointAddress.from_uri(uri)
-
-    @pytest.mark.parametrize(
-        ("text", "said"),
-        [("{", "not JSON"), ("[]", "object"), ("{}", "bucket is missing"), ('{"bucket": "b", "region": 1}', "region")],
-    )
-    def test_bad_settings_name_the_field(self, text: str, said: str) -> None:
-        with pytest.raises(StoreSettingsError, match=said):
-            StoreAddress.from_json(text)
 
 
 def test_backoff_doubles_within_its_bounds() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from podtune.protocol.checkpoint import CheckpointRef
+from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.address import CheckpointAddress
@@ -21,7 +22,7 @@ from podtune.storage.errors import RequestRejected
 from tests.unit.storage.memory_store import MemoryStore
 
 ROOT = "demo/uid/e-3"
-PLACE = CheckpointAddress("models", "demo/exports/e/best")
+PLACE = CheckpointAddress("s3://models", "demo/exports/e/best")
 CARD: dict[str, Any] = {"version": 1, "experiment": {"namespace": "team", "name": "e", "uid": "uid"}, "trial": "e-3"}
 
 
@@ -44,7 +45,7 @@ def files(tmp_path: Path) -> Path:
 def upload(
     store: MemoryStore, directory: Path, step: int = 7, options: Options = DEFAULTS
 ) -> tuple[CheckpointAddress, str]:
-    address = CheckpointAddress("models", f"{ROOT}/pod-1/{step}")
+    address = CheckpointAddress("s3://models", f"{ROOT}/pod-1/{step}")
     with open_tree(Directory(directory.parent), (directory.name,)) as tree:
         info = CheckpointInfo("pod-1", step, step, "0.5")
         return address, upload_checkpoint(store, tree, address, info, options=options)
@@ -57,7 +58,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def restored(store: MemoryStore, exported: Exported, tmp_path: Path) -> dict[str, bytes]:
     clock = iter(range(1000))
     restorer = Restorer(
-        store, "models", backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=10.0,
+        store, S3Address("models"), backoff=ExponentialBackoff(1.0, 4.0, Random(0)), patience=10.0,
         clock=lambda: float(next(clock)), sleep=lambda _: None,
     )  # fmt: skip
     outcome = restorer.restore([CheckpointRef(exported.uri, exported.digest, 7)], Directory(tmp_path), "restored")
@@ -65,14 +66,14 @@ def restored(store: MemoryStore, exported: Exported, tmp_path: Path) -> dict[str
     return contents(tmp_path / "restored")
 
 
-@pytest.mark.parametrize("same_bucket", [True, False])
+@pytest.mark.parametrize("same_store", [True, False])
 def test_an_export_is_whole_when_nothing_else_is_left(
-    store: MemoryStore, files: Path, tmp_path: Path, same_bucket: bool
+    store: MemoryStore, files: Path, tmp_path: Path, same_store: bool
 ) -> None:
     address, digest = upload(store, files)
-    target = store if same_bucket else MemoryStore()
-    exported = Exporter(store, target, same_bucket=same_bucket).export(address, digest, PLACE, CARD)
-    assert any(operation.startswith("copy") for operation in target.operations) is same_bucket
+    target = store if same_store else MemoryStore()
+    exported = Exporter(store, target, same_store=same_store).export(address, digest, PLACE, CARD)
+    assert any(operation.startswith("copy") for operation in target.operations) is same_store
     for key in [key for key in store.objects if key.startswith(ROOT)]:
         del store.objects[key]
     assert exported.uri == "s3://models/demo/exports/e/best"
@@ -85,14 +86,14 @@ def test_a_split_file_is_whole_again_in_an_export(
     monkeypatch.setattr(file_upload, "WHOLE", 16 << 20)
     address, digest = upload(store, files, options=Options(packs=True))
     assert address.data("weights/00001") in store.objects
-    exported = Exporter(store, store, same_bucket=True).export(address, digest, PLACE, CARD)
+    exported = Exporter(store, store, same_store=True).export(address, digest, PLACE, CARD)
     assert store.objects[PLACE.data("weights")] == (files / "weights").read_bytes()
     assert restored(store, exported, tmp_path) == contents(files)
 
 
 def test_the_manifest_comes_last_and_the_card_says_what_it_is(store: MemoryStore, files: Path) -> None:
     address, digest = upload(store, files)
-    exported = Exporter(store, store, same_bucket=True).export(address, digest, PLACE, CARD)
+    exported = Exporter(store, store, same_store=True).export(address, digest, PLACE, CARD)
     assert store.operations[-1] == f"put {PLACE.manifest}"
     card = json.loads(store.objects[f"{PLACE.root}/model-card.json"])
     assert card["checkpoint"]["uri"] == address.uri
@@ -103,7 +104,7 @@ def test_the_manifest_comes_last_and_the_card_says_what_it_is(store: MemoryStore
 
 def test_exporting_the_same_again_copies_nothing(store: MemoryStore, files: Path) -> None:
     address, digest = upload(store, files)
-    exporter = Exporter(store, store, same_bucket=True)
+    exporter = Exporter(store, store, same_store=True)
     first = exporter.export(address, digest, PLACE, CARD)
     store.operations.clear()
     assert exporter.export(address, digest, PLACE, CARD) == first
@@ -111,7 +112,7 @@ def test_exporting_the_same_again_copies_nothing(store: MemoryStore, files: Path
 
 
 def test_a_later_export_takes_the_place_of_the_earlier_one(store: MemoryStore, files: Path, tmp_path: Path) -> None:
-    exporter = Exporter(store, store, same_bucket=True)
+    exporter = Exporter(store, store, same_store=True)
     exporter.export(*upload(store, files), PLACE, CARD)
     (files / "empty").unlink()
     address, digest = upload(store, files, step=8)
@@ -122,32 +123,30 @@ def test_a_later_export_takes_the_place_of_the_earlier_one(store: MemoryStore, f
 
 def test_what_another_experiment_has_exported_is_left_alone(store: MemoryStore, files: Path) -> None:
     address, digest = upload(store, files)
-    exporter = Exporter(store, store, same_bucket=True)
+    exporter = Exporter(store, store, same_store=True)
     exporter.export(address, digest, PLACE, {**CARD, "experiment": {"namespace": "other", "name": "e"}})
     with pytest.raises(NotOurs, match=r"of namespace 'other'; name another address in checkpoints\.export\.to"):
         exporter.export(address, digest, PLACE, CARD)
 
 
-@pytest.mark.parametrize("same_bucket", [True, False])
+@pytest.mark.parametrize("same_store", [True, False])
 @pytest.mark.parametrize("damage", ["flip", "cut", "lose"])
-def test_a_damaged_checkpoint_is_never_exported(
-    store: MemoryStore, files: Path, same_bucket: bool, damage: str
-) -> None:
+def test_a_damaged_checkpoint_is_never_exported(store: MemoryStore, files: Path, same_store: bool, damage: str) -> None:
     address, digest = upload(store, files)
     key = address.data("weights")
     data = store.objects.pop(key)
     if damage != "lose":
         store.objects[key] = data[:-1] if damage == "cut" else bytes([data[0] ^ 1]) + data[1:]
-    target = store if same_bucket else MemoryStore()
+    target = store if same_store else MemoryStore()
     with pytest.raises((CorruptCheckpoint, Exception), match=r"damaged|missing|no object"):
-        Exporter(store, target, same_bucket=same_bucket).export(address, digest, PLACE, CARD)
+        Exporter(store, target, same_store=same_store).export(address, digest, PLACE, CARD)
     assert PLACE.manifest not in target.objects
 
 
 def test_another_manifest_than_was_committed_is_refused(store: MemoryStore, files: Path) -> None:
     address, _ = upload(store, files)
     with pytest.raises(CorruptCheckpoint, match="not the one that was committed"):
-        Exporter(store, store, same_bucket=True).export(address, "sha256:" + "0" * 64, PLACE, CARD)
+        Exporter(store, store, same_store=True).export(address, "sha256:" + "0" * 64, PLACE, CARD)
 
 
 def test_a_store_that_can_not_copy_is_read_from_and_written_to(files: Path, tmp_path: Path) -> None:
@@ -156,5 +155,5 @@ def test_a_store_that_can_not_copy_is_read_from_and_written_to(files: Path, tmp_
             raise RequestRejected("not implemented")
 
     store = Plain()
-    exported = Exporter(store, store, same_bucket=True).export(*upload(store, files), PLACE, CARD)
+    exported = Exporter(store, store, same_store=True).export(*upload(store, files), PLACE, CARD)
     assert restored(store, exported, tmp_path) == contents(files)

@@ -70,8 +70,8 @@ def test_a_trial_that_nobody_knows_of_is_left_alone() -> None:
 
 def test_unfinished_uploads_are_aborted_those_of_others_are_not() -> None:
     store = filled()
-    store.start_upload(f"{PREFIX}e-1/a/9/data/weights")
-    others = store.start_upload("demo/other-uid/e-1/a/9/data/weights")
+    store.start_upload(f"{PREFIX}e-1/a/9/data/weights", 5 << 20)
+    others = store.start_upload("demo/other-uid/e-1/a/9/data/weights", 5 << 20)
     assert prune_checkpoints(store, PREFIX, {}).uploads == 1
     assert list(store.list_uploads("")) == [others]
 

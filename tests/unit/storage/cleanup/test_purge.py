@@ -14,7 +14,7 @@ def test_nothing_of_the_experiment_is_left_and_all_of_others() -> None:
     mine = [f"demo/uid/e-0/a/{step}/{what}" for step in range(600) for what in ("data/weights", "manifest.json")]
     others = ["demo/uid-2/e-0/a/1/manifest.json", "demo/exports/e/best/manifest.json"]
     store.objects = dict.fromkeys([*mine, "demo/uid/e-0/a/results.jsonl", *others], b"x")
-    store.start_upload("demo/uid/e-0/a/9/data/weights")
+    store.start_upload("demo/uid/e-0/a/9/data/weights", 5 << 20)
     assert purge(store, "demo/uid/") == len(mine) + 1
     assert sorted(store.objects) == sorted(others)
     assert list(store.list_uploads("")) == []

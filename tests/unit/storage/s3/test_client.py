@@ -10,7 +10,7 @@ import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 from podtune.storage.content import PIECE, BytesContent, Content, FileSlice
 from podtune.storage.s3.client import ContentStream, make_client
 from podtune.storage.s3.store import S3Store
@@ -39,7 +39,7 @@ class Wire:
 
 
 def put(wire: Wire, content: Content, endpoint: str = "http://s3.example") -> None:
-    client = make_client(StoreAddress("bucket", endpoint=endpoint))
+    client = make_client(S3Address("bucket", endpoint=endpoint))
     client.meta.events.register_last("before-send.s3", cast("Callable[..., None]", wire))
     client.put_object(Bucket="bucket", Key="key", Body=cast("IO[bytes]", ContentStream(content)))
 
@@ -108,7 +108,7 @@ def server() -> Iterator[WebServer]:
 
 def test_times_in_answers_are_not_read(server: WebServer) -> None:
     server.answer = lambda _: (200, {"Last-Modified": "never"}, b"content")
-    assert b"".join(S3Store(StoreAddress("bucket", endpoint=server.url)).get("key")) == b"content"
+    assert b"".join(S3Store(S3Address("bucket", endpoint=server.url)).get("key")) == b"content"
 
 
 def test_the_role_of_a_pods_service_account_is_used_until_it_expires(
@@ -121,7 +121,7 @@ def test_the_role_of_a_pods_service_account_is_used_until_it_expires(
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
     server.answer = lambda asked: (200, {}, ASSUMED if b"AssumeRoleWithWebIdentity" in asked.body else b"")
-    store = S3Store(StoreAddress("bucket", endpoint=server.url))
+    store = S3Store(S3Address("bucket", endpoint=server.url))
     for key in ("a", "b"):
         store.put_bytes(key, b"content")
     assert [asked.method for asked in server.asked] == ["POST", "PUT", "PUT"]

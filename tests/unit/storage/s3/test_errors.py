@@ -9,7 +9,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
 
 from podtune.storage import errors
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
 from tests.unit.storage.web_server import Answer, WebServer
@@ -35,7 +35,7 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def store(server: WebServer, **options: Any) -> S3Store:
-    return S3Store(StoreAddress("models", endpoint=server.url, **options))
+    return S3Store(S3Address("models", endpoint=server.url, **options))
 
 
 def refusal(code: str, status: int = 400) -> tuple[int, dict[str, str], bytes]:
@@ -114,7 +114,7 @@ def test_an_object_is_encrypted_with_the_key_that_was_named(server: WebServer) -
     server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
     bucket = store(server, kms_key="key-1")
     bucket.put_bytes("x", b"")
-    bucket.start_upload("x")
+    bucket.start_upload("x", 5 << 20)
     for asked in server.asked:
         assert asked.headers["x-amz-server-side-encryption"] == "aws:kms"
         assert asked.headers["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1"
@@ -152,7 +152,7 @@ class TestCompletion:
     def test_an_error_that_comes_with_200_is_one(self, server: WebServer) -> None:
         server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
         bucket = store(server)
-        upload = bucket.start_upload("x")
+        upload = bucket.start_upload("x", 5 << 20)
         server.answer = lambda asked: (200, {}, b"<?xml version='1.0'?><Error><Code>InternalError</Code></Error>")
         with pytest.raises(errors.Unreachable):
             bucket.complete_upload(upload, [])
@@ -161,7 +161,7 @@ class TestCompletion:
         listing = b"<r><Contents><Key>x</Key></Contents></r>"
         server.answer = lambda asked: (200, {}, b"<x><UploadId>1</UploadId></x>")
         bucket = store(server)
-        upload = bucket.start_upload("x")
+        upload = bucket.start_upload("x", 5 << 20)
         answers = [(0, {}, b""), refusal("NoSuchUpload", 404), (200, {}, listing)]
         server.answer = lambda asked: answers.pop(0)
         bucket.complete_upload(upload, [])
@@ -171,14 +171,14 @@ class TestCompletion:
 @pytest.mark.parametrize(
     ("address", "url"),
     [
-        (StoreAddress("models", region="eu-1"), "https://models.s3.eu-1.amazonaws.com/x"),
-        (StoreAddress("my.models", region="eu-1"), "https://s3.eu-1.amazonaws.com/my.models/x"),
-        (StoreAddress("models", region="eu-1", addressing="Path"), "https://s3.eu-1.amazonaws.com/models/x"),
-        (StoreAddress("models", endpoint="http://s3:9000"), "http://s3:9000/models/x"),
-        (StoreAddress("models", endpoint="http://s3:9000", addressing="VirtualHost"), "http://models.s3:9000/x"),
+        (S3Address("models", region="eu-1"), "https://models.s3.eu-1.amazonaws.com/x"),
+        (S3Address("my.models", region="eu-1"), "https://s3.eu-1.amazonaws.com/my.models/x"),
+        (S3Address("models", region="eu-1", addressing="Path"), "https://s3.eu-1.amazonaws.com/models/x"),
+        (S3Address("models", endpoint="http://s3:9000"), "http://s3:9000/models/x"),
+        (S3Address("models", endpoint="http://s3:9000", addressing="VirtualHost"), "http://models.s3:9000/x"),
     ],
 )
-def test_the_bucket_is_named_in_the_host_or_in_the_path(address: StoreAddress, url: str) -> None:
+def test_the_bucket_is_named_in_the_host_or_in_the_path(address: S3Address, url: str) -> None:
     asked = []
 
     def answer(request: AWSPreparedRequest, **_: object) -> AWSResponse:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from podtune.storage.checkpoint.address import StoreAddress
+from podtune.storage.address import S3Address
 from podtune.storage.errors import InvalidCredentials
 from podtune.storage.s3.mounted_credentials import MountedCredentials
 from podtune.storage.s3.store import S3Store
@@ -58,7 +58,7 @@ def secret(tmp_path: Path) -> Secret:
 
 @pytest.fixture
 def store(server: WebServer, secret: Secret) -> S3Store:
-    return S3Store(StoreAddress("models", endpoint=server.url, credentials=str(secret.directory)))
+    return S3Store(S3Address("models", endpoint=server.url, credentials=str(secret.directory)))
 
 
 def used(asked: RecordedRequest) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from podtune.api.conditions import MAX_MESSAGE, find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.resources.trial_template import TrialTemplate
 from podtune.runner.actions import (
     Action,
     ActionResult,
@@ -26,7 +27,7 @@ from podtune.runner.actions import (
 )
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
-from tests.unit.runner.world.simulation import START, Simulation, Weather, spec
+from tests.unit.runner.world.simulation import FAIR, START, Simulation, Weather, spec
 
 WORDS = 'pods "e-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
 REFUSED = ActionResult(ActionStatus.REFUSED, WORDS, ExperimentReason.POD_REFUSED)
@@ -101,7 +102,7 @@ def test_words_without_end_leave_room_for_the_remedy() -> None:
     message = status_of(simulation).message
     assert len(message) <= MAX_MESSAGE
     assert message.endswith("Podtune tries again every five minutes, and when the spec changes")
-    assert "correct spec.trialTemplate in a new Experiment" in message
+    assert "; correct spec.trialTemplate; Podtune tries again" in message
 
 
 def test_everything_goes_on_within_five_minutes_of_the_mend() -> None:
@@ -266,6 +267,118 @@ def test_limits_of_a_rung_are_named() -> None:
     refused_trials = [t.status for t in simulation.api.trials.values() if t.status.reason == TrialReason.POD_REFUSED]
     assert refused_trials, "one that has trained is kept"
     assert all(status.state is TrialState.PENDING for status in refused_trials)
+
+
+# Limits that follow from a trial's parameters
+
+
+WORKERS = [{"name": "workers", "choice": {"values": [1, 2, 4, 8]}}]
+
+
+def with_workers(expression: str, weather: Weather = FAIR, **fields: Any) -> Simulation:
+    """Four trials, two at once, each with as many GPUs as an expression says."""
+    template = {
+        "limits": {"memory": "8Gi", "nvidia.com/gpu": {"expression": expression}},
+        "spec": {"containers": [{"name": "trial", "image": "i"}]},
+    }
+    search = {"algorithm": "bruteForce", "maxTrials": 4}
+    fields = {"maxConcurrentTrials": 2, "failures": {"startDeadline": "10m"}, **fields}
+    return Simulation(
+        spec(parameters=WORKERS, search=search, trialTemplate=template, **fields), Program(steps=3), weather
+    )
+
+
+def refuse_large(simulation: Simulation, *, without_limits: bool = False) -> None:
+    """Has the API server refuse pods of eight GPUs, as a LimitRange does; or also those of none."""
+
+    def refuse(action: Action) -> ActionResult | None:
+        if not isinstance(action, CreatePod | TryPod):
+            return None
+        creation = action.creation if isinstance(action, TryPod) else action
+        gpus = creation.limits.get("nvidia.com/gpu", "")
+        return REFUSED if gpus == "8" or (without_limits and not gpus) else None
+
+    simulation.refuse = refuse
+
+
+def by_workers(simulation: Simulation) -> dict[str, Any]:
+    return {trial.spec.parameters["workers"]: trial.status for trial in simulation.api.trials.values()}
+
+
+def test_a_refusal_of_what_only_one_trial_asks_for_is_that_trials() -> None:
+    simulation = with_workers("workers")
+    refuse_large(simulation)
+    simulation.run(500.0)
+    assert status_of(simulation).state is ExperimentState.RUNNING
+    large = by_workers(simulation)["8"]
+    assert (large.state, large.reason) == (TrialState.PENDING, TrialReason.POD_REFUSED)
+    assert large.message.startswith("the API server refuses its pod with memory 8Gi, nvidia.com/gpu 8: ")
+    assert large.message.endswith("; correct spec.trialTemplate.limits, or have an administrator allow as much")
+    simulation.run()
+    assert status_of(simulation).state is ExperimentState.COMPLETE
+    ends = {workers: (status.state, status.reason) for workers, status in by_workers(simulation).items()}
+    completed = (TrialState.TERMINATED, TrialReason.COMPLETED)
+    failed = (TrialState.ERROR, TrialReason.START_DEADLINE_EXCEEDED)
+    assert ends == {"1": completed, "2": completed, "4": completed, "8": failed}
+
+
+def test_a_trial_that_is_refused_alone_goes_on_once_the_template_asks_for_less() -> None:
+    simulation = with_workers("workers")
+    refuse_large(simulation)
+    simulation.run(300.0)
+    assert by_workers(simulation)["8"].reason == TrialReason.POD_REFUSED
+    fewer = {"limits": {"nvidia.com/gpu": {"expression": "4 if workers > 4 else workers"}}}
+    template = simulation.api.experiment.spec.trial_template.model_dump() | fewer
+    simulation.edit_spec(trial_template=TrialTemplate.model_validate(template))
+    simulation.run()
+    large = by_workers(simulation)["8"]
+    assert (large.state, large.reason) == (TrialState.TERMINATED, TrialReason.COMPLETED)
+    assert simulation.created_pods()[-1].limits["nvidia.com/gpu"] == "4"
+
+
+def test_a_template_that_is_refused_whatever_the_trial_asks_for_holds_the_experiment() -> None:
+    simulation = with_workers("8 if workers > 0 else workers")
+    refuse_large(simulation, without_limits=True)
+    simulation.run(60.0)
+    status = status_of(simulation)
+    assert status.state is ExperimentState.STALLED
+    assert "scheduler.resources" not in status.message
+    refuse_large(simulation)
+    simulation.run(400.0)
+    assert status_of(simulation).state is ExperimentState.RUNNING, "a pod without GPUs would be taken"
+
+
+def test_a_hold_is_lifted_once_the_template_is_taken_whatever_the_trial_asks_for() -> None:
+    simulation = with_workers("workers")
+    refuse_large(simulation, without_limits=True)
+    simulation.run(60.0)
+    simulation.refuse = lambda _: None
+    simulation.run()
+    assert status_of(simulation).trials.terminated == 4
+
+
+def test_parameters_that_come_to_no_resources_end_their_trial_before_its_pod() -> None:
+    simulation = with_workers("workers / 2").run()
+    statuses = by_workers(simulation)
+    assert (statuses["1"].state, statuses["1"].reason) == (TrialState.ERROR, TrialReason.INVALID_RESOURCES)
+    problem = "'0.5' is a fraction of a device: the expression 'workers / 2' comes to that; correct it"
+    assert problem in statuses["1"].message
+    assert [statuses[workers].state for workers in ("2", "4", "8")] == [TrialState.TERMINATED] * 3
+    asked = {action.limits["nvidia.com/gpu"] for action in simulation.actions(CreatePod)}
+    assert asked == {"1", "2", "4"}
+
+
+@settings(deadline=None, max_examples=40)
+@given(restarts=st.lists(st.floats(1, 900), max_size=4), deadline=st.sampled_from(["20s", "5m", "10m"]))
+def test_a_trial_that_is_refused_alone_holds_up_no_other_whenever_the_operator_restarts(
+    restarts: list[float], deadline: str
+) -> None:
+    weather = Weather(latency=0.5, watch_delay=1.0, fails=0.1, loses_reply=0.1, restarts=tuple(restarts))
+    simulation = with_workers("workers", weather, failures={"startDeadline": deadline})
+    refuse_large(simulation)
+    simulation.run()
+    ends = {workers: status.state for workers, status in by_workers(simulation).items()}
+    assert ends == {"8": TrialState.ERROR, **dict.fromkeys(("1", "2", "4"), TrialState.TERMINATED)}
 
 
 @settings(deadline=None, max_examples=40)

@@ -119,7 +119,7 @@ def test_a_machine_made_anew_agrees() -> None:
 
 def test_one_that_had_stored_its_last_checkpoint_ends_well_with_what_it_had_reported() -> None:
     """There is nothing left to do for it, and nothing to report."""
-    simulation = Simulation(spec(**ONE), Program(steps=8, checkpoint_every=4, upload=0.0), Weather(latency=0.1))
+    simulation = Simulation(spec(**ONE), Program(steps=8, checkpoint_every=4, upload=0.0), Weather())
     simulation.api.allowed_alive = None
     simulation.run(until=lambda: last_checkpoint(simulation) == 8)
     before = simulation.status()

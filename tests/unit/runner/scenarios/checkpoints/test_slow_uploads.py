@@ -98,11 +98,13 @@ def test_exactly_what_is_lost_is_told(
 ) -> None:
     """While an operator looks, and where a pod's end is to be seen at all."""
     weather = replace(weather, restarts=())
-    program = replace(program, faults=_seen(program.faults))
+    program = replace(program, faults=keep_seen(program.faults))
     assert_no_silent_loss(run(weather, program, seed, checkpoints=SHORT))
 
 
-def _seen(faults: Mapping[int, tuple[ScheduledFault | None, ...]]) -> Mapping[int, tuple[ScheduledFault | None, ...]]:
+def keep_seen(
+    faults: Mapping[int, tuple[ScheduledFault | None, ...]],
+) -> Mapping[int, tuple[ScheduledFault | None, ...]]:
     """Those whose end tells what the agent has last said."""
     return {
         index: tuple(m for m in planned if m is None or m.kind is not Fault.VANISHED)

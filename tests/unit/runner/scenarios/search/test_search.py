@@ -47,6 +47,17 @@ def end(simulation: Simulation) -> tuple[ExperimentState | None, str]:
     return status.state, status.message
 
 
+def test_each_trial_has_a_display_name_of_its_parameters() -> None:
+    template = {
+        "displayName": "$(PODTUNE_PARAM_units) units",
+        "spec": {"containers": [{"name": "trial", "image": "i"}]},
+    }
+    simulation = Simulation(spec(parameters=INTEGERS, search=search(), trialTemplate=template)).run()
+    trials = [trial.spec for trial in simulation.api.trials.values()]
+    assert len(trials) == 4
+    assert all(trial.display_name == f"{trial.parameters['units']} units" for trial in trials)
+
+
 # What it is asked, and when
 
 

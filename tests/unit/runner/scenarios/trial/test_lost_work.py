@@ -68,7 +68,7 @@ def test_a_pause_says_that_it_has_no_checkpoint_of_what_it_asked_for() -> None:
 def test_what_is_reported_after_a_stop_is_no_loss() -> None:
     program = Program(steps=10**6, checkpoint_every=2, upload=40.0)
     simulation = Simulation(spec(**TWO, stop={"metrics": {"training_iteration": 3}}), program).run()
-    assert simulation.pods["e-0-1"].agent.uploads.is_lost, "that of iteration 4, or of a later one"
+    assert simulation.pods["e-0-1"].agent.uploads.is_lost(float("inf")), "that of iteration 4, or of a later one"
     assert simulation.status().checkpoint is not None
     assert simulation.status().lost_checkpoint is None
 

@@ -17,7 +17,7 @@ from podtune.trial.sharing import DIRECTORY_MODE, make_shared_directory
 _FILE_MODE = 0o644
 
 
-def take_snapshot(source: Path, checkpoints: Path) -> str:
+def copy_checkpoint(source: Path, checkpoints: Path) -> str:
     """Copies a checkpoint directory below `checkpoints`, and leaves the original as it is.
 
     The copy appears under its final name only when it is whole. Symbolic links are followed.

@@ -1,0 +1,48 @@
+"""What is in the bucket of trials that run, and of pods that have vanished."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from e2e.devcluster import Cluster
+from e2e.experiments import counter, experiment, store
+from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.trials import read_stored_results, trial_status
+
+EXPERIMENTS = "experiments.podtune.dev"
+EPOCHS = 80
+BEHIND = 10.0
+"""Seconds that the bucket may be behind a program."""
+STORING = 3.0
+"""Seconds more that storing may take, on a slow machine."""
+STDOUT = {"stdout": {"pattern": r"epoch=(?P<epoch>\d+) value=(?P<value>\S+)"}}
+
+
+@pytest.mark.parametrize("results", [{}, STDOUT], ids=["reported", "printed"])
+def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: Kubernetes, results: Object) -> None:
+    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5"} | ({"STDOUT": "1"} if results else {})
+    one = {"algorithm": "random", "maxTrials": 1}
+    namespace.apply(
+        experiment("vanished", counter(environment), search=one, checkpoints={"store": store(cluster)}, results=results)
+    )
+    uid = namespace.get(EXPERIMENTS, "vanished")["metadata"]["uid"]
+
+    def read() -> list[tuple[int, int, int, float]]:
+        stored = read_stored_results(cluster, f"e2e/{uid}/", "vanished-0")
+        assert not any(found.missed for found in stored)
+        return [(s.number, s.result.seq, int(s.result.metrics["epoch"]), s.result.time) for s in stored]
+
+    before = eventually(read, lambda found: len(found) >= EPOCHS // 4)
+    assert time.time() - before[-1][3] <= BEHIND + STORING
+    namespace.kubectl("delete", "pod", "vanished-0-1", "--force", "--grace-period=0")
+    namespace.wait_for_condition(EXPERIMENTS, "vanished", "Complete")
+    after = read()
+    assert after[: len(before)] == before
+    assert trial_status(namespace, "vanished-0")["folder"] == f"s3://{cluster.s3.bucket}/e2e/{uid}/vanished-0/"
+    for attempt in (1, 2):
+        seqs, epochs = zip(*[(seq, epoch) for number, seq, epoch, _ in after if number == attempt], strict=True)
+        assert seqs == tuple(range(1, len(seqs) + 1))
+        assert epochs == tuple(range(epochs[0], epochs[0] + len(epochs)))
+    assert after[-1][2] == EPOCHS

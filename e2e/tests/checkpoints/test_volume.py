@@ -1,0 +1,121 @@
+"""A volume in place of a bucket: clones, pauses, exports and deletion, without any server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from e2e.devcluster import Cluster
+from e2e.experiments import EXAMPLES_IMAGE, RESTRICTED, counter, experiment, program
+from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
+from e2e.trials import finish, trial_status
+from e2e.volumes import AGENT, make_claim, provide_volume
+
+EXPERIMENTS = "experiments.podtune.dev"
+TRIALS = "trials.podtune.dev"
+CLAIM = "checkpoints"
+STORE = {"volume": {"claimName": CLAIM}, "prefix": "team"}
+
+
+@pytest.fixture
+def volume(cluster: Cluster, namespace: Kubernetes) -> Iterator[Volume]:
+    with provide_volume(cluster, namespace.namespace, "ReadWriteMany") as storage_class:
+        make_claim(namespace, CLAIM, storage_class, "ReadWriteMany")
+        yield Volume(namespace)
+
+
+class Volume:
+    """What lies on it, as a pod sees it that mounts it."""
+
+    def __init__(self, namespace: Kubernetes) -> None:
+        self._namespace = namespace
+        container = {
+            "name": "reader",
+            "image": EXAMPLES_IMAGE,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["python3", "-c", "import time; time.sleep(3600)"],
+            "securityContext": RESTRICTED | {"runAsGroup": AGENT},
+            "volumeMounts": [{"name": "volume", "mountPath": "/volume", "readOnly": True}],
+        }
+        mounted = {"name": "volume", "persistentVolumeClaim": {"claimName": CLAIM}}
+        spec = {"containers": [container], "volumes": [mounted], "terminationGracePeriodSeconds": 0}
+        namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": spec})
+        eventually(lambda: namespace.get("pod", "reader")["status"]["phase"] == "Running", what="the reader runs")
+
+    def list(self, folder: str = "") -> list[str]:
+        """All files, relative to the volume."""
+        program = (
+            "import pathlib; p = pathlib.Path('/volume'); "
+            f"print(*(f.relative_to(p) for f in (p / '{folder}').rglob('*') if f.is_file()), sep='\\n')"
+        )
+        return sorted(self._run(program).split())
+
+    def read(self, path: str) -> Any:
+        """A file of JSON."""
+        return json.loads(self._run(f"print(open('/volume/{path}').read())"))
+
+    def _run(self, program: str) -> str:
+        return self._namespace.kubectl("exec", "reader", "--", "python3", "-c", program)
+
+
+def find_path(uri: str) -> str:
+    return uri.removeprefix(f"volume://{CLAIM}/")
+
+
+def test_clones_and_pauses_go_on_from_a_volume(namespace: Kubernetes, volume: Volume) -> None:
+    namespace.apply(
+        experiment(
+            "population",
+            program("population", {"EPOCHS": "6", "EPOCH_SECONDS": "0.5"}),
+            parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
+            checkpoints={"store": STORE, "export": {}},
+            search={"algorithm": "random", "maxTrials": 4, "seed": 5},
+            scheduler={"pbt": {"timeAttribute": "epoch", "interval": 2, "resampleProbability": 0}},
+            maxConcurrentTrials=3,
+        )
+    )
+    eventually(
+        lambda: [trial for trial in namespace.list(TRIALS) if "parameters" in trial.get("status", {})],
+        what="a trial clones another",
+    )
+    namespace.kubectl("patch", EXPERIMENTS, "population", "--type=merge", "-p", '{"spec": {"suspend": true}}')
+    eventually(lambda: not namespace.list("pods", "podtune.dev/trial"), what="all trials are paused")
+    namespace.kubectl("patch", EXPERIMENTS, "population", "--type=merge", "-p", '{"spec": {"suspend": false}}')
+    finish(namespace, "population")
+    clones = [trial for trial in namespace.list(TRIALS) if "parameters" in trial["status"]]
+    assert all(clone["status"]["attempt"] >= 2 and clone["status"]["failures"] == 0 for clone in clones)
+    best = namespace.get(EXPERIMENTS, "population")["status"]["best"]
+    assert best["exported"] == f"volume://{CLAIM}/team/exports/population/best"
+    card = volume.read(f"{find_path(best['exported'])}/model-card.json")
+    assert card["trial"] == best["trial"]
+    assert card["checkpoint"]["uri"] == best["checkpoint"]
+    assert not [path for path in volume.list() if "/.podtune-" in path], "nothing unfinished is left"
+
+
+def test_a_retry_goes_on_from_a_volume_that_no_program_sees(namespace: Kubernetes, volume: Volume) -> None:
+    container = counter({"EPOCHS": "5", "CRASH_AT": "4"})
+    search = {"algorithm": "random", "maxTrials": 1}
+    namespace.apply(experiment("again", container, search=search, checkpoints={"store": STORE}))
+    finish(namespace, "again")
+    status = trial_status(namespace, "again-0")
+    assert (status["attempt"], status["iteration"]) == (2, 5)
+    assert int(status["lastResult"]["start"]) >= 1, "it goes on from its checkpoint"
+    path = find_path(status["checkpoint"]["uri"])
+    assert volume.read(f"{path}/data/state.json") == {"epoch": status["checkpoint"]["step"]}
+    for pod in namespace.list("pods", "podtune.dev/trial"):
+        (program,) = pod["spec"]["containers"]
+        assert "podtune-store" not in [mount["name"] for mount in program["volumeMounts"]]
+
+
+def test_nothing_is_left_on_it_of_an_experiment_that_is_to_be_deleted(namespace: Kubernetes, volume: Volume) -> None:
+    checkpoints: Object = {"store": STORE, "deletionPolicy": "Delete"}
+    endless = counter({"EPOCHS": "10000", "EPOCH_SECONDS": "0.5"})
+    namespace.apply(experiment("gone", endless, checkpoints=checkpoints))
+    eventually(lambda: any(t.get("status", {}).get("checkpoint") for t in namespace.list(TRIALS)))
+    uid = namespace.get(EXPERIMENTS, "gone")["metadata"]["uid"]
+    assert volume.list(f"team/{uid}")
+    namespace.kubectl("delete", EXPERIMENTS, "gone", f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+    assert volume.list("team") == []

@@ -1,0 +1,113 @@
+"""The thread that stores an attempt's results while its program runs.
+
+It is not the one that stores checkpoints: a large one may take minutes, and a pod can vanish at any second.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from random import Random
+
+from podtune.agent.checkpoints.store_retry import make_backoff
+from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.agent.settings import Settings
+from podtune.agent.state.attempt import Attempt
+from podtune.storage.checkpoint.address import TrialAddress
+from podtune.storage.errors import StoreError
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.segments.segment import RESULT_STREAM, SegmentHeader
+from podtune.storage.segments.segment_stream import SegmentStream
+
+TRIES_AT_END = 5
+"""How often storing the rest is tried once the program has ended."""
+
+
+class SegmentUploader(threading.Thread):
+    """Stores what has changed every so often, and the rest at the end.
+
+    A store that fails is tried again, and no reason to call it unusable: that is for checkpoints to find out.
+
+    Attributes:
+        results: Where to put results.
+        is_finished: Whether all that could be stored after the program's end has been stored; hold `changed`.
+    """
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        *,
+        settings: Settings,
+        address: TrialAddress,
+        store: ObjectStore,
+        log: EventLog,
+        rng: Random,
+    ) -> None:
+        super().__init__(name="segments", daemon=True)
+        header = SegmentHeader(
+            settings.namespace,
+            settings.experiment,
+            settings.trial,
+            settings.attempt,
+            settings.number,
+            settings.rank,
+        )
+        prefix = address.segments(settings.attempt, RESULT_STREAM, settings.rank)
+        self.results = SegmentStream(store, prefix, header, settings.sync.results)
+        self._attempt = attempt
+        self._period = settings.sync.segment_period
+        self._log = log
+        self._rng = rng
+        self._backoff = make_backoff(rng)
+        self._failures = LogThrottle()
+        self._told_left_out = 0
+        self._ending = threading.Event()
+        self.is_finished = False
+
+    def finish(self) -> None:
+        """The program has ended: the rest is stored."""
+        self._ending.set()
+
+    def store_rest(self) -> None:
+        """Stores what was added after the end, if the store takes it at once."""
+        self._store_changes()
+
+    def run(self) -> None:
+        """Works until the program has ended and all is stored, or the attempt is fenced."""
+        wait = self._rng.uniform(self._period / 2, self._period)
+        while not self._ending.wait(wait) and not self._attempt.fenced:
+            failure = self._store_changes()
+            wait = self._period if failure is None else min(self._period, self._backoff.draw_wait())
+        self._backoff.reset()
+        failure = self._store_changes()
+        for _ in range(1, TRIES_AT_END):
+            if failure is None or failure.permanent:
+                break
+            time.sleep(self._backoff.draw_wait())
+            failure = self._store_changes()
+        with self._attempt.changed:
+            self.is_finished = True
+            self._attempt.changed.notify_all()
+
+    def _store_changes(self) -> StoreError | None:
+        """Stores what has changed; returns why it could not, if it could not."""
+        try:
+            self.results.store_changes(self._is_fenced)
+        except StoreError as error:
+            if self._failures.should_log():
+                self._log.warning("results not stored", message=str(error), failures=self._failures.count)
+            self._tell_left_out()
+            return error
+        self._backoff.reset()
+        self._failures = LogThrottle()
+        return None
+
+    def _tell_left_out(self) -> None:
+        left_out = self.results.left_out
+        if left_out > self._told_left_out:
+            message = "the store has failed for too long; the oldest results that wait for it are left out"
+            self._log.warning("results left out", message=message, results=left_out)
+            self._told_left_out = left_out
+
+    def _is_fenced(self) -> bool:
+        return self._attempt.fenced

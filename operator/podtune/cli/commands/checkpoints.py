@@ -1,0 +1,212 @@
+"""`podtune checkpoints download`: a whole checkpoint as a folder, whatever layout it has in the bucket."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from podtune.api.resources.trial import Checkpoint
+from podtune.api.tuning.objective import Objective
+from podtune.cli.client import api_client
+from podtune.cli.client.api_client import Api
+from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial
+from podtune.cli.client.store_access import OpenedStore, StoreOptions, open_experiment_store, open_store_of
+from podtune.cli.commands.lifecycle import find_target
+from podtune.cli.errors import CliError
+from podtune.cli.options import Context, Kubeconfig, Namespace
+from podtune.cli.output import print_lines, print_note
+from podtune.protocol.checkpoint import CheckpointRef
+from podtune.runner.checkpoints.retention import find_best_checkpoint
+from podtune.storage.backoff import ExponentialBackoff
+from podtune.storage.checkpoint.address import CheckpointAddress, parse_checkpoint_uri
+from podtune.storage.checkpoint.manifest import MAX_MANIFEST_BYTES, CheckpointManifest, digest_of
+from podtune.storage.checkpoint.restore import Restorer
+from podtune.storage.directory import Directory
+from podtune.storage.errors import NotFound, StoreError, Unreachable
+
+PATIENCE = 30.0
+"""Seconds that a store that does not answer is waited for: somebody sits and waits, too."""
+_CONTENT = "checkpoint"
+_SCHEME = "://"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointChoice:
+    """The checkpoint that is downloaded.
+
+    Attributes:
+        trial: Name of its Trial.
+        others: Iterations of the Trial's other checkpoints.
+    """
+
+    trial: str
+    ref: CheckpointRef
+    others: tuple[int, ...] = ()
+
+
+def download(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A Trial, an Experiment (its best Trial), or the URI of a checkpoint."),
+    ],
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="DIRECTORY", help="Where to; else ./<trial>-<iteration>.")
+    ] = None,
+    *,
+    step: Annotated[
+        int | None, typer.Option("--step", min=0, help="The checkpoint of this iteration, not the latest.")
+    ] = None,
+    best: Annotated[bool, typer.Option("--best", help="The best one by the objective, not the latest.")] = False,
+    endpoint: Annotated[
+        str, typer.Option("--endpoint", metavar="URL", help="The store's server, as it is reached from here.")
+    ] = "",
+    region: Annotated[str, typer.Option("--region", help="Region of the bucket.")] = "",
+    own_credentials: Annotated[
+        bool, typer.Option("--own-credentials", help="Your AWS credentials, not those of the Experiment's Secret.")
+    ] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Download a checkpoint, and check the hash of all that is in it."""
+    if step is not None and best:
+        raise CliError("--step and --best each choose a checkpoint; give one of them")
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials)
+    if _SCHEME in name:
+        if step is not None or best:
+            raise CliError(f"{name} is one checkpoint; leave out --step and --best")
+        print_lines([_download_uri(name, directory, options)])
+        return
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    experiment, choice = _choose(api, chosen, name, step=step, best=best)
+    with open_experiment_store(api, chosen, experiment.name, experiment.spec, options) as opened:
+        print_lines([_fetch(opened, choice, directory)])
+
+
+def choose_checkpoint(
+    experiment: ExperimentView, trial: TrialView, *, step: int | None, best: bool
+) -> CheckpointChoice:
+    """Chooses one of a Trial's checkpoints: that of an iteration, or the best one; else the latest.
+
+    Raises:
+        CliError: There is none, or none of this iteration.
+    """
+    known = trial.status.checkpoints
+    steps = sorted({checkpoint.step for checkpoint in known})
+    if not known:
+        raise CliError(f"{trial.name} has no checkpoint: {trial.status.message or 'it has stored none'}")
+    chosen: Checkpoint | None = known[-1]
+    if step is not None:
+        chosen = next((checkpoint for checkpoint in reversed(known) if checkpoint.step == step), None)
+    elif best:
+        chosen = find_best_checkpoint(known, _read_objective(experiment))
+    if chosen is None:
+        raise CliError(f"{trial.name} keeps no checkpoint of iteration {step}; it keeps {_join(steps)}")
+    return CheckpointChoice(trial.name, chosen.ref, tuple(known for known in steps if known != chosen.step))
+
+
+def _choose(
+    api: Api, namespace: str, name: str, *, step: int | None, best: bool
+) -> tuple[ExperimentView, CheckpointChoice]:
+    """The checkpoint that is meant, and whose; of an Experiment, the best one of its best Trial."""
+    view = find_target(api, namespace, name).view
+    if isinstance(view, TrialView):
+        experiment = get_experiment(api, namespace, view.experiment)
+        return experiment, choose_checkpoint(experiment, view, step=step, best=best)
+    if view.status.best is None:
+        raise CliError(f"experiment {view.name} has no best trial yet; name a Trial")
+    trial = get_trial(api, namespace, view.status.best.trial)
+    return view, choose_checkpoint(view, trial, step=step, best=step is None)
+
+
+def _read_objective(experiment: ExperimentView) -> Objective:
+    try:
+        return Objective.model_validate(experiment.spec.get("objective"))
+    except ValidationError as error:
+        raise CliError(
+            f"the objective of {experiment.name} is none that this program knows; use a later one, or --step"
+        ) from error
+
+
+def _download_uri(uri: str, directory: Path | None, options: StoreOptions) -> str:
+    """Downloads a checkpoint that is known by its URI alone: its manifest is compared with nothing."""
+    try:
+        opened = open_store_of(uri, options)
+        address = parse_checkpoint_uri(opened.address, uri)
+        manifest = opened.store.get_bytes(address.manifest, MAX_MANIFEST_BYTES)
+    except NotFound as error:
+        raise CliError(f"there is no checkpoint at {uri}; it was deleted, or never was one") from error
+    except StoreError as error:
+        raise _explain(error) from error
+    trial, last = _read_owner(address)
+    choice = CheckpointChoice(trial, CheckpointRef(uri, digest_of(manifest), address.step))
+    done = _fetch(opened, choice, directory or Path(f"{trial}-{last}"))
+    return f"{done}; no Trial was asked whether its manifest is the one that was committed"
+
+
+def _read_owner(address: CheckpointAddress) -> tuple[str, str]:
+    """Whose it is, and its name there, by `<trial>/<attempt>/<step>`, or of an export by `<experiment>/<trial>`."""
+    parts = ["checkpoint", *address.root.split("/")]
+    return parts[-3 if address.step >= 0 and len(parts) > 2 else -2], parts[-1]
+
+
+def _fetch(opened: OpenedStore, choice: CheckpointChoice, directory: Path | None) -> str:
+    """Downloads a checkpoint; says what was done.
+
+    It comes into a directory of its own beside the one that was named, and is renamed once it is whole.
+
+    Raises:
+        CliError: It is damaged, the store does not answer, or it can't be written.
+    """
+    destination = directory or Path(f"{choice.trial}-{choice.ref.step}")
+    if destination.exists():
+        raise CliError(f"{destination} exists; name another directory, or delete it first")
+    print_note(f"downloading {choice.ref.uri}")
+    unfinished: Path | None = None
+    try:
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{destination.name}-", dir=destination.parent))
+        manifest = _restore(opened, choice, unfinished)
+        (unfinished / _CONTENT).rename(destination)
+    except OSError as error:
+        raise CliError(f"{destination}: {error.strerror or error}; name a directory that can be written") from error
+    except StoreError as error:
+        raise _explain(error) from error
+    finally:
+        if unfinished is not None:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    count = "1 file" if len(manifest.files) == 1 else f"{len(manifest.files)} files"
+    return f"{destination}: iteration {manifest.iteration} of {choice.trial}, {count}, {manifest.size:,} bytes"
+
+
+def _restore(opened: OpenedStore, choice: CheckpointChoice, directory: Path) -> CheckpointManifest:
+    """Has all files fetched, and held to the hashes of the manifest, and that to the one that was committed."""
+    restorer = Restorer(
+        opened.store,
+        opened.address,
+        backoff=ExponentialBackoff(0.5, 5.0, Random()),
+        patience=PATIENCE,
+        clock=time.monotonic,
+        sleep=time.sleep,
+    )
+    outcome = restorer.restore([choice.ref], Directory(directory), _CONTENT)
+    if outcome.manifest is None:
+        others = f"; {choice.trial} also keeps {_join(choice.others)} (--step)" if choice.others else ""
+        raise CliError(f"{outcome.message}{others}")
+    return outcome.manifest
+
+
+def _explain(error: StoreError) -> CliError:
+    remedy = "; if only the cluster knows that name, give --endpoint" if isinstance(error, Unreachable) else ""
+    return CliError(f"{error}{remedy}")
+
+
+def _join(steps: list[int] | tuple[int, ...]) -> str:
+    return f"{'iteration' if len(steps) == 1 else 'iterations'} {', '.join(map(str, steps))}"

@@ -1,0 +1,136 @@
+"""Reads what attempts have stored in segments."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from podtune.protocol.fields import ProtocolError, read_json
+from podtune.protocol.messages import Result, parse_result
+from podtune.storage.errors import NotFound
+from podtune.storage.object_store import ObjectStore
+from podtune.storage.segments.segment import RESULT_STREAM, SegmentHeader, SegmentName, parse_header, parse_segment_name
+from podtune.storage.segments.segment_log import LARGEST_SEGMENT
+
+MAX_SEGMENT_BYTES = 2 * LARGEST_SEGMENT
+"""The last record of a segment may pass its size, but not by as much as that."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result that an attempt has stored.
+
+    Attributes:
+        attempt: The attempt's id.
+        number: Number of the attempt among the trial's.
+        rank: Rank of the pod in its gang; 0 where it is alone.
+        missed: How many of the attempt's results are missing before this one: deleted, or never stored.
+    """
+
+    trial: str
+    attempt: str
+    number: int
+    rank: int
+    result: Result
+    missed: int
+
+
+def read_results(
+    store: ObjectStore, experiment_prefix: str, *, trial: str = "", rank: int = 0
+) -> Iterator[StoredResult]:
+    """Reads all results of an experiment in order of time, each once.
+
+    At no time more segments are held in memory than trials have run at once. An iteration that ran again in a later
+    attempt is two results. What is no segment, or can't be read, is passed over.
+
+    Args:
+        store: The bucket.
+        experiment_prefix: What all keys of the experiment start with; it ends with a slash.
+        trial: The only trial whose results are wanted; all trials' when empty.
+        rank: Of a gang: the rank whose results are wanted.
+
+    Raises:
+        StoreError: The store can't be read now, or at all.
+    """
+    listed = store.list(experiment_prefix + (f"{trial}/" if trial else ""))
+    streams = [
+        _Stream(store, prefix, sorted(names))
+        for prefix, names in _group_segments(listed, experiment_prefix, rank).items()
+    ]
+    waiting: list[tuple[float, int]] = []
+
+    def wait(place: int) -> None:
+        if (time := streams[place].next_time) is not None:
+            heapq.heappush(waiting, (time, place))
+
+    for place in range(len(streams)):
+        wait(place)
+    while waiting:
+        _, place = heapq.heappop(waiting)
+        if (result := streams[place].take()) is not None:
+            yield result
+        wait(place)
+
+
+def _group_segments(keys: Iterator[str], experiment_prefix: str, rank: int) -> dict[str, list[SegmentName]]:
+    """The segments among the keys of an experiment, by what the keys of a stream start with."""
+    found: defaultdict[str, list[SegmentName]] = defaultdict(list)
+    for key in keys:
+        parts = key.removeprefix(experiment_prefix).split("/")
+        if len(parts) == 5 and parts[2:4] == [RESULT_STREAM, str(rank)] and (name := parse_segment_name(parts[4])):
+            found[key.removesuffix(parts[4])].append(name)
+    return found
+
+
+class _Stream:
+    """The results of one attempt and rank, segment by segment."""
+
+    def __init__(self, store: ObjectStore, prefix: str, names: list[SegmentName]) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._names = iter(names)
+        self._name = next(self._names, None)
+        self._records: Iterator[StoredResult] = iter(())
+        self._next: StoredResult | None = None
+        self._last_seq = 0
+
+    @property
+    def next_time(self) -> float | None:
+        """When the next result was read, or a time not later than that; None where nothing is left."""
+        if self._next is not None:
+            return self._next.result.time
+        return None if self._name is None else self._name.time_ms / 1000
+
+    def take(self) -> StoredResult | None:
+        """The next result; None where a segment had to be opened first, and its first result's time be known."""
+        taken = self._next
+        if taken is None and self._name is not None:
+            self._records = self._open(self._name)
+            self._name = next(self._names, None)
+        self._next = next(self._records, None)
+        return taken
+
+    def _open(self, name: SegmentName) -> Iterator[StoredResult]:
+        """The results of a segment that come after those that were read before."""
+        try:
+            content = self._store.get_bytes(f"{self._prefix}{name}", MAX_SEGMENT_BYTES)
+        except NotFound:
+            return  # it was deleted since the listing
+        first, *lines = content.split(b"\n")
+        try:
+            header = parse_header(first)
+        except ProtocolError:
+            return
+        for line in lines:
+            try:
+                result = parse_result(read_json(line))
+            except ProtocolError:
+                continue
+            if result.seq > self._last_seq:
+                yield self._tell(header, result)
+
+    def _tell(self, header: SegmentHeader, result: Result) -> StoredResult:
+        missed, self._last_seq = result.seq - self._last_seq - 1, result.seq
+        return StoredResult(header.trial, header.attempt, header.number, header.rank, result, missed)

@@ -1,0 +1,162 @@
+"""How the records of one stream are split into segments, and which of these have to be stored or deleted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from podtune.storage.segments.segment import LATEST, SegmentName
+
+LARGEST_SEGMENT = 1 << 20
+SMALLEST_SEGMENT = 4 << 10
+MAX_UNSTORED = 16 << 20
+"""Bytes of closed segments that are held while the store does not take them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentVersion:
+    """A segment as it is to be stored now.
+
+    Attributes:
+        records: How many records of it are in there.
+    """
+
+    name: SegmentName
+    content: bytes
+    records: int
+
+
+@dataclass(slots=True)
+class _Unstored:
+    """A segment that is not in the store, or not all of it.
+
+    Attributes:
+        last: Number of its last record.
+        stored: How many of its records are in the store.
+    """
+
+    name: SegmentName
+    last: int = 0
+    size: int = 0
+    stored: int = 0
+    records: list[bytes] = field(default_factory=list)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all of it is in the store."""
+        return self.stored == len(self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A closed segment that is in the store."""
+
+    name: SegmentName
+    size: int
+
+
+class SegmentLog:
+    """Splits a stream into segments, keeps what the store does not have, and says what has to go.
+
+    The same records are always split in the same way. So a process that is started again, and reads them anew, makes
+    the same segments; those that an earlier one has dealt with are passed over.
+
+    Records and segments are in the order of their numbers. Not thread-safe.
+
+    Attributes:
+        left_out: How many records were given up since the store did not take them for too long.
+    """
+
+    def __init__(self, header: bytes, keep: int) -> None:
+        """Begins a stream.
+
+        Args:
+            header: First line of each segment.
+            keep: How many bytes may stay in the store: those of the first segment and of the latest ones.
+        """
+        self._header = header
+        self._keep = keep
+        self._segment_size = min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, keep // 4))
+        self._stored: list[_Stored] = []
+        self._closed: deque[_Unstored] = deque()
+        self._active: _Unstored | None = None
+        self._base = 0
+        """Records before this one were dealt with by an earlier process."""
+        self.left_out = 0
+
+    def append(self, number: int, time: float, record: bytes) -> None:
+        """Takes the next record, which ends with a line break; numbers and times rise."""
+        active = self._active
+        if active is None or active.size + len(record) > self._segment_size or active.name.first < self._base <= number:
+            self._close()
+            name = SegmentName(number, min(max(0, int(time * 1000)), LATEST))
+            active = self._active = _Unstored(name, size=len(self._header))
+        active.records.append(record)
+        active.size += len(record)
+        active.last = number
+
+    def resume(self, stored: Sequence[SegmentName]) -> None:
+        """Learns what an earlier process has stored, sorted: all but its last segment is dealt with."""
+        if not stored:
+            return
+        self._base = stored[-1].first
+        # A listing does not tell sizes.
+        self._stored = [_Stored(name, self._segment_size) for name in stored[:-1]]
+        self._closed = deque(segment for segment in self._closed if segment.last >= self._base)
+
+    def list_changed(self) -> list[SegmentName]:
+        """The segments that have to be stored, in the order in which they have to be: the active one comes last."""
+        unstored = (segment for segment in self._list_unstored() if not segment.is_stored)
+        return [segment.name for segment in unstored if segment.last >= self._base]
+
+    def encode(self, name: SegmentName) -> SegmentVersion | None:
+        """A segment as it is to be stored now; None where it was given up meanwhile."""
+        for segment in self._list_unstored():
+            if segment.name == name:
+                return SegmentVersion(name, b"".join((self._header, *segment.records)), len(segment.records))
+        return None
+
+    def mark_stored(self, version: SegmentVersion) -> None:
+        """This version of a segment is in the store."""
+        for segment in self._list_unstored():
+            if segment.name == version.name:
+                segment.stored = version.records
+        while self._closed and self._closed[0].is_stored:
+            self._move_to_stored(self._closed.popleft())
+
+    def list_doomed(self) -> list[SegmentName]:
+        """The stored segments that are too many: the oldest ones but for the first."""
+        excess = sum(segment.size for segment in self._stored) + (self._active.size if self._active else 0) - self._keep
+        doomed: list[SegmentName] = []
+        for segment in self._stored[1:]:
+            if excess <= 0:
+                break
+            doomed.append(segment.name)
+            excess -= segment.size
+        return doomed
+
+    def mark_deleted(self, names: Collection[SegmentName]) -> None:
+        """These are not in the store any more."""
+        self._stored = [segment for segment in self._stored if segment.name not in names]
+
+    def _list_unstored(self) -> list[_Unstored]:
+        return [*self._closed, *([self._active] if self._active else [])]
+
+    def _close(self) -> None:
+        """Nothing is added to the active segment any more."""
+        closed, self._active = self._active, None
+        if closed is None or closed.last < self._base:
+            return
+        if closed.is_stored:
+            self._move_to_stored(closed)
+            return
+        self._closed.append(closed)
+        unstored = sum(segment.size for segment in self._closed)
+        while unstored > MAX_UNSTORED and len(self._closed) > 1:
+            given_up = self._closed.popleft()
+            unstored -= given_up.size
+            self.left_out += len(given_up.records)
+
+    def _move_to_stored(self, segment: _Unstored) -> None:
+        self._stored.append(_Stored(segment.name, segment.size))

@@ -1,0 +1,119 @@
+"""The bucket of an experiment, opened with the caller's rights."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podtune.cli.client import store_access
+from podtune.cli.client.store_access import StoreOptions, open_experiment_store, open_store_of
+from podtune.cli.errors import CliError
+from podtune.kube import paths
+from podtune.kube.errors import make_refusal
+from podtune.kube.manifests import Manifest
+from podtune.storage.address import S3Address
+from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi
+
+SECRET = {"accessKeyID": "key", "secretAccessKey": "hush"}
+
+
+def spec(**store: Any) -> dict[str, Any]:
+    return {"checkpoints": {"store": {"bucket": "models", **store}}}
+
+
+def encode(values: Mapping[str, str]) -> Manifest:
+    return {"data": {name: base64.b64encode(value.encode()).decode() for name, value in values.items()}}
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    return FakeApi()
+
+
+def test_the_secret_lies_in_files_as_long_as_the_store_is_open(api: FakeApi) -> None:
+    api.objects[paths.secret(NAMESPACE, "podtune-s3")] = encode(SECRET | {"more": "?"})
+    with open_experiment_store(
+        api, NAMESPACE, "digits", spec(credentialsSecret="podtune-s3"), StoreOptions()
+    ) as opened:
+        directory = Path(opened.address.credentials)
+        assert directory.name == "podtune-s3", "messages name the Secret by it"
+        assert directory.parent.stat().st_mode & 0o077 == 0
+        assert {file.name: file.read_text() for file in directory.iterdir()} == SECRET
+    assert not directory.exists()
+
+
+def test_own_credentials_are_used_where_they_are_asked_for(api: FakeApi) -> None:
+    options = StoreOptions(own_credentials=True)
+    with open_experiment_store(api, NAMESPACE, "digits", spec(credentialsSecret="podtune-s3"), options) as opened:
+        assert opened.address == S3Address("models")
+    assert api.asked == []
+
+
+def test_own_credentials_are_used_where_the_secret_may_not_be_read(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: str, params: Mapping[str, str] | None = None) -> Manifest:
+        raise make_refusal(403, "Forbidden", "not for you")
+
+    monkeypatch.setattr(api, "get", refuse)
+    with open_experiment_store(
+        api, NAMESPACE, "digits", spec(credentialsSecret="podtune-s3"), StoreOptions()
+    ) as opened:
+        assert opened.address.credentials == ""
+    assert capsys.readouterr().err == (
+        "Secret podtune-s3 can't be read (the API server says 403: not for you); your own AWS credentials are used\n"
+    )
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_authorities_are_those_of_the_manifest(api: FakeApi, kind: str) -> None:
+    if kind == "Secret":
+        api.objects[paths.secret(NAMESPACE, "ca")] = encode({"ca.pem": "PEM"})
+    else:
+        api.objects[paths.config_map(NAMESPACE, "ca")] = {"data": {"ca.pem": "PEM"}}
+    bundle = {"kind": kind, "name": "ca", "key": "ca.pem"}
+    with open_experiment_store(api, NAMESPACE, "digits", spec(caBundle=bundle), StoreOptions()) as opened:
+        assert Path(opened.address.ca_file).read_text() == "PEM"
+    with (
+        pytest.raises(CliError, match=r"'ca' has no key 'ca.crt'"),
+        open_experiment_store(api, NAMESPACE, "digits", spec(caBundle={"kind": kind, "name": "ca"}), StoreOptions()),
+    ):
+        pass
+
+
+def test_what_the_command_line_says_takes_the_place_of_the_manifest(api: FakeApi) -> None:
+    store = spec(prefix="demo", endpoint="http://s3:9000", region="eu-1", addressing="Path")
+    with open_experiment_store(api, NAMESPACE, "digits", store, StoreOptions()) as opened:
+        assert opened.address == S3Address("models", "demo", "http://s3:9000", "eu-1", "Path")
+    options = StoreOptions("http://localhost:9000", "us-2")
+    with open_experiment_store(api, NAMESPACE, "digits", store, options) as opened:
+        assert opened.address == S3Address("models", "demo", "http://localhost:9000", "us-2", "Path")
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ({}, "experiment digits has no checkpoints.store"),
+        ({"store": {"box": "x"}}, "names no bucket"),
+        (
+            {"store": {"volume": {"claimName": "weights"}}},
+            "on the volume of claim 'weights', which only pods can read; set checkpoints.export",
+        ),
+    ],
+)
+def test_without_a_bucket_there_is_nothing_to_open(api: FakeApi, written: Manifest, problem: str) -> None:
+    with (
+        pytest.raises(CliError, match=problem),
+        open_experiment_store(api, NAMESPACE, "digits", {"checkpoints": written}, StoreOptions()),
+    ):
+        pass
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_access, "find_spec", lambda name: None)
+    with pytest.raises(CliError, match=r"pip install 'podtune\[cli,store\]'"):
+        open_store_of("s3://models/demo/9", StoreOptions())
