@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,11 @@ class Kubernetes:
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = DEADLINE) -> str:
         """Runs kubectl and returns what it printed."""
         return self.cluster.kubectl("-n", self.namespace, *words, stdin=stdin, timeout=timeout)
+
+    def podtune(self, *words: str, stdin: str = "") -> str:
+        """Runs the command line as a user would, from inside the cluster's network, and returns what it printed."""
+        command = [sys.executable, "-m", "podtune.cli.main", *words, "-n", self.namespace]
+        return self.cluster.run(command, stdin=stdin).stdout
 
     def apply(self, *objects: Object) -> None:
         """Applies objects."""

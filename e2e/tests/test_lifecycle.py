@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
@@ -15,12 +13,6 @@ ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 8
 HELD = {"EPOCHS": str(EPOCHS), "HOLD_AT": "4"}
 """Trains on its own up to epoch 3; one that goes on from a checkpoint is not held."""
-
-
-def podtune(namespace: Kubernetes, *words: str) -> str:
-    """Runs the command line as a user would, from inside the cluster's network."""
-    command = [sys.executable, "-m", "podtune.cli.main", *words, "-n", namespace.namespace]
-    return namespace.cluster.run(command).stdout
 
 
 def status_of(namespace: Kubernetes, name: str, kind: str = TRIALS) -> Object:
@@ -49,13 +41,13 @@ def test_a_paused_trial_gives_its_gpu_back_and_goes_on_with_new_values(cluster: 
         experiment("pause", counter(HELD), search=ONE, checkpoints={"store": store(cluster), "keep": {"count": 2}})
     )
     eventually(lambda: has_checkpoint(namespace, "pause-0"))
-    assert "will pause" in podtune(namespace, "pause", "pause-0")
+    assert "will pause" in namespace.podtune("pause", "pause-0")
     paused = eventually(lambda: status_of(namespace, "pause-0"), lambda status: status.get("state") == "PAUSED")
     assert paused["reason"] == "PausedByUser"
     eventually(lambda: not pods_of(namespace, "pause"), what="the GPU is free")
     step = paused["checkpoint"]["step"]
     assert step >= paused["iteration"] - 1, "what was learnt is stored"
-    podtune(namespace, "resume", "pause-0", "--set", "base=0.75")
+    namespace.podtune("resume", "pause-0", "--set", "base=0.75")
     again = eventually(
         lambda: status_of(namespace, "pause-0"),
         lambda status: status.get("attempt") == 2 and status.get("iteration", 0) > paused["iteration"],
@@ -73,13 +65,13 @@ def test_a_suspended_experiment_holds_no_gpu_and_goes_on_where_it_was(cluster: C
     search = {"algorithm": "random", "maxTrials": 3}
     namespace.apply(experiment("suspend", counter(HELD), search=search, checkpoints={"store": store(cluster)}))
     eventually(lambda: all(has_checkpoint(namespace, f"suspend-{index}") for index in (0, 1)))
-    podtune(namespace, "pause", "suspend")
+    namespace.podtune("pause", "suspend")
     namespace.wait_for_condition(EXPERIMENTS, "suspend", "Suspended")
     assert pods_of(namespace, "suspend") == []
     assert status_of(namespace, "suspend", EXPERIMENTS)["state"] == "Suspended"
     before = [status_of(namespace, f"suspend-{index}") for index in (0, 1)]
     assert [(status["state"], status["reason"]) for status in before] == [("PAUSED", "Suspended")] * 2
-    podtune(namespace, "resume", "suspend")
+    namespace.podtune("resume", "suspend")
     finish(namespace, "suspend")
     for index, earlier in enumerate(before):
         status = status_of(namespace, f"suspend-{index}")
@@ -90,13 +82,13 @@ def test_a_suspended_experiment_holds_no_gpu_and_goes_on_where_it_was(cluster: C
 def test_an_experiment_is_stopped_and_goes_on_after_its_end(cluster: Cluster, namespace: Kubernetes) -> None:
     namespace.apply(experiment("stop", counter(HELD), search=ONE, checkpoints={"store": store(cluster)}))
     eventually(lambda: has_checkpoint(namespace, "stop-0"))
-    podtune(namespace, "stop", "stop")
+    namespace.podtune("stop", "stop")
     namespace.wait_for_condition(EXPERIMENTS, "stop", "Complete")
     assert end_of(namespace, "stop")["reason"] == "StoppedByUser"
     stopped = status_of(namespace, "stop-0")
     assert (stopped["state"], stopped["reason"]) == ("TERMINATED", "StoppedByExperiment")
     assert stopped["checkpoint"]["step"] >= stopped["iteration"] - 1, "the last checkpoint was stored"
-    podtune(namespace, "resume", "stop")
+    namespace.podtune("resume", "stop")
     eventually(
         lambda: end_of(namespace, "stop"),
         lambda end: (end.get("status"), end.get("reason")) == ("True", "TrialsComplete"),
@@ -126,13 +118,13 @@ def test_a_trial_is_stopped_while_it_waits_and_while_it_runs(cluster: Cluster, n
         experiment("halt", counter(HELD), search=search, maxConcurrentTrials=1, checkpoints={"store": store(cluster)})
     )
     eventually(lambda: has_checkpoint(namespace, "halt-0"))
-    podtune(namespace, "pause", "halt-0")
+    namespace.podtune("pause", "halt-0")
     eventually(lambda: status_of(namespace, "halt-0").get("state") == "PAUSED")
-    podtune(namespace, "stop", "trial/halt-0")
+    namespace.podtune("stop", "trial/halt-0")
     assert eventually(lambda: status_of(namespace, "halt-0").get("reason")) in ("StoppedByUser", "PausedByUser")
     eventually(lambda: status_of(namespace, "halt-0").get("reason") == "StoppedByUser")
     eventually(lambda: status_of(namespace, "halt-1").get("state") == "RUNNING")
-    podtune(namespace, "stop", "halt-1")
+    namespace.podtune("stop", "halt-1")
     namespace.wait_for_condition(EXPERIMENTS, "halt", "Complete")
     assert status_of(namespace, "halt-1")["reason"] == "StoppedByUser"
 

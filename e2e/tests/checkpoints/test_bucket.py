@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -92,7 +91,7 @@ def test_stopped_trials_keep_nothing_but_the_best_while_others_run(cluster: Clus
 def download(cluster: Cluster, namespace: Kubernetes, name: str, folder: Path) -> str:
     """Downloads a checkpoint; Experiments name the store's server as pods find it, which this machine does not."""
     words = ("checkpoints", "download", name, str(folder), "--endpoint", cluster.s3.endpoint)
-    return podtune(cluster, namespace, *words)
+    return namespace.podtune(*words)
 
 
 def test_a_checkpoint_is_downloaded_whole_or_not_at_all(
@@ -246,11 +245,11 @@ def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, n
             and any(c["type"] == "Suspended" and c["status"] == "True" for c in status["conditions"])
         ),
     )
-    archive = podtune(cluster, namespace, "export", "moves", "-o", "-")
+    archive = namespace.podtune("export", "moves", "-o", "-")
     paused = {t["metadata"]["name"]: t for t in namespace.list(TRIALS)}
     other = make_namespace(cluster)
     try:
-        podtune(cluster, other, "import", "-", stdin=archive)
+        other.podtune("import", "-", stdin=archive)
         eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "moves")["metadata"])
         imported = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
         assert imported.keys() == paused.keys()
@@ -267,9 +266,3 @@ def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, n
             assert ended[name]["status"]["lastResult"]["epoch"] == "8"
     finally:
         other.kubectl("delete", "namespace", other.namespace, "--wait=false")
-
-
-def podtune(cluster: Cluster, namespace: Kubernetes, *words: str, stdin: str = "") -> str:
-    """Runs the command as a user would."""
-    command = [sys.executable, "-m", "podtune.cli.main", *words, "-n", namespace.namespace]
-    return cluster.run(command, stdin=stdin).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -46,3 +47,8 @@ def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: K
         assert seqs == tuple(range(1, len(seqs) + 1))
         assert epochs == tuple(range(epochs[0], epochs[0] + len(epochs)))
     assert after[-1][2] == EPOCHS
+    words = ("results", "vanished-0", "--output", "json", "--endpoint", cluster.s3.endpoint)
+    printed = [json.loads(line) for line in namespace.podtune(*words).splitlines()]
+    assert [(line["attempt"], line["metrics"]["epoch"]) for line in printed] == [
+        (attempt, epoch) for attempt, _, epoch, _ in after
+    ]

@@ -16,6 +16,7 @@ from podtune.cli.commands.checkpoints import download
 from podtune.cli.commands.logs import logs
 from podtune.cli.commands.plan import plan
 from podtune.cli.commands.release import release_experiment
+from podtune.cli.commands.results import results
 from podtune.cli.commands.simulate import simulate
 from podtune.cli.errors import CliError, explain_error
 from podtune.kube.errors import ApiError
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "describe": show.describe,
     "watch": show.follow_experiment,
     "logs": logs,
+    "results": results,
     "best": show.show_best,
     "plan": plan,
     "simulate": simulate,

@@ -31,9 +31,9 @@ def print_facts(facts: Mapping[str, Any], output: Output) -> None:
         typer.echo(yaml.safe_dump(dict(facts), sort_keys=False, allow_unicode=True), nl=False)
 
 
-def to_json(facts: Mapping[str, Any]) -> str:
+def to_json(facts: Mapping[str, Any], *, indent: int | None = 2) -> str:
     """Writes facts as JSON; a number that is not finite, which JSON has no word for, becomes null."""
-    return json.dumps(_replace_infinite(facts), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_replace_infinite(facts), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def _replace_infinite(value: Any) -> Any:

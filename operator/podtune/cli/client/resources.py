@@ -38,6 +38,7 @@ class ExperimentView:
     spec: Mapping[str, Any]
     state: str
     status: ExperimentStatus
+    uid: str = ""
 
     @property
     def metric(self) -> str:
@@ -162,6 +163,7 @@ def read_experiment(item: Manifest) -> ExperimentView:
         spec=item.get("spec") or {},
         state=status.get("state") or "",
         status=read_status(ExperimentStatus, status),
+        uid=metadata.get("uid", ""),
     )
 
 

@@ -18,6 +18,7 @@ from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 from podtune.storage.address import S3Address, VolumeAddress
+from podtune.storage.errors import StoreError, Unreachable
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.stores import make_store
 
@@ -92,6 +93,12 @@ def open_store_of(uri: str, options: StoreOptions) -> OpenedStore:
         raise _refuse_volume(uri, claim)
     address, _ = S3Address("", **_list_given(options)).find_sibling(uri)
     return _open_store(address)
+
+
+def explain_store_error(error: StoreError) -> CliError:
+    """Says why a store can't be read, and what its caller can do."""
+    remedy = "; if only the cluster knows that name, give --endpoint" if isinstance(error, Unreachable) else ""
+    return CliError(f"{error}{remedy}")
 
 
 def _open_store(address: S3Address) -> OpenedStore:

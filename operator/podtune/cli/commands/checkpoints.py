@@ -18,10 +18,16 @@ from podtune.api.tuning.objective import Objective
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial
-from podtune.cli.client.store_access import OpenedStore, StoreOptions, open_experiment_store, open_store_of
+from podtune.cli.client.store_access import (
+    OpenedStore,
+    StoreOptions,
+    explain_store_error,
+    open_experiment_store,
+    open_store_of,
+)
 from podtune.cli.commands.lifecycle import find_target
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, Kubeconfig, Namespace
+from podtune.cli.options import Context, Endpoint, Kubeconfig, Namespace, OwnCredentials, Region
 from podtune.cli.output import print_lines, print_note
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.runner.checkpoints.retention import find_best_checkpoint
@@ -30,7 +36,7 @@ from podtune.storage.checkpoint.address import CheckpointAddress, parse_checkpoi
 from podtune.storage.checkpoint.manifest import MAX_MANIFEST_BYTES, CheckpointManifest, digest_of
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.directory import Directory
-from podtune.storage.errors import NotFound, StoreError, Unreachable
+from podtune.storage.errors import NotFound, StoreError
 
 PATIENCE = 30.0
 """Seconds that a store that does not answer is waited for: somebody sits and waits, too."""
@@ -65,13 +71,9 @@ def download(
         int | None, typer.Option("--step", min=0, help="The checkpoint of this iteration, not the latest.")
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="The best one by the objective, not the latest.")] = False,
-    endpoint: Annotated[
-        str, typer.Option("--endpoint", metavar="URL", help="The store's server, as it is reached from here.")
-    ] = "",
-    region: Annotated[str, typer.Option("--region", help="Region of the bucket.")] = "",
-    own_credentials: Annotated[
-        bool, typer.Option("--own-credentials", help="Your AWS credentials, not those of the Experiment's Secret.")
-    ] = False,
+    endpoint: Endpoint = "",
+    region: Region = "",
+    own_credentials: OwnCredentials = False,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -145,7 +147,7 @@ def _download_uri(uri: str, directory: Path | None, options: StoreOptions) -> st
     except NotFound as error:
         raise CliError(f"there is no checkpoint at {uri}; it was deleted, or never was one") from error
     except StoreError as error:
-        raise _explain(error) from error
+        raise explain_store_error(error) from error
     trial, last = _read_owner(address)
     choice = CheckpointChoice(trial, CheckpointRef(uri, digest_of(manifest), address.step))
     done = _fetch(opened, choice, directory or Path(f"{trial}-{last}"))
@@ -178,7 +180,7 @@ def _fetch(opened: OpenedStore, choice: CheckpointChoice, directory: Path | None
     except OSError as error:
         raise CliError(f"{destination}: {error.strerror or error}; name a directory that can be written") from error
     except StoreError as error:
-        raise _explain(error) from error
+        raise explain_store_error(error) from error
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -201,11 +203,6 @@ def _restore(opened: OpenedStore, choice: CheckpointChoice, directory: Path) -> 
         others = f"; {choice.trial} also keeps {_join(choice.others)} (--step)" if choice.others else ""
         raise CliError(f"{outcome.message}{others}")
     return outcome.manifest
-
-
-def _explain(error: StoreError) -> CliError:
-    remedy = "; if only the cluster knows that name, give --endpoint" if isinstance(error, Unreachable) else ""
-    return CliError(f"{error}{remedy}")
 
 
 def _join(steps: list[int] | tuple[int, ...]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from podtune.protocol.fields import ProtocolError, read_json
 from podtune.protocol.messages import Result, parse_result
 from podtune.storage.errors import NotFound
-from podtune.storage.object_store import ObjectStore
+from podtune.storage.object_store import ReadableStore
 from podtune.storage.segments.segment import RESULT_STREAM, SegmentHeader, SegmentName, parse_header, parse_segment_name
 from podtune.storage.segments.segment_log import LARGEST_SEGMENT
 
@@ -38,7 +38,7 @@ class StoredResult:
 
 
 def read_results(
-    store: ObjectStore, experiment_prefix: str, *, trial: str = "", rank: int = 0
+    store: ReadableStore, experiment_prefix: str, *, trial: str = "", rank: int = 0
 ) -> Iterator[StoredResult]:
     """Reads all results of an experiment in order of time, each once.
 
@@ -87,7 +87,7 @@ def _group_segments(keys: Iterator[str], experiment_prefix: str, rank: int) -> d
 class _Stream:
     """The results of one attempt and rank, segment by segment."""
 
-    def __init__(self, store: ObjectStore, prefix: str, names: list[SegmentName]) -> None:
+    def __init__(self, store: ReadableStore, prefix: str, names: list[SegmentName]) -> None:
         self._store = store
         self._prefix = prefix
         self._names = iter(names)

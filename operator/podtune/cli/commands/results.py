@@ -1,0 +1,112 @@
+"""`podtune results`: all results that trials have stored, also those of pods that are gone."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from podtune.cli.client import api_client
+from podtune.cli.client.resources import TrialView, get_experiment
+from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
+from podtune.cli.commands.lifecycle import find_target
+from podtune.cli.options import Context, Endpoint, Kubeconfig, Namespace, OwnCredentials, Region, TargetName
+from podtune.cli.output import print_note, to_json
+from podtune.runner.timestamps import format_rfc3339_precise
+from podtune.storage.errors import StoreError
+from podtune.storage.segments.reader import StoredResult, read_results
+
+
+class ResultFormat(StrEnum):
+    """How results are printed."""
+
+    CSV = "csv"
+    JSON = "json"
+
+
+def results(
+    name: TargetName,
+    *,
+    rank: Annotated[int, typer.Option("--rank", min=0, help="Of Trials of several pods: which one's results.")] = 0,
+    output: Annotated[
+        ResultFormat, typer.Option("--output", "-o", help="A table, or one JSON object a line.")
+    ] = ResultFormat.CSV,
+    endpoint: Endpoint = "",
+    region: Region = "",
+    own_credentials: OwnCredentials = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Print all results that a Trial has stored, or all Trials of an Experiment, in order of time."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    view = find_target(api, chosen, name).view
+    if isinstance(view, TrialView):
+        experiment, trial = get_experiment(api, chosen, view.experiment), view.name
+    else:
+        experiment, trial = view, ""
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials)
+    with open_experiment_store(api, chosen, experiment.name, experiment.spec, options) as opened:
+        prefix = opened.address.experiment_prefix(experiment.uid)
+        found = _note_gaps(read_results(opened.store, prefix, trial=trial, rank=rank))
+        try:
+            any_printed = (_print_table if output is ResultFormat.CSV else _print_json)(found)
+        except StoreError as error:
+            raise explain_store_error(error) from error
+    if not any_printed:
+        print_note(f"{view.name} has stored no results{f' of rank {rank}' if rank else ''}")
+
+
+def _note_gaps(found: Iterable[StoredResult]) -> Iterator[StoredResult]:
+    """Passes results on, and says of those that are missing between them."""
+    for stored in found:
+        if stored.missed:
+            missing = "1 result is" if stored.missed == 1 else f"{stored.missed:,} results are"
+            print_note(
+                f"{stored.trial}, attempt {stored.number}: {missing} missing before iteration {stored.result.step}; "
+                "results.keep says how much is kept"
+            )
+        yield stored
+
+
+def _print_table(found: Iterable[StoredResult]) -> bool:
+    """Prints a line of comma-separated values for each result; returns whether there was any.
+
+    All are held in memory first: a metric that appears late has a column in the first line, too.
+    """
+    rows = [_make_row(stored) for stored in found]
+    if rows:
+        columns = dict.fromkeys(name for row in rows for name in row)
+        table = csv.DictWriter(sys.stdout, list(columns), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    return bool(rows)
+
+
+def _make_row(stored: StoredResult) -> dict[str, Any]:
+    """A result by column; a metric that is called as one of the first columns gets another name."""
+    row = _describe_place(stored)
+    return row | {f"{name} (result)" if name in row else name: value for name, value in stored.result.metrics.items()}
+
+
+def _print_json(found: Iterable[StoredResult]) -> bool:
+    """Prints an object for each result as it is read; returns whether there was any."""
+    any_printed = False
+    for stored in found:
+        typer.echo(to_json({**_describe_place(stored), "metrics": stored.result.metrics}, indent=None))
+        any_printed = True
+    return any_printed
+
+
+def _describe_place(stored: StoredResult) -> dict[str, Any]:
+    """When a result came, and whose it is."""
+    return {
+        "time": format_rfc3339_precise(stored.result.time),
+        "trial": stored.trial,
+        "attempt": stored.number,
+        "rank": stored.rank,
+    }
