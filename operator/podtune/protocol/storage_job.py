@@ -32,6 +32,8 @@ class StoragePurpose(StrEnum):
 
     PRUNE = "Prune"
     """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
+    PRUNE_STOPPED = "PruneStopped"
+    """While the experiment runs: delete checkpoints that trials which were stopped do not keep."""
     PURGE = "Purge"
     """The experiment is being deleted: leave nothing of it in the bucket."""
 

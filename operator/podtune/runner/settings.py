@@ -41,6 +41,7 @@ class RunnerSettings:
         log_tries: An ended pod's logs are asked for this often; then its end is told without them.
         storage_tries: A job in the bucket is tried so often.
         storage_backoff: Wait before a job in the bucket is tried again.
+        prune_period: While an experiment runs, stopped trials' leavings in the bucket are deleted so often, at most.
         storage_start_deadline: A storage pod that has not started within this is given up.
         api_backoff: Wait before an action that failed is tried again.
     """
@@ -71,5 +72,6 @@ class RunnerSettings:
     log_tries: int = 4
     storage_tries: int = 5
     storage_backoff: Backoff = field(default_factory=lambda: Backoff(10.0, 300.0))
+    prune_period: float = 600.0
     storage_start_deadline: float = 300.0
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -13,7 +13,7 @@ from podtune.storage.checkpoint.download import CorruptCheckpoint
 from podtune.storage.checkpoint.manifest import InvalidManifest
 from podtune.storage.cleanup.export import Exporter
 from podtune.storage.cleanup.orphan_ledger import store_orphan_decisions
-from podtune.storage.cleanup.prune import prune_checkpoints, purge
+from podtune.storage.cleanup.prune import PruneResult, prune_checkpoints, purge
 from podtune.storage.object_store import ObjectStore
 
 
@@ -45,12 +45,20 @@ def prune_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Store
         address = TrialAddress(stores.address, task.experiment_uid, trial.trial)
         store_orphan_decisions(stores.own, address.orphan_ledger, trial.ledger)
     found = prune_checkpoints(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
-    message = f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
+    message = _tell_deleted(found)
     if found.uploads is None:
         message += "; the store does not show unfinished uploads"
     elif found.uploads:
         message += f"; {found.uploads} unfinished uploads were aborted"
     return StorageReport(task.purpose, ok=True, message=message, deleted=found.objects)
+
+
+def prune_stopped_trials(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
+    """Leaves what is kept of trials that were stopped; the experiment's others run, and are left alone."""
+    kept = {trial.trial: frozenset(_find_roots(stores.address, trial.kept)) for trial in trials}
+    prefix = stores.address.experiment_prefix(task.experiment_uid)
+    found = prune_checkpoints(stores.own, prefix, kept, aborts=False)
+    return StorageReport(task.purpose, ok=True, message=_tell_deleted(found), deleted=found.objects)
 
 
 def purge_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:  # noqa: ARG001
@@ -82,6 +90,10 @@ def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores:
     return StorageReport(task.purpose, ok=not problems, message=message, uri=uri)
 
 
+def _tell_deleted(found: PruneResult) -> str:
+    return f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
+
+
 def _find_roots(store: StoreAddress, uris: Iterable[str]) -> Iterator[str]:
     """What the checkpoints that lie in the store have all their keys start with."""
     return (parse_checkpoint_uri(store, uri).root for uri in uris if store.holds(uri))
@@ -90,5 +102,6 @@ def _find_roots(store: StoreAddress, uris: Iterable[str]) -> Iterator[str]:
 JOBS: Mapping[StoragePurpose, Job] = {
     StoragePurpose.EXPORT: export_checkpoints,
     StoragePurpose.PRUNE: prune_bucket,
+    StoragePurpose.PRUNE_STOPPED: prune_stopped_trials,
     StoragePurpose.PURGE: purge_bucket,
 }

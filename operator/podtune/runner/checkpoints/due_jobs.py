@@ -1,4 +1,4 @@
-"""Which jobs are due in the bucket without a running trial, and when."""
+"""Which jobs are due in the bucket that no trial's agent does, and when."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import asdict, dataclass
 from typing_extensions import override
 
 from podtune.api.conditions import find_condition
-from podtune.api.names import ConditionType
+from podtune.api.names import ConditionType, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints import exports
+from podtune.runner.checkpoints.retention import STOPPED_REASONS
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.records import Experiment
+from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trials import Trials
@@ -51,6 +53,23 @@ class _Prune(StorageJobSpec):
         return sorted(kept, key=lambda trial: trial.trial)
 
 
+@dataclass(frozen=True, slots=True)
+class _PruneStopped(StorageJobSpec):
+    trials: Trials
+
+    @override
+    def describe_trials(self) -> list[StoredTrial]:
+        """Which checkpoints stay of trials that were stopped: they never run again while the experiment does."""
+        return sorted(
+            (
+                StoredTrial(trial.name, kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints))
+                for trial in self.trials.values()
+                if trial.saved.state is TrialState.TERMINATED and trial.saved.reason in STOPPED_REASONS
+            ),
+            key=lambda trial: trial.trial,
+        )
+
+
 def find_due(
     experiment: Experiment, spec: ExperimentSpec, trials: Trials, tracker: ExperimentTracker
 ) -> list[StorageJobSpec]:
@@ -65,6 +84,32 @@ def find_due(
     if tracker.is_recorded:
         due.append(_Prune(StoragePurpose.PRUNE, end, trials))
     return due
+
+
+def find_due_while_running(
+    experiment: Experiment, trials: Trials, last_stop: str, period: float
+) -> tuple[StorageJobSpec, float] | None:
+    """Finds the job that is due while trials run, if there is any, and from when on.
+
+    Agents delete what their own trial does not keep. What they leave is that of trials whose agent was gone before a
+    better trial displaced theirs, or before it had deleted anything.
+
+    Args:
+        experiment: The Experiment.
+        trials: Its trials.
+        last_stop: See `EndRetention.last_stop`.
+        period: Seconds between two such jobs, at least.
+    """
+    status = experiment.status
+    jobs = status.storage.jobs if status.storage is not None else []
+    job = next((job for job in jobs if job.purpose is StoragePurpose.PRUNE_STOPPED), None)
+    if job is not None and not job.state.is_finished:
+        return _PruneStopped(StoragePurpose.PRUNE_STOPPED, job.trigger, trials), 0.0
+    pruned = [job for job in jobs if job.purpose in (StoragePurpose.PRUNE, StoragePurpose.PRUNE_STOPPED)]
+    if last_stop <= max((job.trigger for job in pruned), default=""):
+        return None
+    last = max([status.start_time or last_stop, *(job.completion_time or "" for job in pruned)])
+    return _PruneStopped(StoragePurpose.PRUNE_STOPPED, last_stop, trials), (parse_rfc3339(last) or 0.0) + period
 
 
 def _find_end_time(experiment: Experiment) -> str:

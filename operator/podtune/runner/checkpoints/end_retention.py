@@ -35,6 +35,7 @@ class EndRetention(TrialIndex):
         self._pins = pins
         self._held_back: dict[str, TrialMachine] = {}
         """Stopped trials that keep what others need."""
+        self._last_stop = ""
         self.take_spec(spec)
 
     def take_spec(self, spec: ExperimentSpec) -> None:
@@ -50,6 +51,13 @@ class EndRetention(TrialIndex):
     def update(self, trial: TrialMachine, now: float = 0.0) -> None:
         """Takes in what a trial has recorded."""
         self._best.update(trial, now)
+        if trial.saved.state is TrialState.TERMINATED and trial.saved.reason in STOPPED_REASONS:
+            self._last_stop = max(self._last_stop, trial.saved.completion_time or "")
+
+    @property
+    def last_stop(self) -> str:
+        """When the last trial has ended that `keep.stopped` is about (RFC 3339); empty where there was none."""
+        return self._last_stop if self._keep.stopped is not None else ""
 
     def discards(self, trial: TrialMachine, action: DecisionAction, reason: TrialReason) -> bool:
         """Whether a trial that this is decided of keeps no checkpoint, and need not store any more."""

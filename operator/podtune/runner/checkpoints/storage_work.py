@@ -110,8 +110,11 @@ class StorageWork:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a pod is at work: what it was told of the trials has to hold until it has ended."""
-        return any(job.state is StorageJobState.RUNNING for job in self._status.jobs)
+        """Whether a pod is at work at the end: what it was told of the trials has to hold until it has ended."""
+        return any(
+            job.state is StorageJobState.RUNNING and job.purpose is not StoragePurpose.PRUNE_STOPPED
+            for job in self._status.jobs
+        )
 
     def is_over(self, due: StorageJobSpec) -> bool:
         """Whether a job has succeeded or failed for good, and that is on record."""

@@ -45,7 +45,7 @@ from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.checkpoints.pins import CheckpointPins
 from podtune.runner.checkpoints.restore_sources import RestoreSources
-from podtune.runner.checkpoints.storage_work import StorageWork
+from podtune.runner.checkpoints.storage_work import StorageJobSpec, StorageWork
 from podtune.runner.experiment import resumption
 from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.finalizer import Finalizer
@@ -374,7 +374,23 @@ class ExperimentPlanner:
         tracker.is_held = exporting and not tracker.is_recorded
         if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
             self._delete_after_ttl(now)
-        return self._storage.decide(due if tracker.end_to_act_on is not None else (), now)
+        if tracker.end_to_act_on is None:
+            due = self._find_work_while_running(now)
+        return self._storage.decide(due, now)
+
+    def _find_work_while_running(self, now: float) -> list[StorageJobSpec]:
+        """What is due in the bucket beside running trials; where it is due later, this is decided again then."""
+        if self.spec.checkpoints.store is None:
+            return []
+        last_stop, period = self._end_retention.last_stop, self._settings.prune_period
+        found = due_jobs.find_due_while_running(self.experiment, self._trials, last_stop, period)
+        if found is None:
+            return []
+        job, at = found
+        if at > now:
+            self._actions.timers.set(EXPERIMENT, at)
+            return []
+        return [job]
 
     def _delete_after_ttl(self, now: float) -> None:
         """Deletes the Experiment `ttlSecondsAfterFinished` after the end on record, as Kubernetes deletes Jobs."""

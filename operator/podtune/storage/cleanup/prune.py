@@ -39,7 +39,9 @@ class PruneResult:
     uploads: int | None
 
 
-def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]]) -> PruneResult:
+def prune_checkpoints(
+    store: ObjectStore, prefix: str, kept: Mapping[str, frozenset[str]], *, aborts: bool = True
+) -> PruneResult:
     """Deletes the checkpoints of an experiment's trials that are not kept. It may be repeated.
 
     Trials that are not known are left alone, and so is everything that is no part of a checkpoint.
@@ -48,6 +50,7 @@ def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozen
         store: The bucket.
         prefix: What all keys of the experiment start with, with a slash at the end.
         kept: By name of the trial: the roots of the checkpoints that stay.
+        aborts: Whether unfinished uploads are aborted, too; not while trials run.
 
     Raises:
         StoreError: The store can't be worked with now, or at all.
@@ -60,7 +63,7 @@ def prune_checkpoints(store: ObjectStore, prefix: str, kept: Mapping[str, frozen
         doomed = [key for key in _list_not_kept(keys, f"{prefix}{trial}/", kept[trial]) if key not in needed]
         checkpoints += delete_objects(store, doomed)
         objects += len(doomed)
-    return PruneResult(checkpoints, objects, abort_uploads(store, prefix))
+    return PruneResult(checkpoints, objects, abort_uploads(store, prefix) if aborts else 0)
 
 
 def purge(store: ObjectStore, prefix: str) -> int:

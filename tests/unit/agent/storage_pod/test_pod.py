@@ -68,6 +68,19 @@ def test_a_job_is_done_and_reported(tmp_path: Path) -> None:
     assert list(store.objects) == ["demo/uid/digits-0/a/2/manifest.json"]
 
 
+def test_of_stopped_trials_what_is_kept_stays_and_nothing_of_others_is_touched(tmp_path: Path) -> None:
+    store = MemoryStore()
+    running = "demo/uid/digits-1/a/1/manifest.json"
+    store.objects = dict.fromkeys((*(f"demo/uid/digits-0/a/{step}/manifest.json" for step in (1, 2)), running), b"")
+    upload = store.start_upload("demo/uid/digits-1/a/2/data/weights", 5 << 20)
+    stopped = [StoredTrial("digits-0", ("s3://b/demo/uid/digits-0/a/2",))]
+    code, report = run(pod(tmp_path, stopped, StoragePurpose.PRUNE_STOPPED), store)
+    assert (code, report.ok, report.deleted) == (0, True, 1)
+    assert report.message == "1 checkpoints that are not kept, 1 objects in all, were deleted"
+    assert set(store.objects) == {"demo/uid/digits-0/a/2/manifest.json", running}
+    assert list(store.list_uploads("")) == [upload]
+
+
 def test_ten_thousand_trials_go_into_a_few_config_maps(tmp_path: Path) -> None:
     trials = [
         StoredTrial(f"digits-{i}", tuple(f"s3://b/demo/{Random(i).random()}/digits-{i}/{step}" for step in range(4)))

@@ -137,6 +137,10 @@ class StoragePods:
 
     def _do(self, action: CreateStoragePod) -> None:
         kept = {trial.trial: trial.kept for trial in action.trials}
+        if action.purpose is StoragePurpose.PRUNE_STOPPED:
+            for stopped, stays in kept.items():
+                self._host.bucket.discard(stopped, stays)
+            return
         for uri in self._host.bucket:
             trial = uri.split("/")[-3]
             is_dropped = action.purpose is StoragePurpose.PRUNE and trial in kept and uri not in kept[trial]

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.api.names import TrialReason, TrialState
+from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import CreateStoragePod, DeletePod
 from podtune.runner.checkpoints.retention import STOPPED_REASONS
+from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.scenarios.checkpoints.test_slow_uploads import SHORT, few, keep_seen, programs
-from tests.unit.runner.scenarios.test_properties import ASHA, moves, run, start, weathers
+from tests.unit.runner.scenarios.test_properties import ASHA, PATIENT, moves, run, start, weathers
 from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.checkpoint_invariants import assert_no_silent_loss
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
@@ -28,6 +30,7 @@ TWO: dict[str, Any] = {
     "maxConcurrentTrials": 1,
     "checkpoints": {"store": STORE, "keep": KEEP},
 }
+OFTEN_PRUNED = replace(PATIENT, prune_period=2.0)
 best_counts = st.integers(1, 3)
 
 
@@ -126,12 +129,33 @@ def test_one_that_is_better_than_the_best_stores_its_last_checkpoint_and_displac
     assert_only_what_is_recorded_is_left(simulation)
 
 
+def test_what_was_displaced_leaves_the_bucket_while_other_trials_run() -> None:
+    three = {**TWO, "search": {"algorithm": "random", "maxTrials": 3, "seed": 7}}
+    simulation = Simulation(spec(**three), Program(steps=2000, checkpoint_every=1, upload=0.5))
+    started = simulation.now
+    for index in (0, 1):
+        run_until_trained(simulation, index, iteration=2 + index)
+        simulation.api.edit_trial(f"e-{index}", desired_state="Stopped")
+        run_until_ended(simulation, index)
+    simulation.run(until=lambda: simulation.status(0).checkpoints == [])
+    assert [uri for uri in simulation.bucket if "/e-0/" in uri], "its agent was gone before"
+    simulation.run(until=lambda: not [uri for uri in simulation.bucket if "/e-0/" in uri])
+    assert simulation.status(2).state is TrialState.RUNNING
+    assert simulation.now - started >= simulation.settings.prune_period
+    simulation.run(until=lambda: not simulation.storage.pods)
+    made = [action.purpose for action in simulation.storage.made]
+    assert made == [StoragePurpose.PRUNE_STOPPED], "nothing was left since"
+    assert [trial.trial for trial in simulation.storage.made[0].trials] == ["e-0", "e-1"]
+    simulation.run()
+    assert [action.purpose for action in simulation.storage.made] == [*made, StoragePurpose.PRUNE]
+
+
 @few
-@given(weathers, programs, seeds, best_counts)
+@given(weathers, programs, seeds, best_counts, st.sampled_from([PATIENT, OFTEN_PRUNED]))
 def test_of_stopped_trials_no_more_is_left_than_the_best_checkpoints(
-    weather: Weather, program: Program, seed: int, best: int
+    weather: Weather, program: Program, seed: int, best: int, settings: RunnerSettings
 ) -> None:
-    simulation = run(weather, program, seed, scheduler=ASHA, checkpoints=keep_best(best))
+    simulation = start(weather, program, seed, settings, scheduler=ASHA, checkpoints=keep_best(best)).run()
     ended = [trial.status for trial in simulation.api.trials.values()]
     stopped = [status for status in ended if status.reason in STOPPED_REASONS]
     assert sum(len(status.checkpoints) for status in stopped) <= best
@@ -154,13 +178,13 @@ def test_exactly_what_else_is_lost_is_told(weather: Weather, program: Program, s
 def test_every_trial_ends_whatever_users_do(
     weather: Weather, program: Program, moves: list[tuple[float, str, int]], seed: int, best: int
 ) -> None:
-    """The simulation watches over what agents delete: nothing that is recorded or cloned."""
-    simulation = start(weather, program, seed, scheduler=ASHA, checkpoints=keep_best(best))
+    """The simulation watches over what agents and storage pods delete: nothing that is recorded or cloned."""
+    simulation = start(weather, program, seed, OFTEN_PRUNED, scheduler=ASHA, checkpoints=keep_best(best))
     user_moves.assert_all_end(simulation, moves, trials=5)
 
 
 @few
 @given(weathers, programs, st.floats(0.0, 120.0), seeds, best_counts)
 def test_a_machine_made_anew_agrees(weather: Weather, program: Program, moment: float, seed: int, best: int) -> None:
-    simulation = start(weather, program, seed, scheduler=ASHA, checkpoints=keep_best(best)).run(moment)
+    simulation = start(weather, program, seed, OFTEN_PRUNED, scheduler=ASHA, checkpoints=keep_best(best)).run(moment)
     assert_made_anew_agrees(simulation, may_repeat=(*MAY_REPEAT, CreateStoragePod))
