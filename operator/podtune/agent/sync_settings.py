@@ -1,4 +1,4 @@
-"""How checkpoints, artifacts and results are stored, as the operator tells it."""
+"""How checkpoints, artifacts, results and logs are stored, as the operator tells it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SyncSettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSettings:
-    """What is stored besides results and checkpoints.
+    """What is stored besides results, logs and checkpoints.
 
     Attributes:
         include: Patterns of files below the shared directory.
@@ -45,7 +45,8 @@ class SyncSettings:
         timeout: Seconds after which a checkpoint's upload, or a restore, is broken off.
         artifacts: What else is stored; None for nothing.
         results: How many bytes of the attempt's results stay in the bucket; none are stored when 0.
-        segment_period: Seconds between two looks at what has changed of the results.
+        logs: How many bytes of its program's output do; none are stored when 0.
+        segment_period: Seconds between two looks at what has changed of results and output.
     """
 
     options: Options = DEFAULTS
@@ -53,7 +54,13 @@ class SyncSettings:
     retries: int = RETRIES
     artifacts: ArtifactSettings | None = None
     results: int = KEPT_RESULTS
+    logs: int = 0
     segment_period: float = SEGMENT_PERIOD
+
+    @property
+    def keeps_segments(self) -> bool:
+        """Whether anything is stored in segments."""
+        return bool(self.results or self.logs)
 
     @classmethod
     def from_json(cls, text: str) -> SyncSettings:
@@ -79,6 +86,7 @@ class SyncSettings:
             retries=int(_read_number(body, "retries", RETRIES)),
             artifacts=None if artifacts is None else _parse_artifacts(artifacts),
             results=int(_read_number(body, "results", KEPT_RESULTS)),
+            logs=int(_read_number(body, "logs", 0)),
             segment_period=_read_number(body, "segmentPeriod", SEGMENT_PERIOD),
         )
 

@@ -36,13 +36,6 @@ Context = Annotated[str | None, typer.Option("--context", help="Context of the k
 Kubeconfig = Annotated[
     Path | None, typer.Option("--kubeconfig", help="Kubeconfig; else $KUBECONFIG or ~/.kube/config.")
 ]
-Endpoint = Annotated[
-    str, typer.Option("--endpoint", metavar="URL", help="The store's server, as it is reached from here.")
-]
-Region = Annotated[str, typer.Option("--region", help="Region of the bucket.")]
-OwnCredentials = Annotated[
-    bool, typer.Option("--own-credentials", help="Your AWS credentials, not those of the Experiment's Secret.")
-]
 ManifestPath = Annotated[
     Path, typer.Argument(metavar="MANIFEST", help="YAML file of an Experiment; - is standard input.")
 ]
@@ -56,6 +49,15 @@ Gpus = Annotated[
 ]
 PodStart = Annotated[
     str, typer.Option("--pod-start", metavar="DURATION", help="From a pod's placement until training begins.")
+]
+
+
+StoreEndpoint = Annotated[
+    str, typer.Option("--endpoint", metavar="URL", help="The store's server, as it is reached from here.")
+]
+StoreRegion = Annotated[str, typer.Option("--region", help="Region of the bucket.")]
+OwnCredentials = Annotated[
+    bool, typer.Option("--own-credentials", help="Your AWS credentials, not those of the Experiment's Secret.")
 ]
 
 

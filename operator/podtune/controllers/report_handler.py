@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from podtune.api.pods.pod_template import find_trial_container
@@ -12,7 +13,14 @@ from podtune.controllers.store.store import Store
 from podtune.controllers.work_queue import WorkQueue
 from podtune.protocol.assignment import parse_pod_uid
 from podtune.protocol.messages import Reply, Report
+from podtune.results.server import LogSource
 from podtune.runner.experiment_machine import Unaccepted
+
+
+_LEADING = re.compile(r"\d+(-0)?", re.ASCII)
+"""What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
+_OF_TRIAL = re.compile(r"\d+(-\d+)?", re.ASCII)
+"""The same of any of its pods that is not reused."""
 
 
 class MachineReportHandler:
@@ -53,11 +61,17 @@ class MachineReportHandler:
         """See `ReportHandler.wait_for_next`."""
         await self._pod_waiters.wait(pod_uid, seconds)
 
-    def find_program_container(self, namespace: str, trial: str) -> str | None:
-        """See `ReportHandler.find_program_container`."""
+    def find_log_source(self, namespace: str, trial: str, pod: str) -> LogSource | None:
+        """See `ReportHandler.find_log_source`."""
         entry = self._store.find_entry_of_trial(namespace, trial)
         spec = entry.served.spec if entry is not None else None
-        if entry is None or spec is None or spec.results.stdout is None:
+        if entry is None or spec is None:
             return None
-        pod = entry.machine.find_leading_pod(trial) if entry.machine is not None else None
-        return pod.program if pod is not None else find_trial_container(spec.trial_template.spec)
+        ending = pod.removeprefix(f"{trial}-")
+        has_results = spec.results.stdout is not None and _LEADING.fullmatch(ending) is not None
+        is_ours = _OF_TRIAL.fullmatch(ending) is not None or spec.trial_template.reuse
+        if not has_results and not (spec.logs.is_kept and is_ours):
+            return None
+        leader = entry.machine.find_leading_pod(trial) if entry.machine is not None else None
+        program = leader.program if leader is not None else find_trial_container(spec.trial_template.spec)
+        return LogSource(program, is_urgent=has_results)

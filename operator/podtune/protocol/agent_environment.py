@@ -33,9 +33,10 @@ Of a bucket: `bucket` and, where they are not the default, `prefix`, `endpoint`,
 STORE_DIRECTORY = "/podtune-store"
 """Where a store's volume is mounted."""
 SYNC = "PODTUNE_SYNC"
-"""JSON object of how checkpoints, artifacts and results are stored, where that is not the default: `layout`,
+"""JSON object of how checkpoints, artifacts, results and logs are stored, where that is not the default: `layout`,
 `reuseUnchanged`, `exclude`, `timeout` in seconds, `retries`, `artifacts` with `include`, `exclude`, `period` in seconds
-and `onCheckpoint`, `results` in bytes that are kept of an attempt's, and for tests `segmentPeriod` in seconds."""
+and `onCheckpoint`, `results` and `logs` in bytes that are kept of an attempt's, and for tests `segmentPeriod` in
+seconds."""
 STATE = "PODTUNE_STATE"
 """Directory of a volume that the agent has for itself, for what it needs when it is started again; unset in a pod that
 is not reused."""

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -27,8 +28,7 @@ ROUTE = "/v1/namespaces/{namespace}/trials/{trial}"
 RETRY_AFTER = {"Retry-After": "1"}
 SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """A point in time as RFC 3339 has it."""
-_LEADING = re.compile(r"\d+(-0)?", re.ASCII)
-"""What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
+_TAIL = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 _AT_A_TIME = 8
 """Reports taken in without letting anything else in between: up to ten milliseconds on a slow machine."""
 BODY_SECONDS = 30.0
@@ -37,6 +37,25 @@ HOLD = 1.0
 """Seconds that a pod's question for another trial may be held: agents wait longer for an answer."""
 MAX_RELAYS = 2000
 """Logs passed on at a time; each takes two connections."""
+PAUSE = 1.0
+"""Seconds in which lines come together that nobody waits for; agents store them every ten seconds."""
+LARGE_CHUNK = 64 << 10
+"""A chunk of this size says that more is there already."""
+BYTES_A_SECOND = 2 << 20
+"""How fast such a log is passed on at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """The log of a pod that is passed on to its agent.
+
+    Attributes:
+        container: Name of the training container.
+        is_urgent: Whether decisions may wait for what is in it, so that each line is passed on at once.
+    """
+
+    container: str
+    is_urgent: bool
 
 
 class ReportHandler(Protocol):
@@ -48,8 +67,8 @@ class ReportHandler(Protocol):
     async def wait_for_next(self, pod_uid: str, seconds: float) -> None:
         """Waits until a pod is given another trial, or so many seconds."""
 
-    def find_program_container(self, namespace: str, trial: str) -> str | None:
-        """Name of the training container of a trial that reads results off standard output; None for others."""
+    def find_log_source(self, namespace: str, trial: str, pod: str) -> LogSource | None:
+        """What of a pod's log its agent may have, for a trial that the pod runs; None where it needs nothing of it."""
 
     @property
     def is_leading(self) -> bool:
@@ -106,22 +125,22 @@ class ResultsServer:
     async def _get_log(self, request: web.Request) -> web.StreamResponse:
         """Passes the program's standard output on to its own agent, which must not ask the API server itself."""
         caller = await self._authenticate(request)
-        trial = request.match_info["trial"]
-        container = self._handler.find_program_container(caller.namespace, trial)
-        if container is None or not _LEADING.fullmatch(caller.pod.removeprefix(f"{trial}-")):
-            raise web.HTTPForbidden(text="the trial's results are not read off standard output, or it is another's")
-        params = {"container": container, "follow": "true", "timestamps": "true"}
-        if since := request.query.get("since"):
-            if not SINCE.fullmatch(since):
-                raise web.HTTPBadRequest(text=f"since is {since!r}; write it like 2024-05-01T12:00:00.5Z")
-            params["sinceTime"] = since
+        source = self._handler.find_log_source(caller.namespace, request.match_info["trial"], caller.pod)
+        if source is None:
+            raise web.HTTPForbidden(text="the trial's log holds no results and is not kept, or it is another's")
+        params = {"container": source.container, "timestamps": "true", **_read_log_query(request)}
         if self._relays >= MAX_RELAYS:
             raise web.HTTPServiceUnavailable(text=f"{MAX_RELAYS} logs are passed on already", headers=RETRY_AFTER)
         pod = paths.pod(caller.namespace, caller.pod)
+        follows = params["follow"] == "true"
+
+        async def has_ended() -> bool:
+            return not follows or await self._has_ended(pod, source.container)
+
         self._relays += 1
         try:
             async with aclosing(self._client.stream(paths.log_of(pod), params=params)) as chunks:
-                return await _relay(request, chunks, lambda: self._has_ended(pod, container))
+                return await _relay(request, chunks, has_ended, paced=follows and not source.is_urgent)
         finally:
             self._relays -= 1
 
@@ -166,10 +185,31 @@ async def _read_body(request: web.Request) -> bytes:
         raise web.HTTPRequestTimeout(text=f"the report did not arrive within {BODY_SECONDS:g} s") from error
 
 
+def _read_log_query(request: web.Request) -> dict[str, str]:
+    """Which part of its log an agent asks for, as the API server is asked for it."""
+    params = {"follow": "false" if request.query.get("follow") == "false" else "true"}
+    if since := request.query.get("since"):
+        if not SINCE.fullmatch(since):
+            raise web.HTTPBadRequest(text=f"since is {since!r}; write it like 2024-05-01T12:00:00.5Z")
+        params["sinceTime"] = since
+    if tail := request.query.get("tail"):
+        if not _TAIL.fullmatch(tail):
+            raise web.HTTPBadRequest(text=f"tail is {tail!r}; write a number of lines up to 9999")
+        params["tailLines"] = tail
+    return params
+
+
 async def _relay(
-    request: web.Request, chunks: AsyncGenerator[bytes], has_ended: Callable[[], Awaitable[bool]]
+    request: web.Request,
+    chunks: AsyncGenerator[bytes],
+    has_ended: Callable[[], Awaitable[bool]],
+    *,
+    paced: bool,
 ) -> web.StreamResponse:
     """Answers with chunks as they come; what fails before the first of them is answered with a status.
+
+    Where it is paced, each chunk is followed by a pause, in which more comes together: a chunk costs the same whether
+    it has one line or a thousand. What comes is held in a buffer of limited size; when that is full, nothing is read.
 
     The answer ends properly only where nothing more will come. Otherwise its connection is cut, and the agent, which
     would take a proper end for that of the program, asks again from where it was.
@@ -186,6 +226,8 @@ async def _relay(
     try:
         async for chunk in chunks:
             await response.write(chunk)
+            if paced:
+                await asyncio.sleep(PAUSE if len(chunk) < LARGE_CHUNK else len(chunk) / BYTES_A_SECOND)
         is_whole = await has_ended()
     except ApiError as error:
         log.warning("log stream broken", path=request.path, error=str(error))

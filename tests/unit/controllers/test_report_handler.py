@@ -18,6 +18,7 @@ from podtune.controllers.store.stalled import Stalled
 from podtune.controllers.store.store import Store
 from podtune.controllers.work_queue import WorkQueue
 from podtune.protocol.messages import Reply, Report, Result, Unstored
+from podtune.results.server import LogSource
 from podtune.runner.backoff import Backoff
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod
@@ -115,23 +116,53 @@ def test_who_does_not_lead_says_so() -> None:
     assert not scene.handler.is_leading
 
 
-def test_an_agents_output_is_read_from_the_program_only_where_results_are_printed() -> None:
-    printed = Handler(results={"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}})
+PRINTED = {"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}}
+KEPT: dict[str, Any] = {"logs": {"keep": "8Mi"}, "checkpoints": {"store": {"bucket": "models"}}}
+
+
+def test_an_agents_output_is_read_from_the_program_only_where_results_are_printed_or_logs_are_kept() -> None:
+    printed = Handler(results=PRINTED)
     spec = printed.machine.experiment.spec
     assert spec is not None
-    assert (
-        printed.handler.find_program_container("team", "digits-0")
-        == find_trial_container(spec.trial_template.spec)
-        == "main"
+    assert find_trial_container(spec.trial_template.spec) == "main"
+    assert printed.handler.find_log_source("team", "digits-0", "digits-0-1") == LogSource("main", is_urgent=True)
+    assert Handler(**KEPT).handler.find_log_source("team", "digits-0", "digits-0-1") == LogSource(
+        "main", is_urgent=False
     )
-    assert printed.handler.find_program_container("team", "digits-7") is None
-    assert Handler().handler.find_program_container("team", "digits-0") is None
+    assert printed.handler.find_log_source("team", "digits-7", "digits-7-1") is None
+    assert Handler().handler.find_log_source("team", "digits-0", "digits-0-1") is None
+
+
+@pytest.mark.parametrize(
+    ("pod", "with_results", "kept"),
+    [
+        ("digits-0-1", True, True),
+        ("digits-0-1-0", True, True),
+        ("digits-0-1-3", False, True),
+        ("digits-0-1-x", False, False),
+        ("digits-10-1", False, False),
+        ("digits-1-1", False, False),
+    ],
+)
+def test_results_are_read_from_rank_0_and_logs_from_all_ranks(pod: str, with_results: bool, kept: bool) -> None:
+    assert (Handler(results=PRINTED).handler.find_log_source("team", "digits-0", pod) is not None) == with_results
+    assert (Handler(**KEPT).handler.find_log_source("team", "digits-0", pod) is not None) == kept
+    both = Handler(results=PRINTED, **KEPT).handler.find_log_source("team", "digits-0", pod)
+    assert both == (LogSource("main", is_urgent=with_results) if kept else None)
+
+
+def test_the_log_of_a_pod_that_is_reused_is_kept_for_each_trial() -> None:
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}]}, "reuse": True}
+    reused = Handler(trialTemplate=template, **KEPT)
+    assert reused.handler.find_log_source("team", "digits-0", "digits-4-1") == LogSource("main", is_urgent=False)
 
 
 def test_the_output_of_a_pod_that_runs_is_that_of_its_own_program() -> None:
-    printed = Handler(results={"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}})
+    printed = Handler(results=PRINTED)
     printed.machine.pod = Pod("digits-0-1", "pod-uid", "digits-0", 1, program="trainer")
-    assert printed.handler.find_program_container("team", "digits-0") == "trainer"
+    source = printed.handler.find_log_source("team", "digits-0", "digits-0-1")
+    assert source is not None
+    assert source.container == "trainer"
 
 
 async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:

@@ -25,14 +25,14 @@ def test_a_first_line_is_read_or_refused(line: bytes) -> None:
 @given(st.text(max_size=40))
 def test_a_name_is_read_or_none(text: str) -> None:
     name = parse_segment_name(text)
-    assert name is None or str(name) == text
+    assert name is None or name.format() == text
 
 
 @fuzzed
 @given(st.lists(data, max_size=4), st.booleans())
 def test_lines_of_any_kind_are_passed_over(lines: list[bytes], has_header: bool) -> None:
     store = MemoryStore()
-    key = f"uid/digits-0/pod-1/results/0/{SegmentName(1, 1000)}"
+    key = f"uid/digits-0/pod-1/results/0/{SegmentName(1, 1000).format()}"
     store.objects[key] = (HEADER if has_header else b"") + b"\n".join(lines)
     for stored in read_results(store, "uid/"):
         assert stored.trial == "digits-0"

@@ -19,7 +19,7 @@ from podtune.protocol.assignment import Assignment
 from podtune.protocol.messages import MAX_REPORT_BYTES, FinalCommit, Reply, Report, Result, parse_reply
 from podtune.results import server as server_module
 from podtune.results.authentication import Caller, Unauthenticated
-from podtune.results.server import ResultsServer
+from podtune.results.server import LogSource, ResultsServer
 from podtune.runner.experiment_machine import Unaccepted
 from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
 from tests.unit.cluster.objects import PODS, pod_body
@@ -38,7 +38,8 @@ class ReportHandler:
     def __init__(self) -> None:
         self.answer: Reply | Unaccepted = Reply(acked_seq=1, durable_seq=0)
         self.taken: list[tuple[str, str, str, Report]] = []
-        self.container: str | None = "main"
+        self.source: LogSource | None = LogSource("main", is_urgent=True)
+        self.asked_for: list[tuple[str, str, str]] = []
         self.next: Assignment | None = None
         self.waited_for: list[str] = []
 
@@ -51,8 +52,9 @@ class ReportHandler:
         assert isinstance(self.answer, Reply)
         self.answer = replace(self.answer, next=self.next)
 
-    def find_program_container(self, namespace: str, trial: str) -> str | None:
-        return self.container
+    def find_log_source(self, namespace: str, trial: str, pod: str) -> LogSource | None:
+        self.asked_for.append((namespace, trial, pod))
+        return self.source
 
 
 class Gate:
@@ -276,10 +278,79 @@ async def test_a_log_that_can_not_be_had_yet_is_asked_for_again(
 
 
 async def test_nobody_reads_the_logs_of_others(site: Site, handler: ReportHandler, cluster: FakeCluster) -> None:
+    handler.source = None
     assert (await site.log(url="/v1/namespaces/team/trials/digits-1/log"))[0] == 403
-    handler.container = None
-    assert (await site.log())[0] == 403
+    assert handler.asked_for == [("team", "digits-1", "digits-0-1")]
     assert cluster.calls == []
+    assert (await site.log(url="/v1/namespaces/other/trials/digits-0/log"))[0] == 403
+
+
+async def test_the_rest_of_a_log_is_what_there_is_now(site: Site, cluster: FakeCluster) -> None:
+    cluster.change(f"{PODS}/digits-0-1", lambda body: body.update(status=RUNNING))  # in a pod that is reused
+    cluster.streams["digits-0-1/main"] = [b"a\n"]
+    assert await site.log("?follow=false&since=2024-05-01T12:00:00Z") == (200, "a\n")
+    (call,) = cluster.calls
+    assert call.params == {
+        "container": "main",
+        "follow": "false",
+        "timestamps": "true",
+        "sinceTime": "2024-05-01T12:00:00Z",
+    }
+
+
+async def test_a_log_goes_on_with_the_latest_lines(site: Site, cluster: FakeCluster) -> None:
+    assert (await site.log("?tail=100"))[0] == 200
+    assert cluster.calls[0].params["tailLines"] == "100"
+    for wrong in ("0", "-1", "10000", "x"):
+        assert (await site.log(f"?tail={wrong}"))[0] == 400
+
+
+class Chatty(FakeCluster):
+    """A log of which a line comes whenever it is looked at, and at most as much as fits into a buffer at a time."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        super().__init__()
+        self.chunks = chunks
+
+    async def stream(self, path: str, *, params: Any = None) -> AsyncGenerator[bytes]:
+        yield b""
+        for chunk in self.chunks:
+            yield chunk
+
+
+@pytest.mark.parametrize(
+    ("query", "is_urgent", "pauses"),
+    [
+        ("", False, [1.0, 1.0, (1 << 17) / (2 << 20)]),
+        ("", True, []),
+        ("?follow=false", False, []),
+    ],
+    ids=["kept", "with results", "the rest"],
+)
+async def test_lines_that_nobody_waits_for_come_together(
+    handler: ReportHandler,
+    gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
+    is_urgent: bool,
+    pauses: list[float],
+) -> None:
+    cluster, slept = Chatty([b"a\n", b"b\n", b"x" * (1 << 17)]), list[float]()
+    cluster.put(PODS, pod_body(status=ENDED))
+    handler.source = LogSource("main", is_urgent=is_urgent)
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr("podtune.results.server.asyncio.sleep", sleep)
+    server = ResultsServer(handler, gate, cluster)  # type: ignore[arg-type]
+    async with (
+        TestServer(server.build_application()) as http,
+        ClientSession(http.make_url("/")) as session,
+        session.get(f"{URL}/log{query}") as response,
+    ):
+        assert len(await response.read()) == 4 + (1 << 17)
+    assert [seconds for seconds in slept if seconds] == pauses
 
 
 class Silent(FakeCluster):

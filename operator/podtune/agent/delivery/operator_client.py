@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from urllib.parse import quote, urlencode, urlsplit
 
+from podtune.agent.logs.line_clipper import LineClipper
 from podtune.agent.settings import Settings
-from podtune.agent.state.result_line import LineSplitter
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import Reply, Report, parse_reply
 
@@ -37,6 +39,28 @@ class Fenced(Exception):
     """This attempt is no longer the trial's current one, and never will be again."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which part of a program's output is wanted.
+
+    Attributes:
+        since: RFC 3339 time from which on; empty for all of it.
+        tail: How many of the latest lines, in the place of `since`; 0 for no such limit.
+        follow: Whether to go on until the program has ended.
+    """
+
+    since: str = ""
+    tail: int = 0
+    follow: bool = True
+
+    def encode(self) -> str:
+        """As a query, with its question mark."""
+        fields = {"tail": str(self.tail)} if self.tail else {"since": self.since} if self.since else {}
+        if not self.follow:
+            fields["follow"] = "false"
+        return f"?{urlencode(fields)}" if fields else ""
+
+
 class OperatorClient:
     """Talks to the results server. Each thread needs its own."""
 
@@ -50,6 +74,7 @@ class OperatorClient:
             http.client.HTTPSConnection if secure else http.client.HTTPConnection
         )(url.hostname or "", url.port, timeout=seconds)
         self._connection: http.client.HTTPConnection | None = None
+        self._log_socket: socket.socket | None = None
 
     def turn_to(self, trial: str) -> None:
         """Speaks of another trial from now on, over the same connection."""
@@ -77,30 +102,34 @@ class OperatorClient:
             raise OperatorError(f"the operator's answer is no reply: {error}") from error
 
     @contextmanager
-    def stream_log(self, since: str) -> Iterator[Iterator[bytes]]:
-        """The program's standard output from a time on, line by line as it comes, until the program has ended.
-
-        Args:
-            since: RFC 3339 time; empty for all of it.
+    def stream_log(self, request: LogRequest) -> Iterator[Iterator[bytes]]:
+        """The program's output, line by line as it comes.
 
         Raises:
             Fenced: The attempt counts no more.
             OperatorError: The stream can't be had, or broke off.
         """
-        query = f"?{urlencode({'since': since})}" if since else ""
         connection = self._connect(_TIMEOUT)
         try:
-            connection.request("GET", f"{self._base}/log{query}", headers=self._build_headers())
+            connection.request("GET", f"{self._base}/log{request.encode()}", headers=self._build_headers())
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise _build_refusal(response, response.read(MAX_REPLY_BYTES))
             if connection.sock is not None:
                 connection.sock.settimeout(LOG_TIMEOUT)
+                self._log_socket = connection.sock
             yield _read_lines(response)
         except (OSError, http.client.HTTPException) as error:
             raise OperatorError(f"the log stream ended early: {_describe(error)}") from error
         finally:
+            self._log_socket = None
             connection.close()
+
+    def interrupt_log(self) -> None:
+        """Breaks off the stream that another thread reads, if there is one."""
+        if (sock := self._log_socket) is not None:
+            with suppress(OSError):  # it has been closed meanwhile
+                sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Closes the connection; the next request opens a new one."""
@@ -138,10 +167,10 @@ class OperatorClient:
 
 def _read_lines(response: http.client.HTTPResponse) -> Iterator[bytes]:
     """The lines of a response as they come. Not `readline()`: it takes a stream that was cut for one that has ended."""
-    splitter = LineSplitter()
+    clipper = LineClipper()
     while data := response.read1(1 << 16):
-        yield from splitter.feed(data)
-    yield from splitter.finish()
+        yield from clipper.feed(data)
+    yield from clipper.finish()
 
 
 def _build_refusal(response: http.client.HTTPResponse, data: bytes) -> Exception:

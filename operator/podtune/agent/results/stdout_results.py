@@ -143,10 +143,12 @@ class LogPosition:
     A stream is asked for from a time on and repeats what bears that very time; several lines may bear the same one.
     """
 
-    def __init__(self) -> None:
-        self.since = ""
-        """Timestamp of the last line, as it was written; empty before the first."""
-        self._last = -1
+    def __init__(self, since: str = "") -> None:
+        """Begins before the first line; what is older than `since`, an RFC 3339 time, is passed over."""
+        self.since = since
+        """Timestamp of the last line, as it was written; before the first, that of the begin, empty where it is not
+        limited."""
+        self._last = (parse_nanoseconds(since) or 0) - 1
         self._seen_at_last = 0
         self._to_skip = 0
 

@@ -1,4 +1,4 @@
-"""The thread that stores an attempt's results while its program runs.
+"""The thread that stores an attempt's results and log while its program runs.
 
 It is not the one that stores checkpoints: a large one may take minutes, and a pod can vanish at any second.
 """
@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from random import Random
 
 from podtune.agent.checkpoints.store_retry import make_backoff
 from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.agent.logs.log_recorder import LogRecorder
+from podtune.agent.results.log_stream import LogStream
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
 from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.errors import StoreError
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.segments.segment import RESULT_STREAM, SegmentHeader
+from podtune.storage.segments.segment import LOG_STREAM, RESULT_STREAM, SegmentHeader
 from podtune.storage.segments.segment_stream import SegmentStream
 
 TRIES_AT_END = 5
 """How often storing the rest is tried once the program has ended."""
+LOG_SECONDS = 5.0
+"""Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
 
 
 class SegmentUploader(threading.Thread):
@@ -29,7 +34,8 @@ class SegmentUploader(threading.Thread):
     A store that fails is tried again, and no reason to call it unusable: that is for checkpoints to find out.
 
     Attributes:
-        results: Where to put results.
+        results: Where to put results; None where they are not stored.
+        logs: Where to put lines of the program's output; None where they are not stored.
         is_finished: Whether all that could be stored after the program's end has been stored; hold `changed`.
     """
 
@@ -52,17 +58,34 @@ class SegmentUploader(threading.Thread):
             settings.number,
             settings.rank,
         )
-        prefix = address.segments(settings.attempt, RESULT_STREAM, settings.rank)
-        self.results = SegmentStream(store, prefix, header, settings.sync.results)
+        keep = settings.sync
+
+        def make_stream(kind: str, bytes_kept: int) -> SegmentStream | None:
+            prefix = address.segments(settings.attempt, kind, settings.rank)
+            return SegmentStream(store, prefix, header, bytes_kept, kind) if bytes_kept else None
+
+        self.results = make_stream(RESULT_STREAM, keep.results)
+        logs = make_stream(LOG_STREAM, keep.logs)
+        self.logs = LogRecorder(logs, time.monotonic) if logs else None
+        self._log_stream: LogStream | None = None
         self._attempt = attempt
         self._period = settings.sync.segment_period
         self._log = log
         self._rng = rng
         self._backoff = make_backoff(rng)
         self._failures = LogThrottle()
-        self._told_left_out = 0
+        self._told_left_out: Counter[str] = Counter()
         self._ending = threading.Event()
         self.is_finished = False
+
+    def resume(self) -> None:
+        """An earlier process of this agent has stored some of it."""
+        for stream in self._streams:
+            stream.resume()
+
+    def expect_log(self, log_stream: LogStream) -> None:
+        """Has the end wait for that of the log."""
+        self._log_stream = log_stream
 
     def finish(self) -> None:
         """The program has ended: the rest is stored."""
@@ -79,6 +102,7 @@ class SegmentUploader(threading.Thread):
             failure = self._store_changes()
             wait = self._period if failure is None else min(self._period, self._backoff.draw_wait())
         self._backoff.reset()
+        self._wait_for_log()
         failure = self._store_changes()
         for _ in range(1, TRIES_AT_END):
             if failure is None or failure.permanent:
@@ -89,25 +113,37 @@ class SegmentUploader(threading.Thread):
             self.is_finished = True
             self._attempt.changed.notify_all()
 
+    @property
+    def _streams(self) -> list[SegmentStream | LogRecorder]:
+        return [stream for stream in (self.results, self.logs) if stream is not None]
+
+    def _wait_for_log(self) -> None:
+        stream = self._log_stream
+        if stream is not None and self.logs is not None:
+            with self._attempt.changed:
+                self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, LOG_SECONDS)
+            if not stream.finds_results:
+                stream.cancel()
+
     def _store_changes(self) -> StoreError | None:
         """Stores what has changed; returns why it could not, if it could not."""
-        try:
-            self.results.store_changes(self._is_fenced)
-        except StoreError as error:
-            if self._failures.should_log():
-                self._log.warning("results not stored", message=str(error), failures=self._failures.count)
-            self._tell_left_out()
-            return error
+        for stream in self._streams:
+            try:
+                stream.store_changes(self._is_fenced)
+            except StoreError as error:
+                if self._failures.should_log():
+                    self._log.warning(f"{stream.kind} not stored", message=str(error), failures=self._failures.count)
+                self._tell_left_out(stream)
+                return error
         self._backoff.reset()
         self._failures = LogThrottle()
         return None
 
-    def _tell_left_out(self) -> None:
-        left_out = self.results.left_out
-        if left_out > self._told_left_out:
-            message = "the store has failed for too long; the oldest results that wait for it are left out"
-            self._log.warning("results left out", message=message, results=left_out)
-            self._told_left_out = left_out
+    def _tell_left_out(self, stream: SegmentStream | LogRecorder) -> None:
+        if stream.left_out > self._told_left_out[stream.kind]:
+            message = f"the store has failed for too long; the oldest {stream.kind} that wait for it are left out"
+            self._log.warning(f"{stream.kind} left out", message=message, **{stream.kind: stream.left_out})
+            self._told_left_out[stream.kind] = stream.left_out
 
     def _is_fenced(self) -> bool:
         return self._attempt.fenced

@@ -61,6 +61,8 @@ class Drain:
     def start(self) -> None:
         """The program has moved on to another trial: the rest is stored without hurry."""
         self._result_reader.finish()
+        if self._log_stream:
+            self._log_stream.finish()
         with self._attempt.changed:
             self._attempt.start_draining()
             self._attempt.changed.notify_all()
@@ -116,7 +118,7 @@ class Drain:
         """Waits for the log's end, for it may bring more results, and then for the checkpoints."""
         stream, uploader = self._log_stream, self._uploader
         with self._attempt.changed:
-            if stream:
+            if stream and stream.finds_results:
                 patience = min(
                     _compute_time_left(deadline) / 2, LOG_SECONDS
                 )  # the checkpoint needs some of the time, too

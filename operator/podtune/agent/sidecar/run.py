@@ -11,7 +11,7 @@ from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.delivery.operator_client import OperatorClient
 from podtune.agent.delivery.sender import ControlFileWriter, Sender
 from podtune.agent.event_log import EventLog
-from podtune.agent.results.log_stream import LogStream
+from podtune.agent.results.log_stream import LogStream, ResultParser
 from podtune.agent.results.result_reader import ResultReader, prepare_directory
 from podtune.agent.results.stdout_results import make_log_parser
 from podtune.agent.segments.segment_uploader import SegmentUploader
@@ -45,6 +45,7 @@ class Sidecar:
         *,
         client: OperatorClient | None = None,
         is_checked: bool = False,
+        log_since: str = "",
     ) -> None:
         """Puts the parts together.
 
@@ -56,6 +57,7 @@ class Sidecar:
             make_store: Makes the store.
             client: The operator; a connection of its own where there is none yet.
             is_checked: Whether the store was looked at already.
+            log_since: RFC 3339 time from which on the program's output is this attempt's; empty for all of it.
         """
         store = settings.checkpoint_store
         make_attempt = FollowerAttempt if settings.follows else Attempt
@@ -65,7 +67,7 @@ class Sidecar:
         self._log = log
         object_store = make_store(settings.store.store) if settings.store is not None else None
         self._segments: SegmentUploader | None = None
-        if settings.store is not None and object_store is not None and settings.sync.results:
+        if settings.store is not None and object_store is not None and settings.sync.keeps_segments:
             self._segments = SegmentUploader(
                 self.attempt,
                 settings=settings,
@@ -89,16 +91,9 @@ class Sidecar:
             rng=Random(rng.random()),
             first_wait=_FIRST_WAIT if settings.reuse else 0.0,
         )
-        self._log_stream: LogStream | None = None
-        if settings.stdout_pattern is not None and not settings.follows:
-            self._log_stream = LogStream(
-                self.attempt,
-                parser=make_log_parser(settings.stdout_pattern, settings.stdout_last),
-                result_reader=self._result_reader,
-                client=OperatorClient(settings),
-                log=log,
-                rng=Random(rng.random()),
-            )
+        self._log_stream = self._make_log_stream(rng, log_since)
+        if self._log_stream and self._segments:
+            self._segments.expect_log(self._log_stream)
         self._uploader: Uploader | None = None
         if store is not None and object_store is not None:
             self._uploader = Uploader(
@@ -122,6 +117,26 @@ class Sidecar:
             output=output,
         )
 
+    def _make_log_stream(self, rng: Random, since: str) -> LogStream | None:
+        """What reads the program's output, where it holds results or is stored."""
+        settings = self._settings
+        results: ResultParser | None = None
+        if settings.stdout_pattern is not None and not settings.follows:
+            parser = make_log_parser(settings.stdout_pattern, settings.stdout_last)
+            results = ResultParser(self.attempt, parser, self._result_reader)
+        recorder = self._segments.logs if self._segments else None
+        if results is None and recorder is None:
+            return None
+        return LogStream(
+            self.attempt,
+            results=results,
+            recorder=recorder,
+            client=OperatorClient(settings),
+            log=self._log,
+            rng=Random(rng.random()),
+            since=since,
+        )
+
     def run(self, wait_for_end: Callable[[float], bool]) -> None:
         """Runs until the program has ended and all that is left is delivered, or time is up.
 
@@ -137,7 +152,7 @@ class Sidecar:
         self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
         was_running = self._result_reader.begin()
         if self._segments and was_running:
-            self._segments.results.resume()
+            self._segments.resume()
         self._result_reader.poll()
         if not self._settings.follows:
             self._sender.start()

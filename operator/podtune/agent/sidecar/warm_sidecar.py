@@ -11,9 +11,11 @@ from __future__ import annotations
 import functools
 import json
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from random import Random
 from typing import TextIO
 
@@ -70,7 +72,14 @@ class WarmSidecar:
             log = self._log.bind(trial=settings.trial, attempt=settings.attempt)
             self._client.turn_to(settings.trial)
             sidecar = Sidecar(
-                settings, log, self._rng, self._output, self._make_store, client=self._client, is_checked=is_checked
+                settings,
+                log,
+                self._rng,
+                self._output,
+                self._make_store,
+                client=self._client,
+                is_checked=is_checked,
+                log_since=_format_time(time.time()) if failure else self._find_log_begin(),
             )
             sidecar.attempt.restore_failure = failure
             sidecar.run(wait_for_end)
@@ -94,6 +103,14 @@ class WarmSidecar:
         except OSError as error:
             self._log.error("the assignment can't be passed to the program", message=str(error))
         return self._build_settings(assignment)
+
+    def _find_log_begin(self) -> str:
+        """When the pod was given what it runs, in RFC 3339; empty where that is its first attempt."""
+        try:
+            assigned = self._state.stat(layout.ASSIGNMENT).st_mtime
+        except OSError:
+            return ""
+        return _format_time(assigned)
 
     def _build_settings(self, assignment: Assignment) -> Settings:
         return self._first.of_next(assignment, self._directory.join(layout.TRIALS, _format_folder(assignment)))
@@ -137,6 +154,11 @@ class WarmSidecar:
 
 def _format_folder(assignment: Assignment) -> str:
     return f"{assignment.trial}-{assignment.number}"
+
+
+def _format_time(seconds: float) -> str:
+    """A time in RFC 3339."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _encode_json(content: object) -> bytes:

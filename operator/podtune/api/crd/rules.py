@@ -398,6 +398,14 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".results.stdout",
         ),
         Rule(
+            rule=(
+                "!has(self.logs) || !has(self.logs.keep) || !self.logs.keep.matches('[1-9]') || "
+                "(has(self.checkpoints) && has(self.checkpoints.store))"
+            ),
+            message="is more than 0, but there is no store to keep logs in; set checkpoints.store, or remove logs",
+            field=".logs.keep",
+        ),
+        Rule(
             rule="!has(self.trialTemplate.reuse) || !self.trialTemplate.reuse || !has(self.trialTemplate.replicas) || "
             "self.trialTemplate.replicas == 1",
             message="is true, but a gang's pods can't be reused; remove reuse or replicas",

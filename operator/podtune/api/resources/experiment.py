@@ -18,6 +18,7 @@ from podtune.api.pods.gpus import count_gpus_among
 from podtune.api.pods.parameter_text import check_parameter_text
 from podtune.api.pods.pod_template import check_claim_references, check_secret_references
 from podtune.api.pods.pod_values import check_references
+from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.resume import Resume, Resumption
@@ -93,6 +94,24 @@ class Results(ApiModel):
     )
 
 
+class Logs(ApiModel):
+    """How the output of training containers is kept."""
+
+    keep: Size = Field(
+        default="0",
+        description=(
+            "How much of an attempt's output to keep in checkpoints.store, for each pod, such as 8Mi: the first half "
+            "and the latest half of that. The agent stores new lines every ten seconds. 0, the default, stores none. A "
+            "change applies to pods that are created after it."
+        ),
+    )
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether anything is kept."""
+        return parse_size(self.keep) > 0
+
+
 class ExperimentSpec(ApiModel):
     """The specification of the experiment."""
 
@@ -140,6 +159,7 @@ class ExperimentSpec(ApiModel):
     failures: Failures = Field(default_factory=Failures, description="How failed attempts are handled.")
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints are stored.")
     results: Results = Field(default_factory=Results, description="How results are read and kept.")
+    logs: Logs = Field(default_factory=Logs, description="How the output of training containers is kept.")
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(
@@ -205,6 +225,11 @@ class ExperimentSpec(ApiModel):
                 "results.stdout",
                 "is set, but a reused pod prints the output of several trials; remove stdout and report results with "
                 "podtune.trial, or remove trialTemplate.reuse",
+            )
+        if self.logs.is_kept and store is None:
+            raise FieldError(
+                "logs.keep",
+                f"is {self.logs.keep}, but there is no store to keep logs in; set checkpoints.store, or remove logs",
             )
         if self.checkpoints.export is not None and store is None:
             raise FieldError("checkpoints.store", "is missing, but checkpoints.export copies from it; set a store")

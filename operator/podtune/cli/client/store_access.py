@@ -95,12 +95,6 @@ def open_store_of(uri: str, options: StoreOptions) -> OpenedStore:
     return _open_store(address)
 
 
-def explain_store_error(error: StoreError) -> CliError:
-    """Says why a store can't be read, and what its caller can do."""
-    remedy = "; if only the cluster knows that name, give --endpoint" if isinstance(error, Unreachable) else ""
-    return CliError(f"{error}{remedy}")
-
-
 def _open_store(address: S3Address) -> OpenedStore:
     """Opens a bucket; it is connected to when it is first read."""
     if find_spec("boto3") is None:
@@ -123,10 +117,16 @@ def _list_given(options: StoreOptions) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
+def explain_store_error(error: StoreError) -> CliError:
+    """What a person is told of a store that did not do what was asked."""
+    remedy = "; if only the cluster knows that name, give --endpoint" if isinstance(error, Unreachable) else ""
+    return CliError(f"{error}{remedy}")
+
+
 def _refuse_volume(what: str, claim: str) -> CliError:
     return CliError(
         f"{what} is on the volume of claim {claim!r}, which only pods can read; set checkpoints.export, which puts "
-        "whole files on that volume, and copy them out of a pod that mounts the claim, with kubectl cp"
+        "whole files on that volume, and copy them, or logs, out of a pod that mounts the claim, with kubectl cp"
     )
 
 

@@ -27,7 +27,7 @@ from podtune.cli.client.store_access import (
 )
 from podtune.cli.commands.lifecycle import find_target
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, Endpoint, Kubeconfig, Namespace, OwnCredentials, Region
+from podtune.cli.options import Context, Kubeconfig, Namespace, OwnCredentials, StoreEndpoint, StoreRegion
 from podtune.cli.output import print_lines, print_note
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.runner.checkpoints.retention import find_best_checkpoint
@@ -71,8 +71,8 @@ def download(
         int | None, typer.Option("--step", min=0, help="The checkpoint of this iteration, not the latest.")
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="The best one by the objective, not the latest.")] = False,
-    endpoint: Endpoint = "",
-    region: Region = "",
+    endpoint: StoreEndpoint = "",
+    region: StoreRegion = "",
     own_credentials: OwnCredentials = False,
     namespace: Namespace = None,
     context: Context = None,

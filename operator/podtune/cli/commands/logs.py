@@ -1,4 +1,4 @@
-"""`podtune logs`: which pod and container hold a trial's log."""
+"""`podtune logs`: which pod and container hold a trial's log, or what of it is in the store."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ import typer
 from podtune.api.pods.pod_template import AGENT_CONTAINER, find_trial_container
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
-from podtune.cli.client.resources import TrialView, get_trial
+from podtune.cli.client.resources import TrialView, get_experiment, get_trial
+from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.errors import CliError, explain_error
-from podtune.cli.options import Context, Kubeconfig, Namespace, TrialName
+from podtune.cli.options import (
+    Context,
+    Kubeconfig,
+    Namespace,
+    OwnCredentials,
+    StoreEndpoint,
+    StoreRegion,
+    TrialName,
+)
 from podtune.cli.output import print_note
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceNotFound
+from podtune.storage.errors import StoreError
+from podtune.storage.segments.reader import read_logs
 
 
 def logs(
@@ -24,15 +35,62 @@ def logs(
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines come.")] = False,
     agent: Annotated[bool, typer.Option("--agent", help="The agent's log, not the program's.")] = False,
-    rank: Annotated[int, typer.Option(min=0, help="Of a trial of several pods: which one's.")] = 0,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="What is in the store (logs.keep): of all attempts and ranks.")
+    ] = False,
+    rank: Annotated[int | None, typer.Option(min=0, help="Of a trial of several pods: which one's.")] = None,
+    endpoint: StoreEndpoint = "",
+    region: StoreRegion = "",
+    own_credentials: OwnCredentials = False,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Print the log of a Trial's current or last attempt."""
+    """Print the log of a Trial's current or last attempt, or what is stored of all of them."""
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials)
+    if stored and (follow or agent):
+        raise CliError("--stored prints what the program has printed so far; leave out --follow and --agent")
+    if options != StoreOptions() and not stored:
+        raise CliError("--endpoint, --region and --own-credentials say how to read the store; add --stored")
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    for line in read_log(api, chosen, get_trial(api, chosen, trial), follow=follow, agent=agent, rank=rank):
+    view = get_trial(api, chosen, trial)
+    if stored:
+        lines = read_stored_log(api, chosen, view, options, rank=rank)
+    else:
+        lines = read_log(api, chosen, view, follow=follow, agent=agent, rank=rank or 0)
+    for line in lines:
         typer.echo(line)
+
+
+def read_stored_log(
+    api: Api, namespace: str, trial: TrialView, options: StoreOptions, *, rank: int | None
+) -> Iterator[str]:
+    """Reads what is stored of a trial's log, line by line, with a title before each attempt and rank.
+
+    Raises:
+        CliError: Nothing is stored, or the store can't be read.
+        ApiError: The server can't say.
+    """
+    experiment = get_experiment(api, namespace, trial.experiment)
+    folder = trial.status.folder
+    title: tuple[int, int] | None = None
+    with open_experiment_store(api, namespace, experiment.name, experiment.spec, options) as opened:
+        try:
+            prefix = opened.address.find_key(folder.rstrip("/")).removesuffix(trial.name) if folder else ""
+            for line in read_logs(opened.store, prefix, trial.name, rank=rank) if prefix else ():
+                if (line.number, line.rank) != title:
+                    title = (line.number, line.rank)
+                    yield f"==> attempt {line.number}, rank {line.rank} <=="
+                if line.missed:
+                    yield f"[podtune: {line.missed} lines are not kept here]"
+                yield line.text
+        except StoreError as error:
+            raise explain_store_error(error) from error
+    if title is None:
+        of_rank = "" if rank is None else f" of rank {rank}"
+        raise CliError(
+            f"no log{of_rank} of {trial.name} is stored; set logs.keep of {experiment.name}, for pods that start later"
+        )
 
 
 def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent: bool, rank: int = 0) -> Iterator[str]:

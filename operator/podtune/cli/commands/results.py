@@ -14,7 +14,15 @@ from podtune.cli.client import api_client
 from podtune.cli.client.resources import TrialView, get_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.commands.lifecycle import find_target
-from podtune.cli.options import Context, Endpoint, Kubeconfig, Namespace, OwnCredentials, Region, TargetName
+from podtune.cli.options import (
+    Context,
+    Kubeconfig,
+    Namespace,
+    OwnCredentials,
+    StoreEndpoint,
+    StoreRegion,
+    TargetName,
+)
 from podtune.cli.output import print_note, to_json
 from podtune.runner.timestamps import format_rfc3339_precise
 from podtune.storage.errors import StoreError
@@ -35,8 +43,8 @@ def results(
     output: Annotated[
         ResultFormat, typer.Option("--output", "-o", help="A table, or one JSON object a line.")
     ] = ResultFormat.CSV,
-    endpoint: Endpoint = "",
-    region: Region = "",
+    endpoint: StoreEndpoint = "",
+    region: StoreRegion = "",
     own_credentials: OwnCredentials = False,
     namespace: Namespace = None,
     context: Context = None,

@@ -7,7 +7,7 @@ import json
 from podtune.api.base import parse_duration
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import Results
+from podtune.api.resources.experiment import Logs, Results
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
@@ -38,8 +38,8 @@ def encode_store(store: CheckpointStore) -> str:
     return json.dumps(values)
 
 
-def encode_sync(checkpoints: Checkpoints, results: Results) -> str:
-    """How checkpoints, artifacts and results are stored, as agents are told of it: what is the default is left out."""
+def encode_sync(checkpoints: Checkpoints, results: Results, logs: Logs) -> str:
+    """How things are stored, as agents are told of it: what is the default is left out."""
     values: Manifest = checkpoints.model_dump(
         include={"layout", "reuse_unchanged", "exclude"}, by_alias=True, exclude_defaults=True
     )
@@ -53,6 +53,8 @@ def encode_sync(checkpoints: Checkpoints, results: Results) -> str:
         values["artifacts"] = {**artifacts, "period": parse_duration(checkpoints.artifacts.period)}
     if results.keep != type(results)().keep:
         values["results"] = parse_size(results.keep)
+    if logs.is_kept:
+        values["logs"] = parse_size(logs.keep)
     return json.dumps(values) if values else ""
 
 

@@ -11,11 +11,15 @@ from podtune.protocol.fields import ProtocolError, read_json
 from podtune.protocol.messages import Result, parse_result
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ReadableStore
-from podtune.storage.segments.segment import RESULT_STREAM, SegmentHeader, SegmentName, parse_header, parse_segment_name
-from podtune.storage.segments.segment_log import LARGEST_SEGMENT
-
-MAX_SEGMENT_BYTES = 2 * LARGEST_SEGMENT
-"""The last record of a segment may pass its size, but not by as much as that."""
+from podtune.storage.segments.segment import (
+    LOG_STREAM,
+    RESULT_STREAM,
+    SegmentHeader,
+    SegmentName,
+    parse_header,
+    parse_segment_name,
+)
+from podtune.storage.segments.segment_log import MAX_SEGMENT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,79 @@ class StoredResult:
     rank: int
     result: Result
     missed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLine:
+    """A line of output that an attempt has stored.
+
+    Attributes:
+        attempt: The attempt's id.
+        number: Number of the attempt among the trial's.
+        rank: Rank of the pod in its gang; 0 where it is alone.
+        time: When it was printed, in RFC 3339, as the kubelet has it.
+        missed: How many lines of the attempt and rank are missing before this one: dropped, or never stored.
+    """
+
+    trial: str
+    attempt: str
+    number: int
+    rank: int
+    time: str
+    text: str
+    missed: int
+
+
+def read_logs(
+    store: ReadableStore, experiment_prefix: str, trial: str, *, rank: int | None = None
+) -> Iterator[StoredLine]:
+    """Reads the stored log of a trial: attempt by attempt, and in each rank by rank.
+
+    At no time more than one segment is held in memory. What is no segment, or can't be read, is passed over.
+
+    Args:
+        store: The bucket.
+        experiment_prefix: What all keys of the experiment start with; it ends with a slash.
+        trial: The trial whose log is wanted.
+        rank: Of a gang: the rank whose log is wanted; all when None.
+
+    Raises:
+        StoreError: The store can't be read now, or at all.
+    """
+    listed = store.list(f"{experiment_prefix}{trial}/")
+    attempts: defaultdict[str, list[tuple[int, str, list[SegmentName]]]] = defaultdict(list)
+    for prefix, names in _group_segments(listed, experiment_prefix, LOG_STREAM, rank).items():
+        _, folder, _, found_rank, _ = prefix.removeprefix(experiment_prefix).split("/")
+        attempts[folder].append((int(found_rank), prefix, sorted(names)))
+    # Attempts follow one another in time.
+    for ranks in sorted(attempts.values(), key=lambda ranks: min(names[0].time_ms for _, _, names in ranks)):
+        for _, prefix, names in sorted(ranks):
+            yield from _read_lines(store, prefix, names)
+
+
+def _read_lines(store: ReadableStore, prefix: str, names: list[SegmentName]) -> Iterator[StoredLine]:
+    """The lines of one attempt and rank."""
+    last = 0
+    for name in names:
+        content = _read_segment(store, f"{prefix}{name.format(LOG_STREAM)}", LOG_STREAM)
+        if content is None:
+            continue
+        header, lines = content
+        for number, line in enumerate(lines[:-1], name.first):
+            if number <= last:
+                continue
+            time, _, text = line.decode("utf-8", "replace").partition(" ")
+            missed, last = number - last - 1, number
+            yield StoredLine(header.trial, header.attempt, header.number, header.rank, time, text, missed)
+
+
+def _read_segment(store: ReadableStore, key: str, stream: str) -> tuple[SegmentHeader, list[bytes]] | None:
+    """A segment's header, and what follows it, split at line breaks; None where there is none, or no longer one."""
+    try:
+        first, *lines = store.get_bytes(key, MAX_SEGMENT_BYTES).split(b"\n")
+        return parse_header(first, stream), lines
+    except (NotFound, ProtocolError):
+        return None  # it was deleted since the listing, or is something else
 
 
 def read_results(
@@ -57,7 +134,7 @@ def read_results(
     listed = store.list(experiment_prefix + (f"{trial}/" if trial else ""))
     streams = [
         _Stream(store, prefix, sorted(names))
-        for prefix, names in _group_segments(listed, experiment_prefix, rank).items()
+        for prefix, names in _group_segments(listed, experiment_prefix, RESULT_STREAM, rank).items()
     ]
     waiting: list[tuple[float, int]] = []
 
@@ -74,14 +151,23 @@ def read_results(
         wait(place)
 
 
-def _group_segments(keys: Iterator[str], experiment_prefix: str, rank: int) -> dict[str, list[SegmentName]]:
+def _group_segments(
+    keys: Iterator[str], experiment_prefix: str, stream: str, rank: int | None
+) -> dict[str, list[SegmentName]]:
     """The segments among the keys of an experiment, by what the keys of a stream start with."""
     found: defaultdict[str, list[SegmentName]] = defaultdict(list)
     for key in keys:
         parts = key.removeprefix(experiment_prefix).split("/")
-        if len(parts) == 5 and parts[2:4] == [RESULT_STREAM, str(rank)] and (name := parse_segment_name(parts[4])):
+        if len(parts) != 5 or parts[2] != stream or not _is_rank(parts[3], rank):
+            continue
+        if name := parse_segment_name(parts[4], stream):
             found[key.removesuffix(parts[4])].append(name)
     return found
+
+
+def _is_rank(text: str, wanted: int | None) -> bool:
+    """Whether part of a key is the rank that is wanted, or any where that is None."""
+    return text == str(wanted) if wanted is not None else text.isascii() and text.isdecimal()
 
 
 class _Stream:
@@ -114,15 +200,10 @@ class _Stream:
 
     def _open(self, name: SegmentName) -> Iterator[StoredResult]:
         """The results of a segment that come after those that were read before."""
-        try:
-            content = self._store.get_bytes(f"{self._prefix}{name}", MAX_SEGMENT_BYTES)
-        except NotFound:
-            return  # it was deleted since the listing
-        first, *lines = content.split(b"\n")
-        try:
-            header = parse_header(first)
-        except ProtocolError:
+        content = _read_segment(self._store, f"{self._prefix}{name.format()}", RESULT_STREAM)
+        if content is None:
             return
+        header, lines = content
         for line in lines:
             try:
                 result = parse_result(read_json(line))

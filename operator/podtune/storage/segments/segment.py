@@ -16,12 +16,14 @@ from podtune.protocol.messages import MAX_ATTEMPT
 
 RESULT_STREAM = "results"
 """Kind of the stream that holds results, one on each line."""
-SUFFIX = ".jsonl"
+LOG_STREAM = "logs"
+"""Kind of the stream that holds lines of the program's output, each after the time of its print."""
+_SUFFIXES = {RESULT_STREAM: ".jsonl", LOG_STREAM: ".log"}
 FORMAT = 1
 LATEST = 10**13 - 1
 """The latest time that a name can tell, in milliseconds since the epoch."""
 _MAX_NAME = 253
-_NAME = re.compile(rf"([0-9]{{10}})-([0-9]{{13}}){re.escape(SUFFIX)}")
+_NAME = re.compile(r"([0-9]{10})-([0-9]{13})(\.[a-z]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +44,20 @@ class SegmentHeader:
     rank: int = 0
 
 
-def encode_header(header: SegmentHeader) -> bytes:
-    """Encodes the first line of a segment of results."""
-    return json.dumps({"podtune": RESULT_STREAM, "version": FORMAT, **asdict(header)}).encode() + b"\n"
+def encode_header(header: SegmentHeader, stream: str = RESULT_STREAM) -> bytes:
+    """Encodes the first line of a segment of a kind of stream."""
+    return json.dumps({"podtune": stream, "version": FORMAT, **asdict(header)}).encode() + b"\n"
 
 
-def parse_header(line: bytes) -> SegmentHeader:
-    """Reads the first line of a segment of results.
+def parse_header(line: bytes, stream: str = RESULT_STREAM) -> SegmentHeader:
+    """Reads the first line of a segment of a kind of stream.
 
     Raises:
         ProtocolError: It is not one, or of a version that is not known.
     """
     body = read_object(read_json(line), "header")
-    if body.get("podtune") != RESULT_STREAM or body.get("version") != FORMAT:
-        raise ProtocolError(f"it is not the header of a segment of {RESULT_STREAM} of version {FORMAT}")
+    if body.get("podtune") != stream or body.get("version") != FORMAT:
+        raise ProtocolError(f"it is not the header of a segment of {stream} of version {FORMAT}")
     return SegmentHeader(
         namespace=read_text(body, "namespace", _MAX_NAME),
         experiment=read_text(body, "experiment", _MAX_NAME),
@@ -78,12 +80,12 @@ class SegmentName:
     first: int
     time_ms: int
 
-    def __str__(self) -> str:
-        """As it stands in the key."""
-        return f"{self.first:010d}-{self.time_ms:013d}{SUFFIX}"
+    def format(self, stream: str = RESULT_STREAM) -> str:
+        """As it stands in the key, in a kind of stream."""
+        return f"{self.first:010d}-{self.time_ms:013d}{_SUFFIXES[stream]}"
 
 
-def parse_segment_name(text: str) -> SegmentName | None:
-    """Reads the last part of a key; None where it is not that of a segment."""
+def parse_segment_name(text: str, stream: str = RESULT_STREAM) -> SegmentName | None:
+    """Reads the last part of a key; None where it is not that of a segment of this kind of stream."""
     match = _NAME.fullmatch(text)
-    return SegmentName(int(match[1]), int(match[2])) if match else None
+    return SegmentName(int(match[1]), int(match[2])) if match and match[3] == _SUFFIXES[stream] else None

@@ -10,6 +10,8 @@ from podtune.storage.segments.segment import LATEST, SegmentName
 
 LARGEST_SEGMENT = 1 << 20
 SMALLEST_SEGMENT = 4 << 10
+MAX_SEGMENT_BYTES = 2 * LARGEST_SEGMENT
+"""The last record of a segment may pass its size, but not by as much as that."""
 MAX_UNSTORED = 16 << 20
 """Bytes of closed segments that are held while the store does not take them."""
 
@@ -32,11 +34,13 @@ class _Unstored:
     """A segment that is not in the store, or not all of it.
 
     Attributes:
+        is_head: Whether it stays for good.
         last: Number of its last record.
         stored: How many of its records are in the store.
     """
 
     name: SegmentName
+    is_head: bool
     last: int = 0
     size: int = 0
     stored: int = 0
@@ -50,9 +54,14 @@ class _Unstored:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A closed segment that is in the store."""
+    """A closed segment that is in the store.
+
+    Attributes:
+        is_head: Whether it stays for good.
+    """
 
     name: SegmentName
+    is_head: bool
     size: int
 
 
@@ -68,21 +77,24 @@ class SegmentLog:
         left_out: How many records were given up since the store did not take them for too long.
     """
 
-    def __init__(self, header: bytes, keep: int) -> None:
+    def __init__(self, header: bytes, keep: int, *, head: int = 0) -> None:
         """Begins a stream.
 
         Args:
             header: First line of each segment.
-            keep: How many bytes may stay in the store: those of the first segment and of the latest ones.
+            keep: How many bytes may stay in the store: those of the first segments and of the latest ones.
+            head: How many of these are for the first segments; one of them stays in any case.
         """
         self._header = header
         self._keep = keep
-        self._segment_size = min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, keep // 4))
+        self._head_left = head
+        self._segment_size = min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, keep // 8))
         self._stored: list[_Stored] = []
         self._closed: deque[_Unstored] = deque()
         self._active: _Unstored | None = None
         self._base = 0
         """Records before this one were dealt with by an earlier process."""
+        self._has_begun = False
         self.left_out = 0
 
     def append(self, number: int, time: float, record: bytes) -> None:
@@ -91,7 +103,7 @@ class SegmentLog:
         if active is None or active.size + len(record) > self._segment_size or active.name.first < self._base <= number:
             self._close()
             name = SegmentName(number, min(max(0, int(time * 1000)), LATEST))
-            active = self._active = _Unstored(name, size=len(self._header))
+            active = self._active = _Unstored(name, self._claim_head(), size=len(self._header))
         active.records.append(record)
         active.size += len(record)
         active.last = number
@@ -101,9 +113,15 @@ class SegmentLog:
         if not stored:
             return
         self._base = stored[-1].first
-        # A listing does not tell sizes.
-        self._stored = [_Stored(name, self._segment_size) for name in stored[:-1]]
         self._closed = deque(segment for segment in self._closed if segment.last >= self._base)
+        ours = {segment.name for segment in self._list_unstored()} | {stored[-1]}
+        # A listing does not tell sizes.
+        done = [name for name in stored if name not in ours]
+        self._stored = [_Stored(name, name == stored[0], self._segment_size) for name in done]
+
+    def continue_after(self, stored: Sequence[SegmentName]) -> None:
+        """Learns what an earlier process has stored, sorted: the records that come follow those, none comes again."""
+        self._stored = [_Stored(name, self._claim_head(), self._segment_size) for name in stored]
 
     def list_changed(self) -> list[SegmentName]:
         """The segments that have to be stored, in the order in which they have to be: the active one comes last."""
@@ -119,26 +137,44 @@ class SegmentLog:
 
     def mark_stored(self, version: SegmentVersion) -> None:
         """This version of a segment is in the store."""
-        for segment in self._list_unstored():
-            if segment.name == version.name:
-                segment.stored = version.records
+        found = next((segment for segment in self._list_unstored() if segment.name == version.name), None)
+        if found is not None:
+            found.stored = version.records
+        elif all(segment.name != version.name for segment in self._stored):
+            # It was dropped on its way to the store, where it is now, and has to be deleted from.
+            self._stored.append(_Stored(version.name, False, len(version.content)))
+            self._stored.sort(key=lambda segment: segment.name)
         while self._closed and self._closed[0].is_stored:
             self._move_to_stored(self._closed.popleft())
 
     def list_doomed(self) -> list[SegmentName]:
         """The stored segments that are too many: the oldest ones but for the first."""
-        excess = sum(segment.size for segment in self._stored) + (self._active.size if self._active else 0) - self._keep
+        excess = self._compute_excess()
         doomed: list[SegmentName] = []
-        for segment in self._stored[1:]:
+        for segment in self._stored:
             if excess <= 0:
                 break
-            doomed.append(segment.name)
-            excess -= segment.size
+            if not segment.is_head:
+                doomed.append(segment.name)
+                excess -= segment.size
         return doomed
 
     def mark_deleted(self, names: Collection[SegmentName]) -> None:
         """These are not in the store any more."""
         self._stored = [segment for segment in self._stored if segment.name not in names]
+
+    def _compute_excess(self) -> int:
+        """How many bytes too many there are, stored or not."""
+        segments: tuple[Sequence[_Stored | _Unstored], ...] = (self._stored, self._list_unstored())
+        return sum(segment.size for kind in segments for segment in kind) - self._keep
+
+    def _claim_head(self) -> bool:
+        """Whether a segment that is begun stays for good: the first one, and as many as there is room for."""
+        is_head = not self._has_begun or self._head_left >= self._segment_size
+        self._has_begun = True
+        if is_head:
+            self._head_left -= self._segment_size
+        return is_head
 
     def _list_unstored(self) -> list[_Unstored]:
         return [*self._closed, *([self._active] if self._active else [])]
@@ -157,6 +193,20 @@ class SegmentLog:
             given_up = self._closed.popleft()
             unstored -= given_up.size
             self.left_out += len(given_up.records)
+        self._drop_excess()
+
+    def _drop_excess(self) -> None:
+        """Drops segments that would be deleted as soon as they were stored, so that they are not stored first."""
+        excess = self._compute_excess() - sum(segment.size for segment in self._stored if not segment.is_head)
+        for segment in list(self._closed):
+            if excess <= 0:
+                break
+            if segment.is_head:
+                continue
+            self._closed.remove(segment)
+            if segment.stored:
+                self._move_to_stored(segment)  # from where it is deleted
+            excess -= segment.size
 
     def _move_to_stored(self, segment: _Unstored) -> None:
-        self._stored.append(_Stored(segment.name, segment.size))
+        self._stored.append(_Stored(segment.name, segment.is_head, segment.size))

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.segments.segment import SegmentHeader, encode_header, parse_segment_name
-from podtune.storage.segments.segment_log import SegmentLog
+from podtune.storage.segments.segment import (
+    LOG_STREAM,
+    RESULT_STREAM,
+    SegmentHeader,
+    SegmentName,
+    encode_header,
+    parse_segment_name,
+)
+from podtune.storage.segments.segment_log import MAX_SEGMENT_BYTES, SegmentLog
 
 
 class SegmentStream:
     """Takes the records of one stream, and stores what has changed when it is told to.
 
     One thread adds records, another one stores them: storing takes its time, and nobody who adds waits for it.
+
+    Attributes:
+        kind: Which kind of stream it is.
     """
 
-    def __init__(self, store: ObjectStore, prefix: str, header: SegmentHeader, keep: int) -> None:
+    def __init__(
+        self, store: ObjectStore, prefix: str, header: SegmentHeader, keep: int, kind: str = RESULT_STREAM
+    ) -> None:
         """Begins a stream.
 
         Args:
             store: The bucket.
             prefix: What the keys of all its segments start with; it ends with a slash.
             header: What each segment says of the stream.
-            keep: How many bytes may stay in the bucket.
+            keep: How many bytes may stay in the bucket; of a log, half of them are for its begin.
+            kind: Which kind of stream it is.
         """
+        self.kind = kind
         self._store = store
         self._prefix = prefix
-        self._log = SegmentLog(encode_header(header), keep)
+        self._log = SegmentLog(encode_header(header, kind), keep, head=keep // 2 if kind == LOG_STREAM else 0)
         self._lock = threading.Lock()
         self._resumes = False
 
@@ -46,6 +60,30 @@ class SegmentStream:
         """An earlier process has stored some of it, and the same records are going to be added again."""
         self._resumes = True
 
+    def list_stored(self) -> list[SegmentName]:
+        """The segments that are in the bucket, sorted.
+
+        Raises:
+            StoreError: The store can't tell now, or at all.
+        """
+        keys = self._store.list(self._prefix)
+        names = (parse_segment_name(key.removeprefix(self._prefix), self.kind) for key in keys)
+        return sorted(name for name in names if name is not None)
+
+    def read_records(self, name: SegmentName) -> list[bytes]:
+        """The records of a segment that is in the bucket, without their line breaks.
+
+        Raises:
+            StoreError: The store can't tell now, or at all.
+        """
+        content = self._store.get_bytes(self._build_key(name), MAX_SEGMENT_BYTES)
+        return content.split(b"\n")[1:-1]
+
+    def continue_after(self, stored: Sequence[SegmentName]) -> None:
+        """An earlier process has stored these, and what is added comes after them; none of it was added yet."""
+        with self._lock:
+            self._log.continue_after(stored)
+
     def append(self, number: int, time: float, record: bytes) -> None:
         """Adds the next record, which ends with a line break; numbers and times rise."""
         with self._lock:
@@ -58,8 +96,7 @@ class SegmentStream:
             StoreError: The store can't do it now, or at all; the next call goes on.
         """
         if self._resumes:
-            names = (parse_segment_name(key.removeprefix(self._prefix)) for key in self._store.list(self._prefix))
-            stored = sorted(name for name in names if name is not None)
+            stored = self.list_stored()
             with self._lock:
                 self._log.resume(stored)
             self._resumes = False
@@ -72,12 +109,15 @@ class SegmentStream:
                 return
             if version is None:
                 continue
-            self._store.put_bytes(f"{self._prefix}{version.name}", version.content)
+            self._store.put_bytes(self._build_key(version.name), version.content)
             with self._lock:
                 self._log.mark_stored(version)
         with self._lock:
             doomed = self._log.list_doomed()
         if doomed:
-            self._store.delete(f"{self._prefix}{name}" for name in doomed)
+            self._store.delete(map(self._build_key, doomed))
             with self._lock:
                 self._log.mark_deleted(doomed)
+
+    def _build_key(self, name: SegmentName) -> str:
+        return f"{self._prefix}{name.format(self.kind)}"

@@ -193,8 +193,8 @@ def test_an_export_is_a_checkpoint(bucket: Bucket, podtune: Podtune, tmp_path: P
         (
             "volume://weights/demo/x/9",
             "volume://weights/demo/x/9 is on the volume of claim 'weights', which only pods can read; set "
-            "checkpoints.export, which puts whole files on that volume, and copy them out of a pod that mounts the "
-            "claim, with kubectl cp",
+            "checkpoints.export, which puts whole files on that volume, and copy them, or logs, out of a pod that "
+            "mounts the claim, with kubectl cp",
         ),
         ("digits-7 no/such/place", "no/such/place: No such file or directory; name a directory that can be written"),
     ],

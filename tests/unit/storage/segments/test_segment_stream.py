@@ -34,7 +34,7 @@ def test_one_request_stores_what_has_changed_and_none_is_made_where_nothing_has(
         stream.append(number, 5.0, b"{}\n")
     stream.store_changes(never)
     stream.store_changes(never)
-    key = f"{PREFIX}{SegmentName(1, 5000)}"
+    key = f"{PREFIX}{SegmentName(1, 5000).format()}"
     assert store.operations == [f"put {key}"]
     assert store.objects[key] == encode_header(HEADER) + b"{}\n{}\n"
 
@@ -90,12 +90,12 @@ def test_a_listing_that_fails_is_asked_for_again(store: MemoryStore) -> None:
     with pytest.raises(Unreachable):
         stream.store_changes(never)
     store.failure = None
-    store.objects[f"{PREFIX}{SegmentName(1, 1000)}"] = b"of an earlier process"
-    store.objects[f"{PREFIX}{SegmentName(2, 2000)}"] = b"of an earlier process, too"
+    store.objects[f"{PREFIX}{SegmentName(1, 1000).format()}"] = b"of an earlier process"
+    store.objects[f"{PREFIX}{SegmentName(2, 2000).format()}"] = b"of an earlier process, too"
     stream.append(1, 1.0, record)
     stream.append(2, 2.0, record)
     stream.store_changes(never)
-    assert store.operations == [f"put {PREFIX}{SegmentName(2, 2000)}"]
+    assert store.operations == [f"put {PREFIX}{SegmentName(2, 2000).format()}"]
 
 
 def test_who_adds_does_not_wait_for_the_store(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
