@@ -4,9 +4,10 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import LedgerLine, Reply, Report, Result, parse_report
@@ -33,7 +34,7 @@ class StubOperator:
         self.discards = False
         self.ledger: list[LedgerLine] = []
         self.token = "secret"
-        self.log_lines: Callable[[str], Iterable[bytes]] = lambda since: ()
+        self.log_lines: Callable[[Mapping[str, str]], Iterable[bytes]] = lambda query: ()
         self.changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
@@ -132,11 +133,11 @@ class StubOperator:
                 return self._answer(200, b"{" if fault == GARBLED else reply)
 
             def do_GET(self) -> None:
-                since = self.path.partition("since=")[2].replace("%3A", ":").replace("%2B", "+")
+                query = dict(parse_qsl(urlsplit(self.path).query))
                 self.send_response(200)
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
-                for line in stub.log_lines(since):
+                for line in stub.log_lines(query):
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                     self.wfile.flush()
                 self.wfile.write(b"0\r\n\r\n")

@@ -52,9 +52,8 @@ class LogRecorder:
 
     def take(self, line: bytes) -> None:
         """Takes the next line, `<time> <text>` without its end; its time is that of a line of the kubelet's log."""
-        stamp = line.partition(b" ")[0]
-        moment = parse_nanoseconds(stamp.decode("ascii", "replace"))
-        if moment is None:
+        stamp, moment = line.partition(b" ")[0], _read_moment(line)
+        if moment < 0:
             return
         with self._lock:
             self._fill()
@@ -106,17 +105,27 @@ class LogRecorder:
     def _find_place(self) -> None:
         """Finds out where an earlier process has ended, and adds the lines that follow."""
         stored = self._segments.list_stored()
-        last = self._segments.read_records(stored[-1]) if stored else []
-        moments = [parse_nanoseconds(record.partition(b" ")[0].decode("ascii", "replace")) or -1 for record in last]
-        latest = moments[-1] if moments else -1
-        repeated = moments.count(latest)
+        number, latest, repeated = 0, -1, 0
+        for name in reversed(stored):
+            moments = list(map(_read_moment, self._segments.read_records(name)))
+            if not number and moments:
+                number, latest = name.first + len(moments) - 1, moments[-1]
+            repeated += moments.count(latest)
+            if set(moments) != {latest}:
+                break  # what is before it is older
         if stored:
             self._segments.continue_after(stored)
         with self._lock:
             waiting, self._waiting = self._waiting or [], None
-            self._number = stored[-1].first + len(last) - 1 if stored else 0
+            self._number = number
             for moment, line in waiting:
                 if moment == latest and repeated > 0:
                     repeated -= 1
                 elif moment >= latest:
                     self._append(moment, line)
+
+
+def _read_moment(line: bytes) -> int:
+    """When a line was printed, in nanoseconds since the epoch; -1 where it does not say."""
+    moment = parse_nanoseconds(line.partition(b" ")[0].decode("ascii", "replace"))
+    return -1 if moment is None else moment

@@ -112,7 +112,7 @@ class LogStream(threading.Thread):
         while not self.is_finished and not self._is_cancelled:
             ended_before = self._program_ended
             try:
-                self._read_stream(follow=not ended_before)
+                self._read_stream(follow=self.finds_results or not ended_before)
             except Fenced:
                 return  # the sender hears of it, too
             except OperatorError as error:

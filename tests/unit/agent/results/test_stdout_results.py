@@ -3,20 +3,16 @@
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import pytest
 
 from podtune.agent.results.stdout_results import LogPosition, make_log_parser, match_line, parse_nanoseconds
 from podtune.protocol.messages import MetricValue, Result, read_number
+from tests.unit.agent.printed_log import Log, stamped
 from tests.unit.agent.running_agent import StartAgent
 from tests.unit.agent.stub_operator import StubOperator, wait_until
 
 PATTERN = r"epoch=(?P<epoch>\d+) loss=(?P<loss>\S+)(?: note=(?P<note>\w+))?"
-
-
-def stamped(number: int, text: str, nanos: int | None = None) -> bytes:
-    return f"2026-01-01T00:00:{number:02d}.{nanos or number:09d}Z {text}\n".encode()
 
 
 @pytest.mark.parametrize(
@@ -130,54 +126,6 @@ def test_a_stream_that_starts_over_gives_each_line_once() -> None:
     position.restart()
     assert position.take(b"no timestamp\n") is None
     assert position.since.startswith("2026-01-01T00:00:02")
-
-
-class Log:
-    """The program's log at the operator, which gives it from a time on."""
-
-    def __init__(self, operator: StubOperator) -> None:
-        self.lines: list[bytes] = []
-        self.ended = False
-        self.breaks_after: int | None = None
-        self.rotations = 0
-        self.requests: list[str] = []
-        self.changed = threading.Condition()
-        operator.log_lines = self._stream
-
-    def print(self, text: str) -> None:
-        with self.changed:
-            self.lines.append(stamped(len(self.lines) + 1, text))
-            self.changed.notify_all()
-
-    def end(self) -> None:
-        with self.changed:
-            self.ended = True
-            self.changed.notify_all()
-
-    def rotate(self) -> None:
-        """Ends the streams there are, as if all had been said."""
-        with self.changed:
-            self.rotations += 1
-            self.changed.notify_all()
-
-    def _has_news(self, number: int, rotations: int) -> bool:
-        return self.ended or number < len(self.lines) or self.rotations > rotations
-
-    def _stream(self, since: str) -> Iterator[bytes]:
-        with self.changed:
-            rotations = self.rotations
-            self.requests.append(since)
-            number = next((n for n, line in enumerate(self.lines) if line.decode().startswith(since)), 0)
-        while True:
-            with self.changed:
-                assert self.changed.wait_for(partial(self._has_news, number, rotations), 20)
-                if number >= len(self.lines):
-                    return
-                if self.breaks_after == number:
-                    self.breaks_after = None
-                    raise ConnectionResetError
-            yield self.lines[number]
-            number += 1
 
 
 @pytest.fixture

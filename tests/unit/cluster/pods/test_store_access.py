@@ -77,7 +77,7 @@ def test_the_agent_reads_how_to_store_as_it_was_meant() -> None:
     assert (found.options.packs, found.options.reuses, found.options.exclude) == (True, False, ("*.tmp",))
     assert (found.timeout, found.retries) == (60, 3)
     assert found.artifacts == ArtifactSettings(("logs/*",), (), 10, False)
-    assert found.results == 1 << 30
+    assert (found.results, found.logs) == (1 << 30, 8 << 20)
 
 
 def test_defaults_take_no_room_in_the_pod_and_are_the_agents_own() -> None:
