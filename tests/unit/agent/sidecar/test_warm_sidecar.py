@@ -36,6 +36,8 @@ from podtune.storage.address import StoreAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile
 from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.segments.reader import read_logs
+from tests.unit.agent.running_agent import STORE
 from tests.unit.agent.stub_operator import FENCED, StubOperator, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -175,6 +177,48 @@ def test_each_trial_has_its_own_results(start: StartPod, operator: HandingOut) -
     pod.process.terminate()
     assert pod.process.wait(30) == 0, "the stream ends when the pod is taken away"
     assert pod.end().attempt == "pod-1/2.1"
+
+
+PRINTING = """
+    import os
+    from datetime import UTC, datetime
+
+    from podtune import trial
+
+    def say(text):
+        with open(os.environ["LOG"], "a") as log:
+            log.write(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ} {text}\\n")
+
+    say("starting")
+    for this in trial.stream():
+        rate = this.params({"rate": 0.5})["rate"]
+        say(f"begin {rate}")
+        this.report({"accuracy": rate})
+        say(f"end {rate}")
+"""
+
+
+def test_each_trial_has_its_own_log(
+    start: StartPod, operator: HandingOut, reused: dict[str, str], tmp_path: Path
+) -> None:
+    store, log = MemoryStore(), tmp_path / "log"
+    sync = json.dumps({"segmentPeriod": 0.05, "logs": 1 << 20})
+    reused.update(STORE | {"PODTUNE_SYNC": sync, "LOG": str(log)})
+    operator.log_lines = lambda query: [
+        line
+        for line in (log.read_bytes().splitlines(keepends=True) if log.exists() else ())
+        if line[:19] >= query.get("since", "")[:19].encode()  # the API server knows whole seconds alone
+    ]
+    operator.waiting = [assignment(1, 1.0), assignment(2, 3.0)]
+    start(PRINTING, make_store=lambda _: store)
+    operator.wait_for(lambda: len(operator.finals) == 3)
+
+    def read(trial: str) -> list[str]:
+        return [line.text for line in read_logs(store, "demo/experiment-1/", trial)]
+
+    assert read("digits-0") == ["starting", "begin 0.5", "end 0.5"]
+    assert read("digits-1") == ["begin 1.0", "end 1.0"]
+    assert read("digits-2") == ["begin 3.0", "end 3.0"]
 
 
 def test_a_short_trial_is_told_of_in_one_report(start: StartPod, operator: HandingOut) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.protocol.messages import Result, encode_result
-from podtune.storage.segments.reader import StoredResult, read_results
-from podtune.storage.segments.segment import SegmentHeader
+from podtune.storage.segments.reader import StoredLine, StoredResult, read_logs, read_results
+from podtune.storage.segments.segment import LOG_STREAM, SegmentHeader
 from podtune.storage.segments.segment_log import SMALLEST_SEGMENT
 from podtune.storage.segments.segment_stream import SegmentStream
 from tests.unit.storage.memory_store import MemoryStore
@@ -160,6 +160,86 @@ def test_a_trials_segments_are_opened_when_it_is_their_turn(
             seen.append(stored.trial)
         assert len({key.split("/")[2] for key in opened}) <= len(seen)
     assert len(seen) == 20
+
+
+class Printing:
+    """One that stores its output, a line of a quarter of a segment each time."""
+
+    def __init__(self, store: MemoryStore, trial: str, number: int = 1, rank: int = 0, *, keep: int = 1 << 20) -> None:
+        attempt = f"pod-{trial}-{number}"
+        header = SegmentHeader("ml", "digits", trial, attempt, number, rank)
+        prefix = f"{PREFIX}{trial}/{attempt}/logs/{rank}/"
+        self._stream = SegmentStream(store, prefix, header, keep, LOG_STREAM)
+        self._lines = 0
+
+    def print(self, time: int, text: str) -> None:
+        self._lines += 1
+        self._stream.append(self._lines, time, f"2026-01-01T00:00:{time:02d}Z {text:1000}\n".encode())
+        self._stream.store_changes(lambda: False)
+
+
+def tell_lines(found: Iterator[StoredLine]) -> list[tuple[int, int, str]]:
+    return [(line.number, line.rank, line.text.rstrip()) for line in found]
+
+
+def test_a_log_comes_attempt_by_attempt_and_rank_by_rank(store: MemoryStore) -> None:
+    second = [Printing(store, "digits-0", 2, rank) for rank in (0, 1)]  # their names sort before those of the first
+    for number in (1, 10):
+        for rank in (0, 1, 10):
+            attempt = Printing(store, "digits-0", number, rank)
+            attempt.print(number, f"attempt {number} rank {rank}")
+    second[1].print(5, "attempt 2 rank 1")
+    second[0].print(6, "attempt 2 rank 0")
+    assert [(number, rank) for number, rank, _ in tell_lines(read_logs(store, PREFIX, "digits-0"))] == [
+        (1, 0),
+        (1, 1),
+        (1, 10),
+        (2, 0),
+        (2, 1),
+        (10, 0),
+        (10, 1),
+        (10, 10),
+    ]
+    assert tell_lines(read_logs(store, PREFIX, "digits-0", rank=1)) == [
+        (1, 1, "attempt 1 rank 1"),
+        (2, 1, "attempt 2 rank 1"),
+        (10, 1, "attempt 10 rank 1"),
+    ]
+
+
+def test_a_log_is_that_of_one_trial_and_holds_no_results(store: MemoryStore) -> None:
+    Printing(store, "digits-1").print(1, "one")
+    Printing(store, "digits-10").print(2, "ten")
+    attempt = Attempt(store, "digits-1")
+    attempt.report(1.0)
+    attempt.store()
+    assert tell_lines(read_logs(store, PREFIX, "digits-1")) == [(1, 0, "one")]
+    assert tell(read_results(store, PREFIX)) == [("digits-1", 1, 1, 1.0)]
+
+
+def test_lines_that_were_not_kept_are_counted(store: MemoryStore) -> None:
+    attempt = Printing(store, "digits-0", keep=8 * SMALLEST_SEGMENT)
+    for n in range(60):
+        attempt.print(n, f"line {n}")
+    found = list(read_logs(store, PREFIX, "digits-0"))
+    (after_the_gap,) = [line for line in found if line.missed]
+    assert after_the_gap.missed == 60 - len(found)
+    assert [line.text.rstrip() for line in (found[0], found[-1])] == ["line 0", "line 59"]
+    assert after_the_gap.text.rstrip() == f"line {60 - (len(found) - found.index(after_the_gap))}"
+
+
+def test_what_is_no_segment_of_a_log_is_passed_over(store: MemoryStore) -> None:
+    Printing(store, "digits-0").print(1, "one")
+    ((key, content),) = store.objects.items()
+    folder, _, name = key.rpartition("/")
+    for other in (
+        f"{folder.removesuffix('0')}x/{name}",
+        f"{folder}/{name}.gz",
+        f"{folder}/{name.replace('.log', '.jsonl')}",
+        f"{folder}/{name.replace('0000000001-', '0000000002-')}",
+    ):
+        store.objects[other] = content.partition(b"\n")[2]
+    assert tell_lines(read_logs(store, PREFIX, "digits-0")) == [(1, 0, "one")]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 50.0)), max_size=60))

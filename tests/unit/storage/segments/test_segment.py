@@ -2,6 +2,7 @@ import pytest
 
 from podtune.protocol.fields import ProtocolError
 from podtune.storage.segments.segment import (
+    LOG_STREAM,
     SegmentHeader,
     SegmentName,
     encode_header,
@@ -36,3 +37,12 @@ def test_names_come_back_and_sort_as_their_records_do() -> None:
 )
 def test_a_key_of_something_else_names_no_segment(text: str) -> None:
     assert parse_segment_name(text) is None
+
+
+def test_a_segment_of_a_log_is_none_of_results() -> None:
+    name = SegmentName(1, 2)
+    assert parse_segment_name(name.format(LOG_STREAM), LOG_STREAM) == name
+    assert parse_segment_name(name.format(LOG_STREAM)) is None
+    assert parse_header(encode_header(HEADER, LOG_STREAM), LOG_STREAM) == HEADER
+    with pytest.raises(ProtocolError):
+        parse_header(encode_header(HEADER, LOG_STREAM))

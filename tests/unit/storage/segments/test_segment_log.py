@@ -97,6 +97,81 @@ def test_the_first_segment_and_the_latest_stay(log: SegmentLog) -> None:
     assert firsts == [1, *(n * A_SEGMENT + 1 for n in (7, 8, 9))]
 
 
+def test_what_would_be_deleted_at_once_is_not_stored_first(log: SegmentLog) -> None:
+    stored = Stored()
+    append(log, range(1, 10 * A_SEGMENT + 1))
+    stored.store(log)
+    assert stored.puts == [n * A_SEGMENT + 1 for n in (0, 6, 7, 8, 9)]
+    assert [name.first for name in sorted(stored.objects)] == [n * A_SEGMENT + 1 for n in (0, 7, 8, 9)]
+    assert log.left_out == 0
+
+
+def test_a_segment_that_is_dropped_on_its_way_to_the_store_is_deleted_from_it(log: SegmentLog) -> None:
+    append(log, range(1, 3 * A_SEGMENT))
+    versions = [log.encode(name) for name in log.list_changed()]
+    append(log, range(3 * A_SEGMENT, 10 * A_SEGMENT + 1))
+    for version in versions:
+        assert version is not None
+        log.mark_stored(version)
+    second = versions[1]
+    assert second is not None
+    assert second.name in log.list_doomed()
+
+
+@given(
+    keep=st.integers(1, 20 * SMALLEST_SEGMENT),
+    sizes=st.lists(st.integers(1, SMALLEST_SEGMENT - len(HEADER)), max_size=120),
+    stores=st.sets(st.integers(0, 119)),
+    restarts=st.sets(st.integers(0, 119), max_size=3),
+)
+def test_a_log_keeps_its_head_and_its_tail_exactly_and_misses_what_is_between(
+    keep: int, sizes: list[int], stores: set[int], restarts: set[int]
+) -> None:
+    """However often it is stored, and whoever stores it: a process that is started again goes on after the last."""
+    stored, log = Stored(), SegmentLog(HEADER, keep, head=keep // 2)
+    records = [str(number).encode().rjust(size - 1, b".")[: size - 1] + b"\n" for number, size in enumerate(sizes, 1)]
+    for place, record in enumerate(records):
+        log.append(place + 1, float(place), record)
+        if place in stores | restarts:
+            stored.store(log)
+        if place in restarts:
+            log = SegmentLog(HEADER, keep, head=keep // 2)
+            log.continue_after(sorted(stored.objects))
+    stored.store(log)
+
+    found: dict[int, bytes] = {}
+    for name, content in stored.objects.items():
+        lines = content.removeprefix(HEADER).splitlines(keepends=True)
+        found |= dict(enumerate(lines, name.first))
+    assert all(records[number - 1] == line for number, line in found.items())
+    numbers = sorted(found)
+    kept = len(numbers)
+    head = next((n for n in range(kept) if numbers[n] != n + 1), kept)
+    tail = numbers[head:]
+    assert tail == list(range(len(records) - len(tail) + 1, len(records) + 1)), "one gap, between head and tail"
+    size = sum(map(len, stored.objects.values()))
+    segment = max(SMALLEST_SEGMENT, keep // 8)
+    if not restarts:
+        assert size <= max(keep, 2 * segment) + segment
+        assert kept == len(records) or size >= keep - 2 * segment
+
+
+def test_half_of_a_log_is_for_its_head() -> None:
+    keep = 64 * SMALLEST_SEGMENT
+    stored, log = Stored(), SegmentLog(HEADER, keep, head=keep // 2)
+    for number in range(1, 1001):
+        append(log, range(number, number + 1))
+        stored.store(log)
+    numbers = sorted(
+        int(line.strip(b".\n")) for content in stored.objects.values() for line in content.splitlines()[1:]
+    )
+    head = [number for place, number in enumerate(numbers, 1) if number == place]
+    tail = numbers[len(head) :]
+    assert tail == list(range(1001 - len(tail), 1001))
+    assert keep // 2 - 4 * len(RECORD) <= len(head) * len(RECORD) <= keep // 2
+    assert keep * 3 // 8 - len(RECORD) <= len(tail) * len(RECORD) <= keep // 2
+
+
 def test_what_the_store_does_not_take_is_given_up_from_the_front_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_log, "MAX_UNSTORED", 2 * SMALLEST_SEGMENT)
     log, stored = SegmentLog(HEADER, keep=4 * SMALLEST_SEGMENT), Stored()
