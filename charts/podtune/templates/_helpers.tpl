@@ -71,7 +71,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [services]
   verbs: [create, get]
-# For the last lines of a program that has failed, and for results on standard output.
+# For the last lines of a program that has failed, for results on standard output, and for logs that are kept.
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]

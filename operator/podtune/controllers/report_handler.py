@@ -16,7 +16,6 @@ from podtune.protocol.messages import Reply, Report
 from podtune.results.server import LogSource
 from podtune.runner.experiment_machine import Unaccepted
 
-
 _LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
 _OF_TRIAL = re.compile(r"\d+(-\d+)?", re.ASCII)

@@ -329,7 +329,6 @@ class Chatty(FakeCluster):
 )
 async def test_lines_that_nobody_waits_for_come_together(
     handler: ReportHandler,
-    gate: Gate,
     monkeypatch: pytest.MonkeyPatch,
     query: str,
     is_urgent: bool,
@@ -343,7 +342,7 @@ async def test_lines_that_nobody_waits_for_come_together(
         slept.append(seconds)
 
     monkeypatch.setattr("podtune.results.server.asyncio.sleep", sleep)
-    server = ResultsServer(handler, gate, cluster)  # type: ignore[arg-type]
+    server = ResultsServer(handler, Gate(), cluster)  # type: ignore[arg-type]
     async with (
         TestServer(server.build_application()) as http,
         ClientSession(http.make_url("/")) as session,

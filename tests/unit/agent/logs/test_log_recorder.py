@@ -1,7 +1,5 @@
 """What of a program's output is put into segments."""
 
-from collections.abc import Callable
-
 import pytest
 
 from podtune.agent.logs import log_recorder
@@ -34,7 +32,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def make_recorder(store: MemoryStore, clock: Callable[[], float] = Clock(), keep: int = 1 << 20) -> LogRecorder:
+def make_recorder(store: MemoryStore, clock: Clock | None = None, keep: int = 1 << 20) -> LogRecorder:
+    clock = clock or Clock()
     return LogRecorder(SegmentStream(store, f"{PREFIX}digits-7/pod-1/logs/0/", HEADER, keep, LOG_STREAM), clock)
 
 
