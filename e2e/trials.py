@@ -10,7 +10,7 @@ from e2e.kubernetes import Kubernetes, Object, condition, eventually
 from podtune.protocol.assignment import format_attempt_folder
 from podtune.storage.address import S3Address
 from podtune.storage.s3.store import S3Store
-from podtune.storage.segments.reader import StoredResult, read_results
+from podtune.storage.segments.reader import StoredLine, StoredResult, read_logs, read_results
 
 EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"
 OF_TRIALS = "podtune.dev/trial"
@@ -33,6 +33,12 @@ def read_stored_results(cluster: Cluster, experiment_prefix: str, trial: str) ->
     """The results of a trial that are in the bucket; the credentials are in the environment."""
     store = S3Store(S3Address(cluster.s3.bucket, endpoint=cluster.s3.endpoint, region=cluster.s3.region))
     return list(read_results(store, experiment_prefix, trial=trial))
+
+
+def read_stored_logs(cluster: Cluster, experiment_prefix: str, trial: str) -> list[StoredLine]:
+    """The log of a trial that is in the bucket; the credentials are in the environment."""
+    store = S3Store(S3Address(cluster.s3.bucket, endpoint=cluster.s3.endpoint, region=cluster.s3.region))
+    return list(read_logs(store, experiment_prefix, trial))
 
 
 def let_go_on(namespace: Kubernetes, pods: str = OF_TRIALS) -> None:

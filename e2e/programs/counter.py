@@ -6,6 +6,7 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
     CRASH_AT        exit with CRASH_CODE (1) when this epoch is reached on the first attempt
     CRASH_ALWAYS    the same on every attempt
     STDOUT          set: print results instead of reporting them
+    PRINT           set: print the number of each epoch, too
     TRAP            set: end with exit code 0 on SIGTERM
     OOM_AT          take more memory than there is when this epoch is reached on the first attempt
     FILL_AT         fill the disk likewise
@@ -94,6 +95,8 @@ def main() -> None:
         if first:
             go_wrong(epoch)
         value = base * (1 - 1 / (epoch + 1))
+        if "PRINT" in os.environ:
+            print(f"epoch {epoch}", flush=True)
         if "STDOUT" in os.environ:
             print(f"epoch={epoch} value={value}", flush=True)
             continue

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime
 
 import pytest
 
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.trials import read_stored_results, trial_status
+from e2e.trials import read_stored_logs, read_stored_results, trial_status
 
 EXPERIMENTS = "experiments.podtune.dev"
 EPOCHS = 80
@@ -18,15 +19,17 @@ BEHIND = 10.0
 """Seconds that the bucket may be behind a program."""
 STORING = 3.0
 """Seconds more that storing may take, on a slow machine."""
+ON_THEIR_WAY = 2.0
+"""Seconds more that lines may take to come from the kubelet."""
+ONE = {"algorithm": "random", "maxTrials": 1}
 STDOUT = {"stdout": {"pattern": r"epoch=(?P<epoch>\d+) value=(?P<value>\S+)"}}
 
 
 @pytest.mark.parametrize("results", [{}, STDOUT], ids=["reported", "printed"])
 def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: Kubernetes, results: Object) -> None:
     environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5"} | ({"STDOUT": "1"} if results else {})
-    one = {"algorithm": "random", "maxTrials": 1}
     namespace.apply(
-        experiment("vanished", counter(environment), search=one, checkpoints={"store": store(cluster)}, results=results)
+        experiment("vanished", counter(environment), search=ONE, checkpoints={"store": store(cluster)}, results=results)
     )
     uid = namespace.get(EXPERIMENTS, "vanished")["metadata"]["uid"]
 
@@ -52,3 +55,30 @@ def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: K
     assert [(line["attempt"], line["metrics"]["epoch"]) for line in printed] == [
         (attempt, epoch) for attempt, _, epoch, _ in after
     ]
+
+
+def test_a_pod_that_vanishes_has_left_its_log(cluster: Cluster, namespace: Kubernetes) -> None:
+    program = counter({"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5", "PRINT": "1"})
+    checkpoints = {"store": store(cluster)}
+    namespace.apply(experiment("logged", program, search=ONE, checkpoints=checkpoints, logs={"keep": "1Mi"}))
+    uid = namespace.get(EXPERIMENTS, "logged")["metadata"]["uid"]
+
+    def read() -> list[tuple[int, str, float]]:
+        stored = read_stored_logs(cluster, f"e2e/{uid}/", "logged-0")
+        assert not any(line.missed for line in stored)
+        return [(line.number, line.text, datetime.fromisoformat(line.time).timestamp()) for line in stored]
+
+    before = eventually(read, lambda found: len(found) >= EPOCHS // 4)
+    vanished = time.time()
+    namespace.kubectl("delete", "pod", "logged-0-1", "--force", "--grace-period=0")
+    namespace.wait_for_condition(EXPERIMENTS, "logged", "Complete")
+    after = read()
+    assert after[: len(before)] == before
+    assert vanished - max(time for number, _, time in after if number == 1) <= BEHIND + ON_THEIR_WAY + STORING
+    first, second = ([text for number, text, _ in after if number == attempt] for attempt in (1, 2))
+    assert first == [f"epoch {n}" for n in range(1, len(first) + 1)]
+    resumed = int(second[0].removeprefix("resumed from epoch "))
+    assert second[1:] == [f"epoch {n}" for n in range(resumed + 1, EPOCHS + 1)]
+    said = namespace.podtune("logs", "logged-0", "--stored", "--endpoint", cluster.s3.endpoint)
+    titled = ["==> attempt 1, rank 0 <==", *first, "==> attempt 2, rank 0 <==", *second]
+    assert said.splitlines() == titled

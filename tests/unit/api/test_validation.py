@@ -38,6 +38,18 @@ def test_the_manifest_of_the_readme_is_valid() -> None:
     assert spec.scheduler.asha is not None
 
 
+def test_logs_are_kept_where_there_is_a_store() -> None:
+    manifest = _changed("logs", to={"keep": "8Mi"})
+    assert parse_experiment(manifest).logs.is_kept
+    assert not parse_experiment(GOOD).logs.is_kept
+    del manifest["spec"]["checkpoints"]
+    assert _said(manifest) == (
+        "spec.logs.keep: is 8Mi, but there is no store to keep logs in; set checkpoints.store, or remove logs"
+    )
+    manifest["spec"]["logs"]["keep"] = "0"
+    assert not parse_experiment(manifest).logs.is_kept
+
+
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_a_bad_manifest_is_refused_in_one_line(path: Path) -> None:
     lines = path.read_text().splitlines()
