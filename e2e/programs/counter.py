@@ -12,6 +12,7 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
     FILL_AT         fill the disk likewise
     WAIT_AT         wait for SIGTERM likewise
     HANG_AT         hang likewise, deaf to SIGTERM
+    TAKE_AT         hold TAKE_MIB of memory from this epoch on, on every attempt
     HOLD_AT         wait before this epoch until there is a file `go` in the shared directory, or it is asked to stop;
                     not where it resumes
     HOLD_EACH       wait so before each epoch but the first of an attempt, for a file `go-EPOCH`
@@ -80,6 +81,8 @@ def main() -> None:
     always = "CRASH_ALWAYS" in os.environ
     only = os.environ.get("CRASH_TRIAL", os.environ["PODTUNE_TRIAL_INDEX"])
     may_crash = os.environ.get("CRASH_NODE", "") in ("", os.environ.get("NODE"))
+    take_at = int(os.environ.get("TAKE_AT", "0"))
+    taken: list[bytes] = []
     start = 0
     restored = trial.restored_checkpoint()
     if restored is not None:
@@ -94,6 +97,8 @@ def main() -> None:
             sys.exit(int(os.environ.get("CRASH_CODE", "1")))
         if first:
             go_wrong(epoch)
+        if take_at and epoch >= take_at and not taken:
+            taken += [os.urandom(1 << 20) for _ in range(int(os.environ["TAKE_MIB"]))]
         value = base * (1 - 1 / (epoch + 1))
         if "PRINT" in os.environ:
             print(f"epoch {epoch}", flush=True)

@@ -15,6 +15,7 @@ from podtune.api.names import (
     ANNOTATION_IMPORTED,
     ANNOTATION_IMPORTING,
     ANNOTATION_MADE_FOR,
+    ANNOTATION_OWN_LIMITS,
     ANNOTATION_TEMPLATE_HASH,
     EXPERIMENT_KIND,
     GANG_GATE,
@@ -215,6 +216,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         template_hash=annotations.get(ANNOTATION_TEMPLATE_HASH, ""),
         program=program,
         revision=metadata["labels"].get(LABEL_REVISION, ""),
+        own_limits=annotations.get(ANNOTATION_OWN_LIMITS, ""),
         memory=find_memory_limit(spec, program),
         own_grace=_read_own_grace(annotations, spec),
     )

@@ -104,6 +104,7 @@ class CreatePod:
         restore_or_fail: Whether the attempt fails if none of them can be restored, instead of starting from scratch.
         limits: Resource limits of the training container that replace its own, by name; "0" removes one.
         shared_limits: What they are without those that only this trial has.
+        own_limits: Those among them that are on record for this trial.
         replicas: How many pods there are.
         avoid: Names of nodes to avoid.
         template_hash: Of a pod that may serve other attempts after this one: what its manifest is made from, as a
@@ -121,6 +122,7 @@ class CreatePod:
     restore_or_fail: bool = False
     limits: Mapping[str, str] = field(default_factory=dict)
     shared_limits: Mapping[str, str] = field(default_factory=dict)
+    own_limits: Mapping[str, str] = field(default_factory=dict)
     replicas: int = 1
     avoid: tuple[str, ...] = ()
     template_hash: str = ""
@@ -139,7 +141,7 @@ class CreatePod:
 
     def share_limits(self) -> CreatePod:
         """Asks for the same pods with the limits that other trials have, too."""
-        return replace(self, limits=self.shared_limits)
+        return replace(self, limits=self.shared_limits, own_limits={})
 
     @property
     def name(self) -> str:

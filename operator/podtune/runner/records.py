@@ -89,6 +89,7 @@ class Pod:
         program: Name of its training container.
         memory: That container's limit of memory, as it is written; empty where it has none.
         revision: Of the trial template that it was made from; empty where an operator made it that noted none.
+        own_limits: Limits that it was made with for this trial alone, as text; empty where it has none.
         own_grace: Seconds of its grace period that are its program's.
     """
 
@@ -124,6 +125,7 @@ class Pod:
     program: str = TRIAL_CONTAINER
     memory: str = ""
     revision: str = ""
+    own_limits: str = ""
     own_grace: int = grace_periods.DEFAULT
 
     @property

@@ -1,19 +1,25 @@
 """Resource limits of a trial's training container, and what of them only this trial has.
 
-They are composed here and nowhere else: those of `trialTemplate.limits`, of the rungs that the trial has passed. Later
-ones come before earlier ones.
+They are composed here and nowhere else: those of `trialTemplate.limits`, of the rungs that the trial has passed, and
+those that the trial has for itself: memory raised after an out-of-memory failure, and what a user has set. Later ones
+come before earlier ones.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from podtune.api.base import FieldError
 from podtune.api.expressions.expression import Expression, ExpressionError, ExpressionValue, UnknownName
-from podtune.api.pods.container_resources import check_amounts, is_device
+from podtune.api.pods.container_resources import check_amounts, find_memory_limit, is_device
+from podtune.api.pods.pod_template import find_trial_container
+from podtune.api.pods.quantities import parse_quantity
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.tuning.scheduler import SchedulerSpec
 from podtune.api.tuning.search_space import format_value
 from podtune.tuning.searchers.base import Configuration
@@ -43,15 +49,20 @@ class TrialLimits:
 
 CONTAINER_LIMITS = TrialLimits()
 """The container's own limits hold."""
+MEMORY = "memory"
+_NONE: Mapping[str, str] = {}
 
 
-def compose_limits(spec: ExperimentSpec, configuration: Configuration, rungs_passed: int) -> TrialLimits:
+def compose_limits(
+    spec: ExperimentSpec, configuration: Configuration, rungs_passed: int, own: Mapping[str, str] = _NONE
+) -> TrialLimits:
     """Composes the limits of a trial.
 
     Args:
         spec: The experiment's.
         configuration: What the trial runs with.
         rungs_passed: How many rungs it has passed.
+        own: Those that are on record for this trial alone.
     """
     template = spec.trial_template
     of_rungs = compute_limits(spec.scheduler, rungs_passed)
@@ -59,15 +70,54 @@ def compose_limits(spec: ExperimentSpec, configuration: Configuration, rungs_pas
         computed = {
             name: amount
             for name, expression in template.computed_limits.items()
-            if (amount := _compute(name, expression, configuration))
+            if name not in own and (amount := _compute(name, expression, configuration))
         }
     except FieldError as error:
         return TrialLimits(problem=str(error))
     return TrialLimits(
-        limits={**template.fixed_limits, **computed, **of_rungs},
+        limits={**template.fixed_limits, **computed, **of_rungs, **own},
         shared={**template.fixed_limits, **of_rungs},
-        shown={**computed, **of_rungs},
+        shown={**computed, **of_rungs, **own},
     )
+
+
+def choose_own_limits(
+    spec: ExperimentSpec, without: Mapping[str, str], trial: TrialSpec, status: TrialStatus
+) -> dict[str, str]:
+    """Chooses the limits that a trial's next attempt has for itself.
+
+    Args:
+        spec: The experiment's.
+        without: The limits that it would have without these.
+        trial: What its user asks for.
+        status: Whether its memory was raised; it is never lowered by that.
+    """
+    own, raised = dict(trial.limits), status.raised_memory
+    if raised is not None and MEMORY not in own:
+        pod_spec = spec.trial_template.spec
+        given = without.get(MEMORY) or find_memory_limit(pod_spec, find_trial_container(pod_spec))
+        if _measure(given) < _measure(raised.limit):
+            own[MEMORY] = raised.limit
+    return own
+
+
+def find_limits_problem(limits: Mapping[str, str]) -> str:
+    """What is wrong with the limits that a user has set for a trial; empty where nothing is."""
+    try:
+        check_amounts(limits, "spec.limits")
+    except FieldError as error:
+        return str(error)
+    return ""
+
+
+def write_own_limits(limits: Mapping[str, str]) -> str:
+    """The limits that a trial has for itself as its pods name them; empty where there are none."""
+    return json.dumps(dict(limits), sort_keys=True, separators=(",", ":")) if limits else ""
+
+
+def _measure(amount: str) -> Fraction:
+    """Bytes of a memory limit; 0 where there is none."""
+    return parse_quantity(amount) or Fraction()
 
 
 def compute_limits(settings: SchedulerSpec, rungs_passed: int) -> dict[str, str]:

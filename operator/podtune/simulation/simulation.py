@@ -12,13 +12,15 @@ from functools import partial
 from typing import assert_never
 
 from podtune.api.base import parse_duration
+from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.pods.gpus import count_requested_gpus
+from podtune.api.pods.pod_template import find_trial_container
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec
 from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StorageReport
-from podtune.runner import actions
+from podtune.runner import actions, resources
 from podtune.runner.actions import (
     DONE,
     Action,
@@ -311,7 +313,8 @@ class Simulation:
             return
         assert self._objects.experiment.spec is not None  # it is never changed to one that can't be read
         template = self._objects.experiment.spec.trial_template
-        gpus = count_requested_gpus(set_limits(template.spec, action.limits))
+        pod_spec = set_limits(template.spec, action.limits)
+        gpus = count_requested_gpus(pod_spec)
         gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
         total = self._environment.model.gpus
         if total is not None and gpus_needed > total:
@@ -327,6 +330,8 @@ class Simulation:
             template_hash=action.template_hash,
             own_grace=max(1, grace_periods.read_from_template(template.spec)),
             revision=action.revision,
+            own_limits=resources.write_own_limits(action.own_limits),
+            memory=find_memory_limit(pod_spec, find_trial_container(pod_spec)),
         )
         configuration = self._read_configuration(action.spec)
         self._trace.record_start(action.name, configuration)

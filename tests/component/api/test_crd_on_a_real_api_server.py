@@ -306,6 +306,21 @@ def test_a_limit_can_be_taken_away_where_a_budget_ends_the_search(kubectl: Kubec
     assert replaced.returncode == 0, replaced.stderr
 
 
+def test_limits_of_a_trial_can_be_set_as_text_or_number(kubectl: Kubectl) -> None:
+    kubectl("delete", "ptrial", "limited-7", "--ignore-not-found")
+    _create(kubectl, _trial("limited-7"))
+    for limits, is_accepted in (
+        ({"memory": "16Gi", "nvidia.com/gpu": 2}, True),
+        ({"memory": None}, True),
+        ({"memory": [16]}, False),
+        ({"memory": "1" * 33}, False),
+        ({f"example.com/device-{n}": 1 for n in range(17)}, False),
+    ):
+        patch = json.dumps({"spec": {"limits": limits}})
+        patched = kubectl("patch", "ptrial/limited-7", "--type=merge", "--dry-run=server", "-p", patch)
+        assert (patched.returncode == 0) is is_accepted, patched.stderr
+
+
 @pytest.mark.parametrize(("made_with", "changed_to"), [("lr 0.0042", "lr 0.1"), ("lr 0.0042", None), (None, "lr 0.1")])
 def test_a_trials_display_name_cant_be_changed(kubectl: Kubectl, made_with: str | None, changed_to: str | None) -> None:
     name = "named-7" if made_with else "unnamed-7"
@@ -327,7 +342,7 @@ def test_a_trial_can_be_stopped_but_not_changed_or_started_again(kubectl: Kubect
     del trial["metadata"]["resourceVersion"]
     trial["spec"]["parameters"]["learning_rate"] = "0.1"
     refused = kubectl("replace", "-f", "-", manifest=trial)
-    assert "parameters of a trial can't be changed; only desiredState and overrides can" in refused.stderr
+    assert "parameters of a trial can't be changed; only desiredState, overrides and limits can" in refused.stderr
     for state, accepted in (("Paused", True), ("Stopped", True), ("Running", False)):
         patch = yaml.safe_dump({"spec": {"desiredState": state}})
         patched = kubectl("patch", "ptrial/fixed-7", "--type=merge", "-p", patch)

@@ -77,6 +77,8 @@ def test_what_is_asked_of_a_pod_that_runs_is_told_by_the_pod() -> None:
     assert decode_pod(body).memory == "2Gi"
     body["metadata"].setdefault("annotations", {})["kubectl.kubernetes.io/default-container"] = "trainer"
     assert (decode_pod(body).program, decode_pod(body).memory) == ("trainer", "8Gi")
+    body["metadata"]["annotations"]["podtune.dev/own-limits"] = '{"memory":"8Gi"}'
+    assert (read("running").own_limits, decode_pod(body).own_limits) == ("", '{"memory":"8Gi"}')
 
 
 @pytest.mark.parametrize(

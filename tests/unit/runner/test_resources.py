@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.runner.resources import compose_limits, show_limits
+from podtune.api.resources.trial import RaisedMemory, TrialSpec, TrialStatus
+from podtune.runner.resources import choose_own_limits, compose_limits, show_limits
 
 PARAMETERS = [
     {"name": "workers", "int": {"min": 0, "max": 64}},
@@ -84,6 +85,46 @@ def test_rungs_come_before_the_template() -> None:
     assert before.limits == {"memory": "8Gi", "cpu": "3", GPU: "3"}
     assert after.limits == {"memory": "64Gi", "cpu": "3", GPU: "8"}
     assert show_limits(after.shown) == "cpu 3, nvidia.com/gpu 8, memory 64Gi"
+
+
+def test_what_a_trial_has_for_itself_comes_first() -> None:
+    limits = {"memory": {"expression": "1 / (workers - 3)"}, "cpu": "1"}
+    spec = make_spec(limits, [{"atRung": 1, "limits": {GPU: 8}}])
+    given = compose_limits(spec, {"workers": 3}, 1, {"memory": "16Gi", GPU: "2"})
+    assert (given.limits, given.shared) == ({"cpu": "1", GPU: "2", "memory": "16Gi"}, {"cpu": "1", GPU: "8"})
+    assert (given.problem, given.are_own) == ("", True), "what it replaces need not have a value"
+    assert show_limits(given.shown) == "nvidia.com/gpu 2, memory 16Gi"
+    assert not compose_limits(spec, {"workers": 4}, 1, {"cpu": "1", "memory": "8"}).problem
+
+
+def choose(
+    own: dict[str, str], raised: str = "", container: str = "", without: dict[str, str] | None = None
+) -> dict[str, str]:
+    """The limits that a trial has for itself.
+
+    Args:
+        own: What its user has set.
+        raised: What its memory was raised to.
+        container: The memory limit of the template's container.
+        without: The limits that it has otherwise.
+    """
+    spec = make_spec({})
+    if container:
+        spec.trial_template.spec["containers"][0]["resources"] = {"limits": {"memory": container}}
+    status = TrialStatus(raised_memory=RaisedMemory(previous="1", limit=raised) if raised else None)
+    trial = TrialSpec(experiment="e", index=0, parameters={}, limits=own)
+    return choose_own_limits(spec, without or {}, trial, status)
+
+
+def test_memory_that_was_raised_is_a_lower_bound() -> None:
+    assert choose({}, "3Gi", "2Gi") == choose({}, "3Gi") == {"memory": "3Gi"}
+    assert choose({}, "3Gi", "2Gi", {"memory": "1Gi"}) == {"memory": "3Gi"}
+    assert choose({}, "3Gi", "4Gi") == choose({}, "3Gi", "2Gi", {"memory": "3072Mi"}) == choose({}) == {}
+
+
+def test_what_a_user_sets_comes_before_what_was_raised() -> None:
+    assert choose({"memory": "1Gi"}, "3Gi", "2Gi") == {"memory": "1Gi"}
+    assert choose({"cpu": "4"}, "3Gi", "2Gi") == {"cpu": "4", "memory": "3Gi"}
 
 
 def test_only_what_follows_from_parameters_is_the_trials_own() -> None:

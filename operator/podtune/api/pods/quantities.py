@@ -84,3 +84,9 @@ Quantity = Annotated[
     WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY}),
 ]
 """As in a Kubernetes container's limits; the operator checks the form, because it gives better messages."""
+UncheckedQuantity = Annotated[
+    str,
+    PlainValidator(str),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maxLength": MAX_QUANTITY}),
+]
+"""One of an object that has to be readable whatever its user has written; it is checked where it is used."""

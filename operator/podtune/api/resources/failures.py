@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form, parse_duration
+from podtune.api.base import ApiModel, Duration, FieldError, Form, Size, parse_duration
 from podtune.api.patterns import LinearPattern
 
 ExitCode = Annotated[int, Field(ge=1, le=255)]
@@ -68,6 +68,15 @@ class BackoffSpec(ApiModel):
     max: Duration = Field(default="6m", description="Longest wait.")
 
 
+class OutOfMemoryPolicy(ApiModel):
+    """How much more memory an attempt gets after one that was killed for using more than its limit."""
+
+    raise_memory_by: float = Field(
+        default=1.5, gt=1, le=10, description="Factor of the new memory limit to the one before, which is rounded up."
+    )
+    up_to: Size = Field(description="Highest memory limit that a trial is given this way, such as 64Gi.")
+
+
 class Failures(ApiModel):
     """What is done about attempts that fail."""
 
@@ -107,6 +116,14 @@ class Failures(ApiModel):
         description=(
             "How to handle certain failures; the first matching rule decides. A rule matches if every field that it "
             "sets does. Disrupted attempts are matched by reason alone."
+        ),
+    )
+    out_of_memory: OutOfMemoryPolicy | None = Field(
+        default=None,
+        description=(
+            "Raise the memory limit of a trial whose training container was killed for using more, and retry it from "
+            "its last checkpoint. The attempt counts towards maxFailures. Memory in spec.limits of a Trial is not "
+            "raised."
         ),
     )
     avoid_node_after: int | None = Field(

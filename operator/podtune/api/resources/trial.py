@@ -11,6 +11,7 @@ from podtune.api.base import ATOMIC, ApiModel, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.names import DecisionAction, DesiredState, TrialState
 from podtune.api.object_names import OwnName, RecordedName
+from podtune.api.pods.quantities import UncheckedQuantity
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_METRICS
@@ -35,6 +36,8 @@ MAX_RUNG_OBSERVATIONS = 32
 MAX_PINNED = 6
 """How many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
 MAX_CHECKPOINTS = 34 + MAX_PINNED
+MAX_LIMITS = 16
+MAX_LIMIT = 64
 MAX_RANGES = 65_536
 """Longest list of indexes as ranges: that of 10,000 trials of which every other one is finished."""
 
@@ -137,7 +140,7 @@ class FormerTrial(StatusModel):
 
 
 class TrialSpec(ApiModel):
-    """One configuration. Only desiredState and overrides can be changed after its creation."""
+    """One configuration. Only desiredState, overrides and limits can be changed after its creation."""
 
     experiment: OwnName = Field(description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
@@ -167,6 +170,15 @@ class TrialSpec(ApiModel):
             "Values that replace those in parameters from the next pod start on. To change them, pause the trial, edit "
             "them and resume it: it continues from its checkpoint with the new values. They must lie in the search "
             "space."
+        ),
+    )
+    limits: dict[str, UncheckedQuantity] = Field(
+        default_factory=dict,
+        max_length=MAX_LIMITS,
+        description=(
+            "Resource limits of the training container from the trial's next attempt on, by resource name, such as "
+            "memory: 16Gi. They come before those of trialTemplate and of scheduler.resources, and before what "
+            "failures.outOfMemory has raised. 0 removes a limit."
         ),
     )
     restore_from: RestoreFrom | None = Field(
@@ -330,6 +342,13 @@ class NodeFailure(StatusModel):
     excluded: bool = Field(default=False, description="Whether a rule excludes the node for the trial.")
 
 
+class RaisedMemory(StatusModel):
+    """A memory limit that failures.outOfMemory has raised."""
+
+    previous: str = Field(max_length=MAX_LIMIT, alias="from", description="Limit of the attempt that was killed.")
+    limit: str = Field(max_length=MAX_LIMIT, alias="to", description="Limit of the attempts after it.")
+
+
 class TrialStatus(StatusModel):
     """What the operator has observed and decided, including everything that a scheduler must not forget."""
 
@@ -347,6 +366,17 @@ class TrialStatus(StatusModel):
             "Revision of the trial template that the pods of its current or next attempt are made from; empty for the "
             "experiment's first."
         ),
+    )
+    limits: dict[str, Annotated[str, Field(max_length=MAX_LIMIT)]] = Field(
+        default_factory=dict,
+        max_length=MAX_LIMITS + 1,
+        description=(
+            "Resource limits of its current or next attempt that it has for itself: those of spec.limits, and the "
+            "memory that failures.outOfMemory has raised. They are written before its pods are created."
+        ),
+    )
+    raised_memory: RaisedMemory | None = Field(
+        default=None, description="How failures.outOfMemory has last raised its memory limit, if it has."
     )
     failures: int = Field(default=0, ge=0, description="How often the trial failed by itself, out of maxFailures.")
     disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")

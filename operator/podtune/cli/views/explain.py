@@ -18,6 +18,9 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
     if changed:
         values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
         lines.append(f"It runs with other parameters than were proposed: {values}.")
+    if status.limits:
+        values = ", ".join(f"{name} {amount}" for name, amount in status.limits.items())
+        lines.append(f"It has limits of its own: {values}.")
     if not status.ledger:
         lines.append("Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed.")
         return [*lines, *_render_last_lines(trial)]
@@ -41,6 +44,7 @@ def explain_as_data(trial: TrialView) -> dict[str, Any]:
         "reason": trial.status.reason,
         "message": trial.status.message,
         "parameters": dict(trial.parameters),
+        "limits": dict(trial.status.limits) or None,
         "decisions": [decision.model_dump() for decision in trial.status.ledger],
         "lastLines": {"attempt": trial.tail_attempt, "lines": trial.log_tail.splitlines()} if trial.log_tail else None,
     }

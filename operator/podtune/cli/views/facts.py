@@ -53,6 +53,7 @@ def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) ->
         "message": trial.status.message,
         "trouble": find_trial_trouble(trial) or None,
         "attempt": trial.status.attempt,
+        "limits": dict(trial.status.limits) or None,
         "failures": trial.status.failures,
         "pod": trial.pod or None,
         "node": trial.node or None,

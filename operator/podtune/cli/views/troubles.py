@@ -28,6 +28,7 @@ UNDER_WAY = frozenset({ExperimentReason.IN_PROGRESS, ExperimentReason.STORAGE_WO
 AWAITS_CORRECTION = frozenset(
     {
         TrialReason.INVALID_OVERRIDES,
+        TrialReason.INVALID_RESOURCES,
         TrialReason.CANNOT_START,
         TrialReason.PULLING_IMAGE,
         TrialReason.CHECKPOINT_UNAVAILABLE,

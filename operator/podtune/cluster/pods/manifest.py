@@ -20,6 +20,7 @@ from podtune.api.names import (
     ANNOTATION_CONTAINER,
     ANNOTATION_GRACE,
     ANNOTATION_MADE_FOR,
+    ANNOTATION_OWN_LIMITS,
     ANNOTATION_PARAMETERS,
     ANNOTATION_TEMPLATE_HASH,
     LABEL_ATTEMPT,
@@ -46,6 +47,7 @@ from podtune.protocol.checkpoint import encode_restore_list
 from podtune.runner.actions import CreatePod
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import Experiment
+from podtune.runner.resources import write_own_limits
 from podtune.runner.trial.parameters import compute_configuration_digest, decode_configuration
 from podtune.trial import layout
 
@@ -144,6 +146,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
                 ANNOTATION_CONTAINER: find_trial_container(template.spec),
                 **_make_grace_annotation(template.spec, spec),
                 **_make_shared_annotations(action),
+                **_make_own_limits_annotation(action),
             },
             "ownerReferences": [_build_owner(experiment, action)],
         },
@@ -189,6 +192,12 @@ def _make_shared_annotations(action: CreatePod) -> dict[str, str]:
         if action.template_hash
         else {}
     )
+
+
+def _make_own_limits_annotation(action: CreatePod) -> dict[str, str]:
+    """The limits that only the pod's trial has; a reusable pod is told from others by its template hash."""
+    own = "" if action.template_hash else write_own_limits(action.own_limits)
+    return {ANNOTATION_OWN_LIMITS: own} if own else {}
 
 
 def _build_owner(experiment: Experiment, action: CreatePod) -> Manifest:

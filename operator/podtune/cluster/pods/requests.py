@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from podtune.api.names import (
     ANNOTATION_MADE_FOR,
+    ANNOTATION_OWN_LIMITS,
     FIELD_MANAGER,
     GANG_GATE,
     LABEL_EXPERIMENT,
@@ -42,6 +43,7 @@ from podtune.runner.actions import (
     TryPod,
 )
 from podtune.runner.records import Experiment
+from podtune.runner.resources import write_own_limits
 
 _PATIENCE = 5.0
 """Seconds that the answer to the first of several pods is waited for at most."""
@@ -181,8 +183,8 @@ class PodRequests:
             made, result = await self._create_one(experiment, make_rank(body, experiment, action, rank, leader_uid))
             if made is None:
                 return result
-            if made["metadata"]["labels"].get(LABEL_REVISION, action.revision) != action.revision:
-                message = f"pod {action.format_name(rank)} was made from another trial template"
+            if _is_of_earlier_request(made, action):
+                message = f"pod {action.format_name(rank)} was made from another trial template, or with other limits"
                 return ActionResult(ActionStatus.FAILED, message, ExperimentReason.TEMPLATE_CHANGED)
             leader_uid = leader_uid or made["metadata"]["uid"]
             if rank > 0 and not belongs_to(made, leader_uid):
@@ -240,6 +242,14 @@ class FirstAnswers:
 def _read_trial_uid(pod: Manifest) -> object:
     """UID of the trial that a warm pod was made for; None for a pod of another kind."""
     return (pod["metadata"].get("annotations") or {}).get(ANNOTATION_MADE_FOR)
+
+
+def _is_of_earlier_request(pod: Manifest, action: CreatePod) -> bool:
+    """Whether a pod of a gang was made from another template, or with other limits, than the rest is to be."""
+    metadata = pod["metadata"]
+    own = (metadata.get("annotations") or {}).get(ANNOTATION_OWN_LIMITS, "")
+    same_revision = metadata["labels"].get(LABEL_REVISION, action.revision) == action.revision
+    return not same_revision or own != write_own_limits(action.own_limits)
 
 
 def _is_final(refusal: ApiRefusal) -> bool:

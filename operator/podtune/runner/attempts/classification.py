@@ -64,6 +64,8 @@ class AttemptOutcome:
         exit_code: Exit code of the container that failed first, where one did.
         node: The node that the pod was on which tells the end; empty where it was on none.
         excludes_node: Whether a rule says that the trial is to be tried on another node.
+        memory: Memory limit of the training container, where that was killed for using more: empty where it had none.
+            None where it was not.
     """
 
     failure_class: FailureClass
@@ -72,6 +74,7 @@ class AttemptOutcome:
     exit_code: int | None = None
     node: str = ""
     excludes_node: bool = False
+    memory: str | None = None
 
     @property
     def blames_node(self) -> bool:
@@ -84,6 +87,8 @@ NODE_REASONS = frozenset({"NodeLost", "Terminated", "Shutdown", "NodeShutdown", 
 """Reasons of a whole pod that say that the node took it away."""
 OUT_OF_MEMORY = "OOMKilled"
 """Reason of a container: no deletion brings that about."""
+RAISE_IN_TEMPLATE = "raise its limits.memory in spec.trialTemplate"
+"""What to do about that where nothing else is known."""
 NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 """Reasons of a container whose program the runtime could not start; its words say why."""
 HOPELESS_START = re.compile(
@@ -238,11 +243,14 @@ def _describe_failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcom
         reason = RESTORE_FAILED if end.exit_code == NOT_RESTORABLE else RESTORE_INTERRUPTED
         return AttemptOutcome(FailureClass.INFRASTRUCTURE, reason, message, end.exit_code)
     if end.reason == OUT_OF_MEMORY:
+        is_training = end.name == pod.program
+        message = f"container {end.name} used more memory than its limit"
         return AttemptOutcome(
             FailureClass.USER,
             OUT_OF_MEMORY,
-            f"container {end.name} used more memory than its limit; raise its limits.memory in spec.trialTemplate",
+            message if is_training else f"{message}; {RAISE_IN_TEMPLATE}",  # of the other, more is to be known
             end.exit_code,
+            memory=pod.memory if is_training else None,
         )
     if end.reason in NOT_STARTED:
         words = " ".join(end.message.split()) or end.reason

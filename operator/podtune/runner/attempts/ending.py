@@ -23,6 +23,7 @@ from podtune.runner.attempts.classification import (
     classify,
     fail_without_result,
 )
+from podtune.runner.attempts.out_of_memory import help_after_out_of_memory
 from podtune.runner.attempts.pods import AttemptPods
 from podtune.runner.records import Trial
 from podtune.runner.scheduling import clones
@@ -113,13 +114,15 @@ class _NextState:
 
 def end_attempt(ended: EndedAttempt, now: float) -> AttemptEnding:
     """Classifies the end of an attempt and moves the trial on."""
-    outcome = _classify(ended)
+    outcome, raised = help_after_out_of_memory(_classify(ended), ended.trial.spec, ended.status, ended.spec.failures)
     known, pod = ended.status.pod, ended.pods.members[0]
     since = known.since if known is not None and known.uid == pod.uid else ""
     facts: dict[str, object] = {
         "pod": PodRef(name=pod.name, uid=pod.uid, node=pod.node, since=since),
         "usage": usage.conclude(ended.status, ended.pods.members, now),
     }
+    if raised is not None:
+        facts["raised_memory"] = raised
     if pod.training and ended.status.start_time is None:
         facts["start_time"] = format_rfc3339(pod.started or now)
     loss = lost_work.find_loss(ended.status, ended.number, ended.home, ended.unstored, ended.store_problem)

@@ -36,6 +36,8 @@ JITTER = 0.1
 """Up to this share is added to the wait between two questions, or taken off it."""
 _CORRECT_TEMPLATE = "correct spec.trialTemplate"
 _CORRECT_LIMITS = "correct spec.trialTemplate.limits, or have an administrator allow as much"
+_CORRECT_OWN_LIMITS = "correct spec.limits of the Trial, or have an administrator allow as much"
+_CORRECT_RAISE = "set memory in spec.limits of the Trial, or have an administrator allow as much"
 _REMEDIES: Mapping[str, str] = {
     "violates PodSecurity": (
         "give spec.trialTemplate the securityContext that the namespace requires, or have an "
@@ -145,7 +147,14 @@ def describe_refused_pod(creation: CreatePod, words: str) -> str:
     given = resources.show_limits(creation.limits) if creation.has_own_limits else ""
     if not given:
         return f"the API server refuses its pod: {words}"
-    return f"the API server refuses its pod with {given}: {clip(words, MAX_WORDS)}; {_CORRECT_LIMITS}"
+    return f"the API server refuses its pod with {given}: {clip(words, MAX_WORDS)}; {_find_remedy(creation)}"
+
+
+def _find_remedy(creation: CreatePod) -> str:
+    """Where to correct the limits that only one trial has; what its user has set comes before all others."""
+    if not creation.own_limits:
+        return _CORRECT_LIMITS
+    return _CORRECT_OWN_LIMITS if creation.spec.limits else _CORRECT_RAISE
 
 
 def _describe(creation: CreatePod, template_limits: Mapping[str, str], words: str) -> str:

@@ -25,6 +25,8 @@ _COUNTERS = {
     FailureClass.IGNORED: "ignored",
 }
 """Field of the status that an attempt of this class is counted in."""
+_RETRIED = frozenset({FailureClass.USER, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE, FailureClass.IGNORED})
+"""The classes after which a trial is tried again, as often as its limits allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,14 @@ def find_budget(status: TrialStatus, failures: Failures, failure_class: FailureC
                 "ignored failure", status.ignored, failures.max_ignored, "maxIgnored", TrialReason.MAX_IGNORED_EXCEEDED
             )
     raise ValueError(f"an attempt of class {failure_class} is not tried again")
+
+
+def may_retry(status: TrialStatus, failures: Failures, failure_class: FailureClass) -> bool:
+    """Whether a trial is tried again after one more attempt of this class."""
+    if failure_class not in _RETRIED:
+        return False
+    counted = status.model_copy(update=count_attempt(status, failure_class))
+    return not find_budget(counted, failures, failure_class).is_exceeded
 
 
 def draw_wait(failures: Failures, spent: int, key: str) -> float:

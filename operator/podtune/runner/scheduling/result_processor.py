@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 from podtune.api.names import DecisionAction, TrialReason, TrialState
@@ -198,10 +199,20 @@ class ResultProcessor:
 
     def compute_limits(self, trial: TrialMachine) -> resources.TrialLimits:
         """The resource limits of a trial's next attempt, or present one."""
+        return self._compose_limits(trial, trial.saved.limits)
+
+    def choose_own_limits(self, trial: TrialMachine) -> dict[str, str]:
+        """The limits that a trial's next attempt has for itself."""
+        if not trial.spec.limits and trial.saved.raised_memory is None:
+            return {}
+        without = self._compose_limits(trial, {}).limits
+        return resources.choose_own_limits(trial.context.spec, without, trial.spec, trial.saved)
+
+    def _compose_limits(self, trial: TrialMachine, own: Mapping[str, str]) -> resources.TrialLimits:
         spec = trial.context.spec
-        if not spec.scheduler.resources and not spec.trial_template.limits:
+        if not spec.scheduler.resources and not spec.trial_template.limits and not own:
             return resources.CONTAINER_LIMITS
-        return resources.compose_limits(spec, trial.configuration, self.scheduler.rungs_passed(trial.index))
+        return resources.compose_limits(spec, trial.configuration, self.scheduler.rungs_passed(trial.index), own)
 
     def hold(self, trial: TrialMachine, *, held: bool) -> None:
         """Tells the scheduler of a user's pause, or of its end, once."""

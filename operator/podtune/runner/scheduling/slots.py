@@ -17,7 +17,7 @@ from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.namespace_cap import PodQuota
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
-from podtune.runner.trial import parameters, revisions
+from podtune.runner.trial import own_limits, parameters, revisions
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
 from podtune.runner.trials import TrialIndex
@@ -213,7 +213,7 @@ class Slots(TrialIndex):
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._actions, now)
             return False
-        if revisions.record_present_revision(trial, now):
+        if self._record_what_pods_have(trial, now):
             self._begun.add(trial.name)
             self._picked[trial.name] = trial
             return True
@@ -233,6 +233,11 @@ class Slots(TrialIndex):
             self._picked.pop(trial.name, None)
         return False
 
+    def _record_what_pods_have(self, trial: TrialMachine, now: float) -> bool:
+        """Puts template and limits of a trial's next attempt on record; whether they were not."""
+        is_new = revisions.record_present_revision(trial, now)
+        return own_limits.record(trial, self._processor.choose_own_limits(trial), now) or is_new
+
     def build_creation(self, trial: TrialMachine, now: float) -> CreatePod:
         """The request to create the pods of a trial's next attempt."""
         given = self._processor.compute_limits(trial)
@@ -246,6 +251,7 @@ class Slots(TrialIndex):
             restore_or_fail=trial.saved.clone is not None,
             limits=given.limits,
             shared_limits=given.shared,
+            own_limits=trial.saved.limits,
             replicas=trial.context.replicas,
             avoid=self.nodes.to_avoid(trial, now),
             template_hash=compute_template_hash(trial.context.spec, given.limits) if trial.context.reuses else "",
@@ -268,4 +274,4 @@ def _find_due(trial: TrialMachine, at: float, now: float) -> float:
 
 def _is_resumed(trial: TrialMachine) -> bool:
     """Whether a trial is to resume after a pause, and that is not on record yet."""
-    return trial.saved.state is TrialState.PAUSED and trial.is_to_run and not trial.refusal
+    return trial.saved.state is TrialState.PAUSED and trial.is_to_run and not (trial.refusal or trial.limits_problem)

@@ -15,6 +15,7 @@ def is_durable(saved: TrialStatus, status: TrialStatus) -> bool:
         and saved.parameters == status.parameters
         and saved.run_generation == status.run_generation
         and saved.revision == status.revision
+        and saved.limits == status.limits
         and saved.restore_source == status.restore_source
         and saved.former == status.former
         and clones.is_same(saved.clone, status.clone)

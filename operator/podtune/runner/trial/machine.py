@@ -24,6 +24,7 @@ from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.assignment import format_attempt_folder, parse_attempt_number, parse_pod_uid
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import FinalCommit, parse_final_commit
+from podtune.runner import resources
 from podtune.runner.attempts.ending import AttemptEnding, EndedAttempt
 from podtune.runner.attempts.pods import AttemptPods, format_pod_name
 from podtune.runner.attempts.state import AttemptState
@@ -129,6 +130,11 @@ class TrialMachine:
         return self.current.pods.leader
 
     @property
+    def limits_problem(self) -> str:
+        """What is wrong with the limits that its user has set: it does not start before that is corrected."""
+        return resources.find_limits_problem(self.spec.limits) if self.spec.limits else ""
+
+    @property
     def pods(self) -> tuple[Pod, ...]:
         """All pods as they were last seen."""
         return (*self.leftovers.values(), *self.current.pods)
@@ -212,6 +218,8 @@ class TrialMachine:
             node=node,
             training=self.saved.state is TrialState.RUNNING,
             rank=rank,
+            revision=self.saved.revision,
+            own_limits=resources.write_own_limits(self.saved.limits),
         )
         self.current.pods = self.current.pods.put_pod(lost)
 
@@ -298,6 +306,7 @@ class TrialMachine:
         """
         if (
             self.refusal
+            or self.limits_problem
             or self.awaits_restore_source
             or self.awaits_takeover
             or self.status.exploit is not None

@@ -31,7 +31,7 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import deadlines, durability, reports, revisions, status_text, usage
+from podtune.runner.trial import deadlines, durability, own_limits, reports, revisions, status_text, usage
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
@@ -81,6 +81,7 @@ class TrialPlanner:
             status_text.explain_queue(trial, now)
             if not trial.current.pods and not self._slots.is_creating(trial, now):
                 self._overrides.take_in(trial, now)
+                own_limits.explain_problem(trial, now)
                 self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
                 self._fail_without_resources(trial, now)
                 self._check_refusal(trial, now)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.runner.records import Pod
+from podtune.runner.trial import own_limits
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
@@ -27,9 +28,9 @@ def find_pod_revision(trial: TrialMachine, pod: Pod) -> str:
 
 
 def has_foreign_pods(trial: TrialMachine) -> bool:
-    """Whether a pod of the current attempt was made from another revision than is on record."""
+    """Whether a pod of the current attempt was made from another revision, or with other limits, than is on record."""
     recorded = find_recorded_revision(trial)
-    return any(find_pod_revision(trial, pod) != recorded for pod in trial.current.pods)
+    return any(find_pod_revision(trial, pod) != recorded for pod in trial.current.pods) or own_limits.differ(trial)
 
 
 def has_present_revision(trial: TrialMachine) -> bool:
@@ -51,7 +52,7 @@ def give_up_outdated_pods(trial: TrialMachine, now: float) -> None:
     if trial.status.decision is not None or trial.pod is None:
         return
     if has_foreign_pods(trial):
-        _restart(trial, _MIXED, now)
+        _restart(trial, own_limits.REPLACED if own_limits.differ(trial) else _MIXED, now)
     elif not has_present_revision(trial) and _cannot_start(trial):
         _restart(trial, _OUTDATED, now)
 

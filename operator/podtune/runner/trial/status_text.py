@@ -10,7 +10,7 @@ from podtune.runner import resources
 from podtune.runner.attempts import lost_work, usable_results
 from podtune.runner.records import Pod
 from podtune.runner.timestamps import format_rfc3339
-from podtune.runner.trial import ledger, revisions
+from podtune.runner.trial import ledger, own_limits, revisions
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
 
@@ -87,9 +87,9 @@ def format_progress(trial: TrialMachine, limits: resources.TrialLimits) -> str:
         if restored and restored.message:
             parts.append(restored.message)
     # A template that has changed says nothing of the limits of an attempt that runs an earlier one.
-    given = resources.show_limits(limits.shown) if revisions.has_present_revision(trial) else ""
-    if given:
-        parts.append(f"with {given}")
+    parts += own_limits.describe_limits(
+        trial, limits.shown if revisions.has_present_revision(trial) else trial.saved.limits
+    )
     if trial.current.store_problem is not None:
         parts.append(trial.current.store_problem.message)
     if trial.status.missing_metrics:

@@ -61,6 +61,16 @@ def test_why_tells_each_decision_with_the_numbers_that_its_sentence_lacks(
     ]
 
 
+def test_why_names_the_limits_that_the_trial_has_for_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = FakeApi()
+    api.add_trial(trial(7, **{**CLONE, "limits": {"memory": "3Gi", "cpu": "2"}}))
+    assert "It has limits of its own: memory 3Gi, cpu 2." in said(api, monkeypatch, capsys, "why digits-7").splitlines()
+    facts = json.loads(said(api, monkeypatch, capsys, "why digits-7 -o json"))
+    assert facts["limits"] == {"memory": "3Gi", "cpu": "2"}
+
+
 def test_why_for_programs_holds_the_whole_ledger(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

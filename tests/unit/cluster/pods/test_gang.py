@@ -34,8 +34,9 @@ class Bench:
         self.executor = Executor(self.cluster, self.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
         self.experiment = experiment_record(trialTemplate={"spec": POD_SPEC, "replicas": 3, **template})
 
-    async def create(self) -> ActionResult:
-        return await self.executor.execute(self.experiment, self.made_of_its_template(CREATE))
+    async def create(self, **changes: Any) -> ActionResult:
+        action = replace(self.made_of_its_template(CREATE), **changes)
+        return await self.executor.execute(self.experiment, action)
 
     def made_of_its_template(self, action: CreatePod) -> CreatePod:
         assert self.experiment.spec is not None
@@ -149,6 +150,15 @@ async def test_a_queue_of_kueue_is_told_of_the_whole_group() -> None:
         assert metadata["labels"]["kueue.x-k8s.io/pod-group-name"] == "digits-0-1"
         assert metadata["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "3"
         assert metadata["annotations"]["kueue.x-k8s.io/retriable-in-group"] == "false", "an attempt gets no other pods"
+
+
+async def test_all_ranks_have_the_limits_that_are_on_record(bench: Bench) -> None:
+    """A rank that is there was asked for before its trial's limits changed."""
+    assert await bench.create(own_limits={"memory": "3Gi"}) == DONE
+    for rank in (1, 2):
+        bench.cluster.remove(f"{PODS}/digits-0-1-{rank}")
+    assert (await bench.create(own_limits={"memory": "4Gi"})).status is ActionStatus.FAILED
+    assert await bench.create(own_limits={"memory": "3Gi"}) == DONE
 
 
 async def test_all_ranks_are_made_from_one_template(bench: Bench) -> None:

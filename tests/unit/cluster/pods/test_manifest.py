@@ -72,6 +72,16 @@ def test_the_pod_is_the_trials_and_is_found_by_its_labels() -> None:
     assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("Trial", "digits-3", "t-3", True)
 
 
+def test_limits_of_the_trial_alone_are_set_and_named() -> None:
+    own = {"nvidia.com/gpu": "2", "memory": "3Gi"}
+    pod = manifest(create=replace(action(), limits={**own, "cpu": "1"}, own_limits=own))
+    assert container(pod, "main")["resources"]["limits"] == {**own, "cpu": "1"}
+    assert pod["metadata"]["annotations"]["podtune.dev/own-limits"] == '{"memory":"3Gi","nvidia.com/gpu":"2"}'
+    assert "podtune.dev/own-limits" not in manifest()["metadata"]["annotations"]
+    warm = manifest(create=replace(action(), limits=own, own_limits=own, template_hash="a1"))
+    assert "podtune.dev/own-limits" not in warm["metadata"]["annotations"], "it serves others with these limits, too"
+
+
 def test_no_template_can_take_the_operators_labels_or_annotations() -> None:
     experiment = experiment_record(
         trialTemplate={

@@ -87,11 +87,12 @@ def test_a_program_that_fails_is_not_complete_whatever_it_had_said() -> None:
 
 
 def test_the_remedy_for_too_little_memory_is_named() -> None:
-    outcome = classify([pod(ends=exited(137, "OOMKilled"))], None, said_done=False, failures=failures())
-    assert (
-        outcome.message
-        == "container trial used more memory than its limit; raise its limits.memory in spec.trialTemplate"
-    )
+    """Of the training container it is said where it is known what the next attempt has."""
+    killed = [replace(pod(ends=exited(137, "OOMKilled", name=name)), memory="2Gi") for name in ("trial", "helper")]
+    training, other = (classify([seen], None, said_done=False, failures=failures()) for seen in killed)
+    assert (training.message, training.memory) == ("container trial used more memory than its limit", "2Gi")
+    remedy = "raise its limits.memory in spec.trialTemplate"
+    assert (other.message, other.memory) == (f"container helper used more memory than its limit; {remedy}", None)
 
 
 # Several pods

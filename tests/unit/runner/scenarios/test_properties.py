@@ -50,7 +50,7 @@ moves = st.lists(
     st.tuples(
         st.floats(0.5, 25.0),
         st.sampled_from(
-            ["Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on", "override", "template"]
+            ["Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on", "override", "template", "limits"]
         ),
         st.integers(0, 4),
     ),

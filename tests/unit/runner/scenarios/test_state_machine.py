@@ -6,6 +6,8 @@ that is on record). The model knows what was done to the trials, and so what the
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -34,6 +36,11 @@ PLENTY = 50
 """Failures that a trial survives: so many are never inflicted."""
 
 
+def make_container(image: str) -> dict[str, Any]:
+    """The training container of a template, whose memory may be raised."""
+    return {"name": "trial", "image": image, "resources": {"limits": {"memory": "2Gi"}}}
+
+
 class RunnerMachine(RuleBasedStateMachine):
     """The rules: what may happen. The invariants: what holds at every moment."""
 
@@ -43,7 +50,13 @@ class RunnerMachine(RuleBasedStateMachine):
             search={"algorithm": "random", "maxTrials": TRIALS, "seed": 7},
             maxConcurrentTrials=CONCURRENT,
             checkpoints={"store": STORE},
-            failures={"backoff": {"initial": "1s", "max": "4s"}, "maxFailures": PLENTY, "maxDisruptions": PLENTY},
+            failures={
+                "backoff": {"initial": "1s", "max": "4s"},
+                "maxFailures": PLENTY,
+                "maxDisruptions": PLENTY,
+                "outOfMemory": {"raiseMemoryBy": 1.5, "upTo": "8Gi"},
+            },
+            trialTemplate={"spec": {"containers": [make_container("example")]}},
         )
         weather = Weather(latency=0.1, watch_delay=0.4)
         program = Program(steps=STEPS, checkpoint_every=1)
@@ -93,7 +106,12 @@ class RunnerMachine(RuleBasedStateMachine):
     @rule(image=st.sampled_from(["example", "mended"]))
     def a_user_changes_the_template(self, image: str) -> None:
         if not self.simulation.is_over:
-            self.simulation.edit_template(containers=[{"name": "trial", "image": image}])
+            self.simulation.edit_template(containers=[make_container(image)])
+
+    @rule(index=INDICES, limits=st.sampled_from([{}, {"memory": "3Gi"}, {"memory": "4Gi", "cpu": "1"}]))
+    def a_user_sets_the_limits_of_a_trial(self, index: int, limits: dict[str, str]) -> None:
+        if f"e-{index}" in self.simulation.api.trials:
+            self.simulation.api.edit_trial(f"e-{index}", limits=limits)
 
     @rule(away=st.booleans())
     def agents_lose_or_find_the_operator(self, away: bool) -> None:

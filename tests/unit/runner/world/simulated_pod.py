@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from podtune.agent.state.training_time import TrainingTimer, read_total
 from podtune.api.base import parse_duration
 from podtune.api.pods.pod_template import RESTORE_CONTAINER
+from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints
 from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef
@@ -177,7 +178,7 @@ class SimulatedPod:
     def _train(self) -> None:
         if not self.is_alive or self._leaves is not None:
             return
-        fault = self._fault
+        fault = self._fault or self._find_lack_of_memory()
         if fault is not None and self._training.iteration >= fault.step:
             self._struck(fault)
         elif self._is_shared and not self.can_start:
@@ -190,6 +191,13 @@ class SimulatedPod:
         else:
             self._iterate()
             self._sim.clock.call_later(self._sim.jitter(self._program.seconds), self._train)
+
+    def _find_lack_of_memory(self) -> ScheduledFault | None:
+        """What strikes it for its memory limit, which is too low; None for nothing."""
+        step, needed = self._program.memory.get(self.index, (0, "0"))
+        pod = self._sim.api.pods.get(self.name)
+        is_short = pod is not None and pod.memory and parse_size(pod.memory) < parse_size(needed)
+        return ScheduledFault(Fault.OOM, step) if is_short else None
 
     def _iterate(self) -> None:
         step = self._training.iteration + 1

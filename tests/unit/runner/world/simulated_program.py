@@ -31,6 +31,7 @@ class Program:
         gpus: How many GPUs a pod holds.
         nodes: The nodes of the cluster; a pod is put on one that it does not avoid.
         unusable: Revisions of the trial template whose pods can't be started.
+        memory: By trial: the iteration from which on it needs memory, and how much; with less it is killed.
         bad_nodes: Those on which every program fails with exit code 42.
     """
 
@@ -49,4 +50,5 @@ class Program:
     gpus: float = 0.0
     nodes: tuple[str, ...] = ("n1",)
     unusable: frozenset[str] = frozenset()
+    memory: Mapping[int, tuple[int, str]] = field(default_factory=dict)
     bad_nodes: frozenset[str] = frozenset()

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from podtune.api.names import ExperimentReason
+from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.resources.trial_template import TrialTemplate
@@ -48,11 +49,13 @@ from podtune.runner.attempts import grace_periods
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
+from podtune.runner.resources import write_own_limits
 from podtune.runner.scheduling.namespace_cap import NamespaceCap, PodQuota
 from podtune.runner.search.session import SearcherSession
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import do_all
 from podtune.simulation.clock import NOTHING_DUE, Clock
+from podtune.simulation.cluster import set_limits
 from podtune.simulation.environment import AgentEnvironment
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.factory import make_scheduler
@@ -455,6 +458,7 @@ class Simulation:
         if trial is not None and trial.uid == action.trial_uid:
             recorded = trial.status.revision or (template.first if template is not None else action.revision)
             assert action.revision == recorded, f"{action.name} is made from another template than is on record"
+            assert action.own_limits == trial.status.limits, f"{action.name} has other limits than are on record"
 
     def _delete_pods(self, action: DeletePod | DeleteFinishedPods) -> None:
         if isinstance(action, DeleteFinishedPods):
@@ -480,6 +484,7 @@ class Simulation:
 
     def _new_pod(self, action: CreatePod, rank: int) -> Pod:
         name, version = action.format_name(rank), self.api.next_version()
+        template = self.api.experiment.spec.trial_template.spec
         return Pod(
             name,
             f"{name}-uid-{version}",
@@ -493,7 +498,9 @@ class Simulation:
             avoids=action.avoid,
             template_hash=action.template_hash,
             revision=action.revision,
-            own_grace=grace_periods.read_from_template(self.api.experiment.spec.trial_template.spec),
+            own_limits="" if action.template_hash else write_own_limits(action.own_limits),
+            memory=find_memory_limit(set_limits(template, action.limits), "trial"),
+            own_grace=grace_periods.read_from_template(template),
         )
 
     def _open_gates(self, action: OpenGates, seen: list[Thing]) -> None:
@@ -509,6 +516,7 @@ class Simulation:
         """A gang that may run was made from one template."""
         ranks = [known for known in self.api.pods.values() if (known.trial, known.attempt) == (pod.trial, pod.attempt)]
         assert len({known.revision for known in ranks}) == 1, f"the ranks of {pod.trial} are of different templates"
+        assert len({known.own_limits for known in ranks}) == 1, f"the ranks of {pod.trial} have different limits"
 
     def schedule(self) -> None:
         """The scheduler gives places to pods of gangs in an order of its own; it knows nothing of gangs."""
