@@ -37,11 +37,11 @@ HOLD = 1.0
 """Seconds that a pod's question for another trial may be held: agents wait longer for an answer."""
 MAX_RELAYS = 2000
 """Logs passed on at a time; each takes two connections."""
-PAUSE = 1.0
+RELAY_PAUSE = 1.0
 """Seconds in which lines come together that nobody waits for; agents store them every ten seconds."""
 LARGE_CHUNK = 64 << 10
 """A chunk of this size says that more is there already."""
-BYTES_A_SECOND = 2 << 20
+RELAY_BYTES_A_SECOND = 2 << 20
 """How fast such a log is passed on at most."""
 
 
@@ -227,7 +227,7 @@ async def _relay(
         async for chunk in chunks:
             await response.write(chunk)
             if paced:
-                await asyncio.sleep(PAUSE if len(chunk) < LARGE_CHUNK else len(chunk) / BYTES_A_SECOND)
+                await asyncio.sleep(RELAY_PAUSE if len(chunk) < LARGE_CHUNK else len(chunk) / RELAY_BYTES_A_SECOND)
         is_whole = await has_ended()
     except ApiError as error:
         log.warning("log stream broken", path=request.path, error=str(error))

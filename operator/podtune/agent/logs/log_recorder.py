@@ -12,7 +12,7 @@ from collections.abc import Callable
 from podtune.agent.results.stdout_results import parse_nanoseconds
 from podtune.storage.segments.segment_stream import SegmentStream
 
-BYTES_A_SECOND = 256 << 10
+KEPT_BYTES_A_SECOND = 256 << 10
 """What is recorded of a program's output in the long run."""
 BURST = 16 << 20
 """What is recorded at once, before that limit holds: more than a kubelet keeps of a log."""
@@ -71,7 +71,7 @@ class LogRecorder:
         """Seconds until lines are recorded again; 0 while they are."""
         with self._lock:
             self._fill()
-            return max(0.0, RESUMES_AT - self._room) / BYTES_A_SECOND if self._dropped_since else 0.0
+            return max(0.0, RESUMES_AT - self._room) / KEPT_BYTES_A_SECOND if self._dropped_since else 0.0
 
     def store_changes(self, is_over: Callable[[], bool]) -> None:
         """See `SegmentStream.store_changes`.
@@ -86,12 +86,12 @@ class LogRecorder:
     def _fill(self) -> None:
         """Makes room for what may be recorded in the time since the last look."""
         now = self._monotonic()
-        self._room = min(BURST, self._room + (now - self._filled_at) * BYTES_A_SECOND)
+        self._room = min(BURST, self._room + (now - self._filled_at) * KEPT_BYTES_A_SECOND)
         self._filled_at = now
 
     def _word_gap(self, until: bytes) -> bytes:
         since = self._dropped_since.decode("ascii", "replace")
-        rate = f"{BYTES_A_SECOND >> 10} KiB a second"
+        rate = f"{KEPT_BYTES_A_SECOND >> 10} KiB a second"
         text = f"[podtune: what was printed since {since} is not kept, because it is more than {rate}]"
         return until + b" " + text.encode()
 

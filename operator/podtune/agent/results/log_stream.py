@@ -102,14 +102,15 @@ class LogStream(threading.Thread):
     def finish(self) -> None:
         """The program has ended: what the log holds now is all there is."""
         with self._attempt.changed:
-            self._program_ended = True
+            ended_before, self._program_ended = self._program_ended, True
             self._attempt.changed.notify_all()
-        if not self.finds_results:
-            self._client.interrupt_log()  # the operator takes its time with what only is stored; the rest comes at once
+        if not self.finds_results and not ended_before:
+            # The operator takes its time with lines that nobody waits for; it gives the rest at once.
+            self._client.interrupt_log()
 
     def run(self) -> None:
         """Reads one stream after the other."""
-        while not self.is_finished and not self._is_cancelled:
+        while not self.is_finished and not self._is_cancelled and not self._attempt.fenced:
             ended_before = self._program_ended
             try:
                 self._read_stream(follow=self.finds_results or not ended_before)
@@ -141,13 +142,13 @@ class LogStream(threading.Thread):
                 text = self._position.take(line)
                 if text is None:
                     continue
+                self._has_skipped = False
                 if self._recorder:
                     self._recorder.take(line)
                 if self._results:
                     self._results.take(text)
                 elif follow and self._find_wait_for_room() > 0:
                     return
-        self._has_skipped = False
 
     def _find_wait_for_room(self) -> float:
         return self._recorder.compute_wait() if self._recorder else 0.0

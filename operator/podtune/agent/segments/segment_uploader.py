@@ -24,7 +24,7 @@ from podtune.storage.segments.segment_stream import SegmentStream
 
 TRIES_AT_END = 5
 """How often storing the rest is tried once the program has ended."""
-LOG_SECONDS = 5.0
+LOG_END_SECONDS = 5.0
 """Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
 
 
@@ -121,7 +121,7 @@ class SegmentUploader(threading.Thread):
         stream = self._log_stream
         if stream is not None and self.logs is not None:
             with self._attempt.changed:
-                self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, LOG_SECONDS)
+                self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, LOG_END_SECONDS)
             if not stream.finds_results:
                 stream.cancel()
 

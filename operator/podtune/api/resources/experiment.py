@@ -94,7 +94,7 @@ class Results(ApiModel):
     )
 
 
-class Logs(ApiModel):
+class KeptLogs(ApiModel):
     """How the output of training containers is kept."""
 
     keep: Size = Field(
@@ -159,7 +159,7 @@ class ExperimentSpec(ApiModel):
     failures: Failures = Field(default_factory=Failures, description="How failed attempts are handled.")
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints are stored.")
     results: Results = Field(default_factory=Results, description="How results are read and kept.")
-    logs: Logs = Field(default_factory=Logs, description="How the output of training containers is kept.")
+    logs: KeptLogs = Field(default_factory=KeptLogs, description="How the output of training containers is kept.")
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(

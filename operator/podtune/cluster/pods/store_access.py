@@ -7,7 +7,7 @@ import json
 from podtune.api.base import parse_duration
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import Logs, Results
+from podtune.api.resources.experiment import KeptLogs, Results
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
@@ -38,7 +38,7 @@ def encode_store(store: CheckpointStore) -> str:
     return json.dumps(values)
 
 
-def encode_sync(checkpoints: Checkpoints, results: Results, logs: Logs) -> str:
+def encode_sync(checkpoints: Checkpoints, results: Results, logs: KeptLogs) -> str:
     """How things are stored, as agents are told of it: what is the default is left out."""
     values: Manifest = checkpoints.model_dump(
         include={"layout", "reuse_unchanged", "exclude"}, by_alias=True, exclude_defaults=True

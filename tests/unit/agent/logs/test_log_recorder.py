@@ -72,7 +72,7 @@ def test_what_is_too_much_for_the_time_is_dropped_and_said_so(
 ) -> None:
     monkeypatch.setattr(log_recorder, "BURST", 3 * 40)
     monkeypatch.setattr(log_recorder, "RESUMES_AT", 2 * 40)
-    monkeypatch.setattr(log_recorder, "BYTES_A_SECOND", 40)
+    monkeypatch.setattr(log_recorder, "KEPT_BYTES_A_SECOND", 40)
     recorder = make_recorder(store, clock)
     assert len(stamped(1, "one two s")) == 41
     take(recorder, *(stamped(number, "one two ") for number in range(1, 7)))  # three of them are too many

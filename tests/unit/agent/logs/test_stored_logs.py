@@ -91,7 +91,7 @@ def test_the_rest_is_asked_for_at_once_and_does_not_count_as_results(
 def test_an_operator_that_is_away_does_not_hold_up_the_end_for_long(
     start: StartAgent, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("podtune.agent.segments.segment_uploader.LOG_SECONDS", 0.1)
+    monkeypatch.setattr("podtune.agent.segments.segment_uploader.LOG_END_SECONDS", 0.1)
     agent = start(PODTUNE_DRAIN_SECONDS="1")
     operator.close()
     assert agent.end(20.0).complete
@@ -153,7 +153,7 @@ def test_a_program_that_prints_too_much_has_passages_of_it_kept(
 ) -> None:
     monkeypatch.setattr(log_recorder, "BURST", 3 * 40)
     monkeypatch.setattr(log_recorder, "RESUMES_AT", 2 * 40)
-    monkeypatch.setattr(log_recorder, "BYTES_A_SECOND", 8 * 40)
+    monkeypatch.setattr(log_recorder, "KEPT_BYTES_A_SECOND", 8 * 40)
     monkeypatch.setattr(log_stream, "PAUSE", 0.0)
     monkeypatch.setattr(log_stream, "TAIL", 2)
     log.put(*(stamped(number, f"line {number:3}") for number in range(100)))

@@ -12,7 +12,7 @@ from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.pods.pod_template import AGENT_UID
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import Logs, Results
+from podtune.api.resources.experiment import KeptLogs, Results
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.cluster.pods.store_access import encode_store, encode_sync, make_store_mounts, make_store_volumes
 from podtune.storage.address import S3Address, VolumeAddress, parse_store_address
@@ -71,7 +71,7 @@ def test_the_agent_reads_how_to_store_as_it_was_meant() -> None:
                 artifacts={"include": ["logs/*"], "period": "10s", "onCheckpoint": False},
             ),
             Results(keep="1Gi"),
-            Logs(keep="8Mi"),
+            KeptLogs(keep="8Mi"),
         )
     )
     assert (found.options.packs, found.options.reuses, found.options.exclude) == (True, False, ("*.tmp",))
@@ -81,7 +81,7 @@ def test_the_agent_reads_how_to_store_as_it_was_meant() -> None:
 
 
 def test_defaults_take_no_room_in_the_pod_and_are_the_agents_own() -> None:
-    assert encode_sync(checkpoints(), Results(), Logs()) == ""
+    assert encode_sync(checkpoints(), Results(), KeptLogs()) == ""
     assert SyncSettings.from_json("") == SyncSettings(results=parse_size(Results().keep))
     store = checkpoints().store
     assert store is not None
