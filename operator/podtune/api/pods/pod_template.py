@@ -97,13 +97,9 @@ def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:
     Raises:
         FieldError: The pod spec refers to the Secret.
     """
-    for path, name in _list_secret_references(spec):
-        if name == secret:
-            raise FieldError(
-                f"trialTemplate.spec.{path}",
-                f"{secret!r} holds the credentials of the checkpoint store, which trials may not see; "
-                "remove it, checkpoints are stored without it",
-            )
+    reason = "holds the credentials of the checkpoint store, which trials may not see"
+    remedy = "remove it, checkpoints are stored without it"
+    _refuse_reference(_list_secret_references(spec), secret, f"{reason}; {remedy}")
 
 
 def check_claim_references(spec: Mapping[str, Any], claim: str) -> None:
@@ -112,12 +108,8 @@ def check_claim_references(spec: Mapping[str, Any], claim: str) -> None:
     Raises:
         FieldError: The pod spec refers to its claim.
     """
-    for path, name in _claim_references(spec):
-        if name == claim:
-            raise FieldError(
-                f"trialTemplate.spec.{path}",
-                f"{claim!r} is the checkpoint store, which trials may not see; remove it, the agent mounts it",
-            )
+    why = "is the checkpoint store, which trials may not see; remove it, the agent mounts it"
+    _refuse_reference(_list_claim_references(spec), claim, why)
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -137,6 +129,12 @@ def check_annotations(annotations: Mapping[str, str], policy: TemplatePolicy = D
     """
     _check_keys("annotations", annotations)
     check_annotation_domains(annotations, policy)
+
+
+def _refuse_reference(references: Iterator[tuple[str, str]], refused: str, why: str) -> None:
+    for path, name in references:
+        if name == refused:
+            raise FieldError(f"trialTemplate.spec.{path}", f"{name!r} {why}")
 
 
 def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
@@ -159,7 +157,7 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
 
 
 def _check_denied_claims(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
-    for path, name in _claim_references(spec):
+    for path, name in _list_claim_references(spec):
         if is_listed(name, policy.denied_claims):
             raise FieldError(
                 path, f"{name!r} is kept from trials by the operator's administrator (setting deniedClaims); remove it"
@@ -406,7 +404,7 @@ def _list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]
         yield from _find_named(reference, f"imagePullSecrets[{position}]", "name")
 
 
-def _claim_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_claim_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Path and name of every claim that the pod's spec refers to."""
     for position, volume in enumerate(spec.get("volumes") or ()):
         yield from _find_named(volume, f"volumes[{position}]", "persistentVolumeClaim", "claimName")
