@@ -151,6 +151,7 @@ class ExperimentReason(StrEnum):
     TRIAL_NOT_MADE = "TrialNotMade"
     TRIAL_MADE_ANEW = "TrialMadeAnew"
     POD_REFUSED = "PodRefused"
+    PLUGIN_FAILED = "PluginFailed"
     TEMPLATE_CHANGED = "TemplateChanged"
     TEMPLATE_TAKEN = "TemplateTaken"
     NAMESPACE_CAP_REACHED = "NamespaceCapReached"

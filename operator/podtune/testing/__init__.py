@@ -1,4 +1,4 @@
-"""What a searcher or scheduler has to hold, as tests to inherit; for ours and for those of other packages.
+"""What a searcher, scheduler or stopper has to hold, as tests to inherit; for ours and for those of other packages.
 
 Needs what the extra `testing` installs, which the operator itself does not.
 """
@@ -6,5 +6,8 @@ Needs what the extra `testing` installs, which the operator itself does not.
 import pytest
 
 pytest.register_assert_rewrite(
-    "podtune.testing.scheduler_driver", "podtune.testing.searchers", "podtune.testing.schedulers"
+    "podtune.testing.scheduler_driver",
+    "podtune.testing.searchers",
+    "podtune.testing.schedulers",
+    "podtune.testing.stoppers",
 )

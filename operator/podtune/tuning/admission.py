@@ -1,14 +1,16 @@
-"""Problems of a spec that only the makers of searchers and schedulers can find."""
+"""Problems of a spec that only the makers of searchers, schedulers and stoppers can find."""
 
 from __future__ import annotations
 
 import importlib.util
 
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.tuning.plugins import PluginError
+from podtune.tuning.plugins import PluginError, make_plugin
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.spaces.point_tree import TooManyCombinations
+from podtune.tuning.stoppers.base import Stopper
+from podtune.tuning.stoppers.plugin_stoppers import STOPPER_PLUGINS
 
 NEEDS_GP_IMAGE = (
     "{} needs scikit-learn, which this operator's image does not have; install the chart with image.variant=gp, "
@@ -50,6 +52,15 @@ def find_problem(spec: ExperimentSpec) -> str:
                 f"spec.checkpoints.store: is missing, but scheduler plugin {plugin.name!r} resumes trials from "
                 "checkpoints; set a store"
             )
+    return _find_stopper_problem(spec)
+
+
+def _find_stopper_problem(spec: ExperimentSpec) -> str:
+    for path, plugin in spec.stop.plugins:
+        try:
+            make_plugin(STOPPER_PLUGINS, plugin, Stopper, objective=spec.objective)  # type: ignore[type-abstract]
+        except PluginError as error:
+            return f"spec.stop.{path}: {error}"
     return ""
 
 

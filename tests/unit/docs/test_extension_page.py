@@ -1,4 +1,4 @@
-"""The searcher and the scheduler of the page: they pass the suites, and are found as a package's."""
+"""The searcher, the scheduler and the stopper of the page: they pass the suites, and are found as a package's."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.searchers.factory import make_searcher
+from podtune.tuning.stoppers.factory import make_trial_stopper
 from tests.unit.tuning.manifests import experiment
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "extend-it.md").read_text(encoding="utf-8")
-FILES = ("mutate_best.py", "patience.py", "test_mine.py")
+FILES = ("mutate_best.py", "patience.py", "worse_in_a_row.py", "test_mine.py")
 
 
 def blocks(language: str) -> list[str]:
@@ -126,6 +127,12 @@ def test_an_experiment_uses_them_by_name() -> None:
     decisions = [scheduler.on_result(0, {"accuracy": 0.5}) for _ in range(6)]
     assert [decision.action for decision in decisions] == [SchedulerAction.CONTINUE] * 5 + [SchedulerAction.STOP]
     assert decisions[-1].inputs == {"best": 0.5, "results": 5}
+    stopper = make_trial_stopper(spec())
+    stopped = [stopper.on_result(0, {"accuracy": 0.9 - step / 10}, 0.0) for step in range(6)]
+    assert [decision.action for decision in stopped] == [SchedulerAction.CONTINUE] * 5 + [SchedulerAction.STOP]
+    message = "stopped: accuracy has become worse 5 times in a row, as stop.trial[0].plugin asks"
+    assert stopped[-1].message == message
+    assert message.replace("5", "3") in " ".join(PAGE.split())
 
 
 @pytest.mark.usefixtures("installed")
@@ -154,6 +161,22 @@ def test_an_experiment_uses_them_by_name() -> None:
         (
             {"scheduler": {"plugin": {"name": "patience", "settings": {"results": 0}}}},
             "spec.scheduler.plugin: 'patience' refuses its settings: results 0 is not a whole number above 0; give one",
+        ),
+        (
+            {"stop": {"trial": [{"time": "1h"}, {"plugin": {"name": "better-in-a-row"}}]}},
+            "spec.stop.trial[1].plugin: 'better-in-a-row' is not installed in the operator's image (installed: "
+            "worse-in-a-row)",
+        ),
+        (
+            {
+                "stop": {
+                    "trial": [
+                        {"all": [{"time": "1h"}, {"plugin": {"name": "worse-in-a-row", "settings": {"times": 0}}}]}
+                    ]
+                }
+            },
+            "spec.stop.trial[0].all[1].plugin: 'worse-in-a-row' refuses its settings: times 0 is not a whole number "
+            "above 0; give one",
         ),
     ],
 )

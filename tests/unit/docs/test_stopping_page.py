@@ -30,7 +30,7 @@ def test_the_sentences_are_those_of_the_rules() -> None:
     stopped = make_trial_stopper(first).on_result(0, {"training_iteration": 100}, 0.0)
     ended = make_experiment_stopper(first).check(ExperimentProgress(0.0, best=0.991, best_trial="digits-7"))
     misspelt = make_trial_stopper(experiment(stop={"trial": [{"expression": "acuracy < 0.2"}]}))
-    said = {stopped.message, ended.message, misspelt.find_problem({"accuracy": 0.1})}
+    said = {stopped.message, ended.message, misspelt.find_problem(0, {"accuracy": 0.1})}
     assert said <= set(SENTENCES)
 
 

@@ -60,6 +60,7 @@ INSTALLED = [
     EntryPoint("pausing", f"{HERE}:scheduler", "podtune.schedulers"),
     EntryPoint("stopping", f"{HERE}:StopsOnly", "podtune.schedulers"),
     EntryPoint("no_scheduler", f"{HERE}:no_searcher", "podtune.schedulers"),
+    EntryPoint("no_stopper", f"{HERE}:no_searcher", "podtune.stoppers"),
 ]
 
 
@@ -119,6 +120,16 @@ def test_a_scheduler_that_cant_be_used_is_a_problem_told() -> None:
     assert "installed: no_scheduler, pausing, stopping" in find_problem(experiment(scheduler={"plugin": {"name": "x"}}))
     said = find_problem(experiment(scheduler={"plugin": {"name": "no_scheduler"}}))
     assert said == "spec.scheduler.plugin: 'no_scheduler' made a object, which is not a Scheduler; tell its author"
+
+
+def test_a_stopper_that_cant_be_used_is_a_problem_told_with_its_place() -> None:
+    rules = [{"any": [{"iterations": 3}, {"plugin": {"name": "no_stopper"}}]}]
+    said = find_problem(experiment(stop={"trial": rules}))
+    expected = "spec.stop.trial[0].any[1].plugin: 'no_stopper' made a object, which is not a Stopper; tell its author"
+    assert said == expected
+    assert find_problem(experiment(stop={"trial": [{"plugin": {"name": "x"}}]})).startswith(
+        "spec.stop.trial[0].plugin: 'x' is not installed in the operator's image (installed: no_stopper)"
+    )
 
 
 def test_a_scheduler_that_may_pause_needs_a_store() -> None:

@@ -17,7 +17,8 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_METRICS
 
 ShortText = Annotated[str, Field(max_length=256)]
-Remembered = Annotated[str, Field(max_length=2048)]
+MAX_STOPPER_RECORD = 2048
+Remembered = Annotated[str, Field(max_length=MAX_STOPPER_RECORD)]
 
 
 MAX_FAILED_NODES = 8

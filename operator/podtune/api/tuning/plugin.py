@@ -1,4 +1,4 @@
-"""Third-party search algorithms and schedulers, installed in the operator's image."""
+"""Third-party search algorithms, schedulers and stoppers, installed in the operator's image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_SETTINGS = 8192
 
 
 class Plugin(ApiModel):
-    """A search algorithm or scheduler that a package in the operator's image provides."""
+    """A search algorithm, scheduler or stopper that a package in the operator's image provides."""
 
     name: Annotated[
         str,

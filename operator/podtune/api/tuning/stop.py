@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from podtune.api.base import ApiModel, Duration, FieldError, parse_duration
 from podtune.api.expressions.expression import ExpressionText
 from podtune.api.tuning.objective import MetricName
+from podtune.api.tuning.plugin import Plugin
 
 MAX_RULES = 16
 """Longest list of rules."""
+MAX_PLUGINS = 16
+"""Most rules that are plugins: a trial's status holds what they remember."""
 MAX_WINDOW = 50
 """Most results that a plateau is looked for in: a trial's status holds their values."""
 
 Thresholds = dict[MetricName, float]
+CriterionT = TypeVar("CriterionT", bound="OneOf")
 
 
 class OneOf(ApiModel):
@@ -104,6 +108,9 @@ class TrialCriterion(OneOf):
             "This expression is true for the last result, such as: loss > 10 or isnan(loss). Results that lack a "
             'metric it needs are skipped. Write names that are not identifiers as value("val/loss").'
         ),
+    )
+    plugin: Plugin | None = Field(
+        default=None, description="A custom stopper that is installed in the operator's image stops the trial."
     )
 
 
@@ -272,7 +279,20 @@ class Stop(ApiModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_time("totalTime", self.total_time)
+        plugins = len(self.plugins)
+        if plugins > MAX_PLUGINS:
+            raise FieldError("trial", f"{plugins} entries have a plugin; use at most {MAX_PLUGINS}")
         return self
+
+    @property
+    def plugins(self) -> Sequence[tuple[str, Plugin]]:
+        """The stoppers of other packages, each with where it stands below stop."""
+        return [
+            (f"trial[{index}]{path}.plugin", criterion.plugin)
+            for index, rule in enumerate(self.trial)
+            for path, criterion in _list_criteria(rule, rule.all_of, rule.any_of)
+            if criterion.plugin is not None
+        ]
 
     @property
     def has_budget(self) -> bool:
@@ -283,16 +303,18 @@ class Stop(ApiModel):
     def counts_gpus(self) -> str:
         """Where GPUs are all that is counted, so that pods without any never end it; empty where nowhere."""
         for index, rule in enumerate(self.experiment):
-            for path, criterion in _list_criteria(rule):
+            for path, criterion in _list_criteria(rule, rule.all_of, rule.any_of):
                 cost = criterion.cost
                 if criterion.gpu_hours is not None or (cost is not None and cost.per_pod_hour is None):
                     return f"stop.experiment[{index}]{path}.{'cost' if cost is not None else 'gpuHours'}"
         return ""
 
 
-def _list_criteria(rule: ExperimentRule) -> list[tuple[str, ExperimentCriterion]]:
+def _list_criteria(
+    rule: CriterionT, all_of: Sequence[CriterionT] | None, any_of: Sequence[CriterionT] | None
+) -> list[tuple[str, CriterionT]]:
     """A rule's criteria and their paths below it."""
-    for name, group in (("all", rule.all_of), ("any", rule.any_of)):
+    for name, group in (("all", all_of), ("any", any_of)):
         if group is not None:
             return [(f".{name}[{index}]", criterion) for index, criterion in enumerate(group)]
     return [("", rule)]

@@ -344,7 +344,7 @@ class ExperimentPlanner:
         if not self.goes_on or self.experiment.problem or self._storage.is_busy or not is_finalizer_reconciled:
             return  # a storage pod works by what it was told of the trials
         self._refusals.ask_again(self._trials, self.slots, now)
-        if self._refusals.is_held:
+        if self._refusals.is_held or self._processor.plugin_hold is not None:
             return
         limit = self.spec.max_concurrent_trials
         begun = self.slots.fill(limit, now, max_pending=self.spec.max_pending_trials)
@@ -409,7 +409,7 @@ class ExperimentPlanner:
         inputs = StatusInputs(
             blocker=None if self.spec.suspend else self._search.blocker,
             refusal=self._refusals.record,
-            hold=self._refusals.hold,
+            hold=self._refusals.hold or self._processor.plugin_hold,
             capped=self.slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,

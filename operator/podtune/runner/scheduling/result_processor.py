@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from podtune.api.names import DecisionAction, TrialReason, TrialState
+from podtune.api.conditions import clip
+from podtune.api.names import DecisionAction, ExperimentReason, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result, read_number
 from podtune.runner import resources
 from podtune.runner.action_queue import SOON
 from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.experiment.ending import ExperimentEnd
+from podtune.runner.experiment.status_text import Hold
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.scheduling.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.scheduling.pending_queue import PendingQueue
@@ -89,7 +91,7 @@ class ResultProcessor:
             trial.touch(now)
         elapsed = measure_training(trial.status, trial.pod, now) if self.stopper.is_timed else 0.0
         decision = self.stopper.on_result(trial.index, result.metrics, elapsed)
-        trial.remark = self.stopper.find_problem(result.metrics)
+        trial.remark = self.stopper.find_problem(trial.index, result.metrics)
         if decision.action is SchedulerAction.STOP:
             self.record_completion(trial, result.metrics, now)
             self._decide(trial, decision, TrialReason.STOPPED_BY_CRITERION, result, now)
@@ -115,6 +117,12 @@ class ResultProcessor:
             self._exploit(trial, decision, result, now)
         else:
             self._follow(trial, decision, result, now)
+
+    @property
+    def plugin_hold(self) -> Hold | None:
+        """That a stopper of another package fails; None where none does."""
+        failure = self.stopper.failure
+        return Hold(ExperimentReason.PLUGIN_FAILED, clip(failure)) if failure else None
 
     def write_delay(self, trial: TrialMachine) -> float:
         """How long a result may wait to be written: the longer, the more trials have results to be written."""

@@ -36,11 +36,13 @@ class TrialProgress:
         elapsed: Seconds that its program has run, over all attempts.
         metrics: Its last result; between two results, what criteria need of it.
         windows: By metric, the values that are looked at for a plateau.
+        findings: By key, what stoppers of other packages found in the last result.
     """
 
     elapsed: float
     metrics: Metrics = field(default_factory=dict)
     windows: Mapping[str, Window] = field(default_factory=dict)
+    findings: Mapping[str, Finding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +104,37 @@ class StopCriterion(ABC, Generic[ProgressT]):
             A value of `progress.elapsed`; None where time alone changes nothing.
         """
         return None
+
+
+class Stopper(ABC):
+    """Stops a single trial by a rule of your own: `stop: {trial: [{plugin: {name: …}}]}`.
+
+    Podtune makes one for each trial, so it knows no other trial: to compare trials, write a `Scheduler`. It does no I/O
+    and knows no clock; a result's `time_total_s` says how long the trial has trained. What must not be forgotten is in
+    its record: a new stopper that `restore` gave this record to finds the same in all later results.
+    """
+
+    @abstractmethod
+    def on_result(self, metrics: Metrics) -> Finding | None:
+        """Looks at the trial's next result; each is shown once, also after a failure or a restart.
+
+        Returns:
+            Why the trial is to be stopped, or None if it continues.
+
+        Raises:
+            MetricMissing: The result lacks a number that is needed. It is skipped; the trial's message says so.
+        """
+
+    @abstractmethod
+    def record(self) -> Mapping[str, str]:
+        """Returns what has to be remembered of the results so far; empty where nothing has.
+
+        As JSON it may have up to 1,500 characters.
+        """
+
+    @abstractmethod
+    def restore(self, record: Mapping[str, str]) -> None:
+        """Takes in a record, before the first result.
+
+        After a change of `settings` it may be one that was made with the earlier ones.
+        """

@@ -20,6 +20,7 @@ from podtune.tuning.stoppers.expression import BestResultHolds, LastResultHolds
 from podtune.tuning.stoppers.memory import TrialMemory
 from podtune.tuning.stoppers.metrics import IterationsReached, MetricThresholds
 from podtune.tuning.stoppers.plateau import ExperimentPlateauReached, Leaders, TrialPlateauReached
+from podtune.tuning.stoppers.plugin_stoppers import PluginRule, PluginStoppers
 from podtune.tuning.stoppers.time import TotalTimeLimit, TrainingTimeLimit
 from podtune.tuning.stoppers.trial import TrialStopper, TrialStopRule
 
@@ -35,7 +36,11 @@ _REASONS = {
 
 
 def make_trial_stopper(spec: ExperimentSpec) -> TrialStopper:
-    """Makes the stopper of single trials that an experiment asks for."""
+    """Makes the stopper of single trials that an experiment asks for.
+
+    Raises:
+        PluginError: A stopper of another package can't be made.
+    """
     return _TrialFactory(spec.objective).make(spec.stop)
 
 
@@ -51,6 +56,7 @@ class _TrialFactory:
         self._objective = objective
         self._windows: dict[str, int] = {}
         self._last: set[str] = set()
+        self._plugins = PluginStoppers(objective)
 
     def make(self, asked: stop.Stop) -> TrialStopper:
         rules: list[TrialStopRule] = []
@@ -58,17 +64,17 @@ class _TrialFactory:
             rules.append(TrialStopRule("stop.metrics", MetricThresholds(asked.metrics, self._objective)))
         for field, group in _list_groups("stop.trial", [(rule, rule.all_of, rule.any_of) for rule in asked.trial]):
             rules.append(self._build_rule(field, group))
-        return TrialStopper(rules, TrialMemory(self._windows, self._last))
+        return TrialStopper(rules, TrialMemory(self._windows, self._last), self._plugins)
 
     def _build_rule(self, field: str, group: Sequence[tuple[str, stop.TrialCriterion]]) -> TrialStopRule:
-        parts = [self._build_criterion(given) for _, given in group]
+        parts = [self._build_criterion(path, given) for path, given in group]
         expressions = tuple((path, Expression(given.expression)) for path, given in group if given.expression)
         is_timed = any(given.time is not None for _, given in group)
         if is_timed and len(group) > 1:  # together they may come to hold between two results
             self._last.update(name for _, given in group for name in _list_metrics(given))
         return TrialStopRule(field, parts[0] if len(parts) == 1 else AllOf(parts), is_timed, expressions)
 
-    def _build_criterion(self, given: stop.TrialCriterion) -> StopCriterion[TrialProgress]:
+    def _build_criterion(self, path: str, given: stop.TrialCriterion) -> StopCriterion[TrialProgress]:
         if given.iterations is not None:
             return IterationsReached(given.iterations)
         if given.time is not None:
@@ -77,6 +83,8 @@ class _TrialFactory:
             return MetricThresholds(given.metrics, self._objective)
         if given.expression is not None:
             return LastResultHolds(Expression(given.expression))
+        if given.plugin is not None:
+            return PluginRule(self._plugins.add_rule(path, given.plugin))
         assert given.plateau is not None  # the model holds that there is exactly one
         criterion = TrialPlateauReached(given.plateau, self._objective)
         self._windows[criterion.metric] = max(self._windows.get(criterion.metric, 0), given.plateau.window)

@@ -10,6 +10,10 @@ from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerA
 from podtune.tuning.stoppers.base import StopCriterion, TrialProgress
 from podtune.tuning.stoppers.expression import find_expression_problem
 from podtune.tuning.stoppers.memory import TrialMemory
+from podtune.tuning.stoppers.plugin_stoppers import PluginStoppers
+
+PLUGINS = "plugins"
+"""What a trial's record holds of stoppers of other packages, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,10 @@ class TrialStopper:
     that decides as the one that they came from.
     """
 
-    def __init__(self, rules: Sequence[TrialStopRule], memory: TrialMemory) -> None:
+    def __init__(self, rules: Sequence[TrialStopRule], memory: TrialMemory, plugins: PluginStoppers) -> None:
         self._rules = tuple(rules)
         self._memory = memory
+        self._plugins = plugins
         self.is_timed = any(rule.is_timed for rule in rules)
         """Whether the trial's time matters: else it need not be known."""
 
@@ -52,7 +57,9 @@ class TrialStopper:
         if not self._rules:
             return CONTINUE
         self._memory.add(trial, metrics)
-        return self._decide(TrialProgress(elapsed, metrics, self._memory.get_windows(trial)))
+        self._plugins.on_result(trial, metrics)
+        windows, findings = self._memory.get_windows(trial), self._plugins.get_findings(trial)
+        return self._decide(TrialProgress(elapsed, metrics, windows, findings))
 
     def on_time(self, trial: int, elapsed: float) -> SchedulerDecision:
         """A trial keeps running without a result."""
@@ -64,21 +71,28 @@ class TrialStopper:
         deadlines = [at for rule in self._rules if (at := rule.criterion.find_deadline(progress)) is not None]
         return min(deadlines, default=None)
 
-    def find_problem(self, metrics: Metrics) -> str:
-        """Which expression has no value for a result, and why; empty where all have one."""
+    @property
+    def failure(self) -> str:
+        """Which stopper of another package fails, and what to do about it; empty where all work."""
+        return self._plugins.failure
+
+    def find_problem(self, trial: int, metrics: Metrics) -> str:
+        """Which rule has skipped a trial's last result, and why: an expression without a value, say; empty if none."""
         for rule in self._rules:
             for field, expression in rule.expressions:
                 if trouble := find_expression_problem(expression, metrics):
                     return f"{field} is passed over: {trouble}"
-        return ""
+        return self._plugins.get_remark(trial)
 
     def forget(self, trial: int) -> None:
         """A trial has come to its end."""
         self._memory.forget(trial)
+        self._plugins.forget(trial)
 
     def record(self, trial: int) -> Record:
         """What has to be remembered of a trial; empty where nothing has."""
-        return self._memory.record(trial)
+        of_plugins = self._plugins.record(trial)
+        return {**self._memory.record(trial), **({PLUGINS: of_plugins} if of_plugins else {})}
 
     def restore(self, trial: int, record: Record) -> None:
         """Takes in a trial's record after a restart, or after the rules were changed.
@@ -87,9 +101,11 @@ class TrialStopper:
             RecordError: The record is not one that a stopper could have written.
         """
         self._memory.restore(trial, record)
+        self._plugins.restore(trial, record.get(PLUGINS, {}))
 
     def _build_progress(self, trial: int, elapsed: float) -> TrialProgress:
-        return TrialProgress(elapsed, self._memory.get_last(trial), self._memory.get_windows(trial))
+        windows, findings = self._memory.get_windows(trial), self._plugins.get_findings(trial)
+        return TrialProgress(elapsed, self._memory.get_last(trial), windows, findings)
 
     def _decide(self, progress: TrialProgress) -> SchedulerDecision:
         for rule in self._rules:

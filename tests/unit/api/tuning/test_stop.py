@@ -26,8 +26,8 @@ def manifest(stop: dict[str, Any], container: dict[str, Any] | None = None) -> d
     [
         (
             {"trial": [{"iterations": 9, "time": "1h"}]},
-            "spec.stop.trial[0]: needs exactly one of time, iterations, metrics, plateau, expression, all, any; "
-            "found time, iterations; start a new entry, with a dash, for each",
+            "spec.stop.trial[0]: needs exactly one of time, iterations, metrics, plateau, expression, plugin, all, "
+            "any; found time, iterations; start a new entry, with a dash, for each",
         ),
         ({"experiment": [{"time": "1h"}, {}]}, "spec.stop.experiment[1]: needs exactly one of time, target, plateau"),
         ({"experiment": [{"target": None}]}, "found none; name one"),
@@ -47,6 +47,10 @@ def manifest(stop: dict[str, Any], container: dict[str, Any] | None = None) -> d
         ),
         ({"experiment": [{"failures": {"share": 1.5}}]}, "failures.share: 1.5 is too large; it may be at most 1"),
         ({"experiment": [{"cost": {"budget": 5}}]}, "spec.stop.experiment[0].cost: needs perGpuHour, perPodHour or"),
+        (
+            {"trial": [{"any": [{"plugin": {"name": "mine"}}] * 9}] * 2},
+            "spec.stop.trial: 18 entries have a plugin; use at most 16",
+        ),
         ({"trial": [{"plateau": {"window": 1}}]}, "plateau.window: 1 is too small; it must be at least 2"),
         ({"trial": [{"plateau": {"window": 51}}]}, "plateau.window: 51 is too large; it may be at most 50"),
         ({"experiment": [{"plateau": {"trials": 9}}]}, "fields here: top, tolerance, patience"),

@@ -163,10 +163,10 @@ class TestExpression:
     def test_a_result_that_it_has_no_value_for_goes_on_and_it_says_so(self) -> None:
         made = stopper({"iterations": 9}, {"any": [{"expression": "acuracy < 0.2"}, {"time": "1h"}]})
         assert made.on_result(0, {"accuracy": 0.1}, 0.0) == CONTINUE
-        assert made.find_problem({"accuracy": 0.1}) == (
+        assert made.find_problem(0, {"accuracy": 0.1}) == (
             "stop.trial[1].any[0].expression is passed over: there is no 'acuracy' here; known names: accuracy"
         )
-        assert made.find_problem({"acuracy": 0.1}) == ""
+        assert made.find_problem(0, {"acuracy": 0.1}) == ""
 
     def test_the_reason_holds_the_numbers(self) -> None:
         decision = stopper({"expression": "loss / 2 > limit"}).on_result(0, {"loss": 24.0, "limit": 3, "x": 1}, 0.0)
