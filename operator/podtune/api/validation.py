@@ -52,9 +52,13 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 NO_FUNCTIONS = (
-    "a manifest holds no functions: write expression for what follows from other parameters, or a choice of names that "
-    "the program maps to functions"
+    "a manifest holds no functions: write expression for what follows from other parameters, when for a parameter that "
+    "only some trials have, or compute it in the program, from a choice of names, for example"
 )
+_FUNCTIONS = frozenset(
+    ("function", "func", "callable", "lambda", "sampler", "sampleFrom", "sample_from", "tune.sample_from")
+)
+"""Fields below a parameter in which people try to write a function."""
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("objective", "type"): "write objective.mode: max or min",
@@ -75,11 +79,6 @@ _ELSEWHERE: Mapping[tuple[str, ...], str] = {
     ("resumePolicy",): "leave it out, an Experiment goes on when its limits are raised",
     ("parameters", "parameterType"): "write float, int or choice with min, max or values below it",
     ("parameters", "feasibleSpace"): "write float, int or choice with min, max or values below it",
-    ("parameters", "function"): NO_FUNCTIONS,
-    ("parameters", "lambda"): NO_FUNCTIONS,
-    ("parameters", "callable"): NO_FUNCTIONS,
-    ("parameters", "sampleFrom"): NO_FUNCTIONS,
-    ("parameters", "sample_from"): NO_FUNCTIONS,
     ("trialTemplate", "primaryContainerName"): "leave it out, the container named trial trains",
     ("trialTemplate", "trialParameters"): "leave it out and write $(PODTUNE_PARAM_<name>) in command, args or env",
     ("trialTemplate", "trialSpec"): "write the pod's spec as trialTemplate.spec",
@@ -200,7 +199,10 @@ def _locate(error: Any) -> tuple[Sequence[str | int], str]:
 
 def _suggest(path: Sequence[str | int]) -> str:
     """What to do about a field that does not exist."""
-    elsewhere = _ELSEWHERE.get(tuple(part for part in path if isinstance(part, str)))
+    names = tuple(part for part in path if isinstance(part, str))
+    if names[0] == "parameters" and names[-1] in _FUNCTIONS:
+        return NO_FUNCTIONS
+    elsewhere = _ELSEWHERE.get(names)
     meant = did_you_mean(str(path[-1]), _find_schema(path[:-1]).get("properties", {}))
     return elsewhere or meant or "remove it"
 

@@ -42,6 +42,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+_LAMBDA = re.compile(r"\blambda\b[^'\"]*$")
+_LAST_NAME = re.compile(r"[A-Za-z_]\w*$", re.ASCII)
+_DOTTED = re.compile(r"(\.[A-Za-z_]\w*)+", re.ASCII)
 _LITERALS: Mapping[str, bool] = {"true": True, "false": False}
 """As in YAML; Python's own True and False do as well."""
 _NAMED = "value"
@@ -133,6 +136,7 @@ def _parse(text: str) -> ast.expr:
     while position < len(text):
         token = _TOKEN.match(text, position)
         if token is None:
+            _refuse_function(text[:position], text[position:])
             raise ExpressionError(f"{text[position : position + 16]!r} isn't allowed, at character {position + 1}")
         position = token.end()
     try:
@@ -141,6 +145,25 @@ def _parse(text: str) -> ast.expr:
         raise ExpressionError(f"{text!r} is not an expression: {error.msg}") from error
     except (MemoryError, RecursionError) as error:
         raise ExpressionError(f"{text!r:.80} nests too deeply; make it simpler") from error
+
+
+def _refuse_function(before: str, rest: str) -> None:
+    """Says what to write instead of a lambda, or of a call of a library such as random.uniform(0, 1).
+
+    Args:
+        before: The text up to what isn't allowed.
+        rest: The text from there on.
+    """
+    if _LAMBDA.search(before):
+        raise ExpressionError(
+            f"{before + rest!r:.80} is a function; write what it returns: 2 * x instead of lambda x: 2 * x"
+        )
+    name, more = _LAST_NAME.search(before), _DOTTED.match(rest)
+    if name and more:
+        raise ExpressionError(
+            f"{name[0] + more[0]!r:.80} isn't allowed: names have no dots, and there are no libraries such as random; "
+            "write x for spec.config.x, or compute it in the program"
+        )
 
 
 def _check(node: ast.expr, depth: int = 1) -> None:

@@ -55,7 +55,35 @@ def refused(manifests: list[dict[str, Any]], *constraints: str) -> str:
         ({"choice": {"values": [{"a": {2: 1}}]}}, "choice.values[0]: has the key 2, which is not a string"),
         ({"fixed": {"value": {"a": "x" * 1024}}}, "fixed.value: a list or map whose JSON has 1032 characters"),
         ({"function": "sample"}, "parameters[0].function: 'sample' is set in a field that does not exist; a manifest"),
-        ({"lambda": "x: 2"}, "holds no functions: write expression for what follows from other parameters, or a choi"),
+        (
+            {"lambda": "x: 2"},
+            "holds no functions: write expression for what follows from other parameters, when",
+        ),
+        (
+            {"tune.sample_from": "f"},
+            "compute it in the program, from a choice of names, for example (fields",
+        ),
+        (
+            {"choice": {"values": [1], "function": "f"}},
+            "choice.function: 'f' is set in a field that does not exist; a man",
+        ),
+        (
+            {"float": {"min": 0, "max": 1, "sampler": "f"}},
+            "float.sampler: 'f' is set in a field that does not exist; a man",
+        ),
+        (
+            {"expression": "lambda spec: spec.config.y * 2"},
+            "parameters[0].expression: 'lambda spec: spec.config.y * 2' is a function; write what it returns: 2 * x",
+        ),
+        (
+            {"expression": "tune.sample_from(lambda spec: 2)"},
+            "parameters[0].expression: 'tune.sample_from' isn't allowed: names have no dots, and there are no",
+        ),
+        (
+            {"expression": "0.5 * np.random.uniform(0, 1)"},
+            "parameters[0].expression: 'np.random.uniform' isn't allowed: names have no dots, and there are no",
+        ),
+        ({"expression": "y * .x"}, "parameters[0].expression: '.x' isn't allowed, at character 5"),
         ({"fixed": {"value": None}}, "fixed.value: a null can't be a value"),
         ({"expression": "1 +"}, "parameters[0].expression: '1 +' is not an expression"),
         (
@@ -150,7 +178,7 @@ def test_expressions_that_go_in_a_circle_are_refused() -> None:
             "constraints[1]: 'rate <= ratio' uses 'ratio', which is not a parameter (parameters: rate, layers)",
         ),
         ("1 < 2", "constraints[1]: '1 < 2' names no parameter; name one, or remove it"),
-        ("rate.real > 1", "constraints[1]: '.real > 1' isn't allowed, at character 5"),
+        ("rate.real > 1", "constraints[1]: 'rate.real' isn't allowed: names have no dots"),
     ],
 )
 def test_a_constraint_is_on_parameters(constraint: str, said: str) -> None:
