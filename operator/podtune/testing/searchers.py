@@ -133,10 +133,10 @@ class SearcherConformance:
             searcher.tell(Observation(number, proposed.configuration, None if number % 2 else math.nan, 0))
         assert searcher.ask(15, []) is not None
 
-    def test_values_at_rungs_are_no_obstacle(self) -> None:
-        """A searcher that learns from rungs is told of trials that are under way, may fail or never end."""
+    def test_values_before_the_end_are_no_obstacle(self) -> None:
+        """A searcher that learns from rungs or results is told of trials that are under way, may fail or never end."""
         searcher = self.make(every_kind())
-        if not searcher.learns_from_rungs:
+        if not (searcher.learns_from_rungs or searcher.learns_from_results):
             pytest.skip("it is told of the ends of trials alone")
         pending: list[PendingTrial] = []
         for number in range(20):
@@ -188,7 +188,8 @@ def record_run(
 ) -> list[AskEvent | Observation]:
     """Tunes something made up: several trials at a time, some of which fail.
 
-    A searcher that learns from rungs is told of values at milestones 1, 3 and 9 too, of some trials of none.
+    A searcher that learns from rungs is told of values at milestones 1, 3 and 9 too, of some trials of none; one that
+    learns from results, of the first of them.
     """
     draw = random.Random(seed)
     run: list[AskEvent | Observation] = []
@@ -204,7 +205,9 @@ def record_run(
             step = draw.randrange(1, 9)
             further = tuple(draw.random() for _ in range(others))
             end = Observation(ended.number, ended.configuration, value, step, further, attributes=ended.attributes)
-            rungs = (1, 3, 9)[: draw.randrange(4)] if searcher.learns_from_rungs else ()
+            rungs: Sequence[int] = (1, 3, 9)[: draw.randrange(4)] if searcher.learns_from_rungs else ()
+            if searcher.learns_from_results:
+                rungs = range(1, 1 + draw.randrange(9))
             for observation in (*(replace(end, value=draw.random(), step=rung, final=False) for rung in rungs), end):
                 run.append(observation)
                 searcher.tell(observation)

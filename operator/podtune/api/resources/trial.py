@@ -33,6 +33,8 @@ MAX_NUMBER_NAME = 63
 MAX_NUMBER = 64
 MAX_LOG_TAIL = 1024
 MAX_RUNG_OBSERVATIONS = 32
+MAX_RESULT_OBSERVATIONS = 500
+"""Most results that a searcher is told of before a trial has ended; with them, rungs need no place of their own."""
 """How many values at rungs the searcher observes per trial."""
 MAX_PINNED = 6
 """How many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
@@ -278,7 +280,7 @@ class RungObservation(StatusModel):
     """A value that the searcher observes before the trial has ended."""
 
     seq: int = Field(ge=0, description="Sequence number in the searcher's order of observations.")
-    step: int = Field(ge=0, description="Milestone of the value.")
+    step: int = Field(ge=0, description="Milestone or iteration of the value.")
     value: str = Field(max_length=64, description="Value of the objective's metric.")
 
 
@@ -493,8 +495,8 @@ class TrialStatus(StatusModel):
     )
     rung_observations: list[RungObservation] = Field(
         default_factory=list,
-        max_length=MAX_RUNG_OBSERVATIONS,
-        description="Values at rungs that the searcher has observed.",
+        max_length=MAX_RESULT_OBSERVATIONS,
+        description="Values that the searcher has observed before the trial's end: at rungs, or those of all results.",
     )
     ledger: list[LedgerEntry] = Field(
         default_factory=list,

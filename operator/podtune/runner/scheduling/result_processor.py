@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, ExperimentReason, TrialReason, TrialState
-from podtune.api.resources.trial import MAX_RUNG_OBSERVATIONS, RungObservation
+from podtune.api.resources.trial import MAX_RESULT_OBSERVATIONS, MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result, read_number
 from podtune.runner import resources
 from podtune.runner.action_queue import SOON
@@ -112,7 +112,7 @@ class ResultProcessor:
             self.barrier.mark_changed(trial)
         elif decision.recorded:
             self.barrier.write_record(trial, now)
-        self._reserve_rung_observation(trial, decision, result, now)
+        self._reserve_observation(trial, decision, result, now)
         if decision.exploit is not None:
             self._exploit(trial, decision, result, now)
         else:
@@ -244,18 +244,28 @@ class ResultProcessor:
         """Whether all records that what was decided on the trial rests on are durable."""
         return self.barrier.is_flushed(trial.decision_lsn)
 
-    def _reserve_rung_observation(
+    def _reserve_observation(
         self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float
     ) -> None:
-        """Reserves a sequence number for the value at a rung, where the searcher learns from these."""
+        """Reserves a sequence number for a value that the searcher learns from: each, or those at rungs.
+
+        A value at a rung is written at once. Of all results that would be a write each, so they wait for others; not
+        for long, because the searcher may only be told of them, and of ends with higher numbers, when they are written.
+        """
         value = read_number(result.metrics, trial.context.spec.objective.metric)
-        if decision.milestone is None or value is None or len(trial.status.rung_observations) >= MAX_RUNG_OBSERVATIONS:
+        if value is None:
             return
-        if self._search.learns_from_rungs:
-            seq = self._search.reserve_seq()
-            observation = RungObservation(seq=seq, step=decision.milestone, value=show(value))
-            trial.set(rung_observations=[*trial.status.rung_observations, observation])
-            trial.touch(now)
+        search, observed = self._search, trial.status.rung_observations
+        if search.learns_from_results:
+            step, limit, wait = result.step, MAX_RESULT_OBSERVATIONS, trial.context.settings.observation_wait / 2
+        elif search.learns_from_rungs and decision.milestone is not None:
+            step, limit, wait = decision.milestone, MAX_RUNG_OBSERVATIONS, 0.0
+        else:
+            return
+        if len(observed) < limit:
+            observation = RungObservation(seq=search.reserve_seq(), step=step, value=show(value))
+            trial.set(rung_observations=[*observed, observation])
+            trial.touch(now + wait)
 
     def _follow(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         match decision.action:

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.pods.parameter_text import format_display_name
 from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
 from podtune.api.resources.trial import TrialSpec
+from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.messages import read_number
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, EmitEvent, LoadWarmStart, Propose
@@ -33,7 +33,7 @@ from podtune.runner.steps import BuildSteps
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import parse_metrics
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
-from podtune.tuning.searchers.factory import learns_from_rungs, make_searcher
+from podtune.tuning.searchers.factory import learns_from_results, learns_from_rungs, make_searcher
 
 MAX_RUNNING = 1024
 """How many trials under way the searcher sees at most, the newest ones: a Trial records which they were."""
@@ -117,6 +117,8 @@ class Search:
         self.spec = spec
         self.learns_from_rungs = learns_from_rungs(spec)
         """Whether the searcher is told of values at rungs, before trials have ended."""
+        self.learns_from_results = learns_from_results(spec)
+        """Whether it is told of all results, before trials have ended."""
         self._actions = actions
         self._settings = settings
         self._former = former or FormerTrials()
@@ -413,7 +415,14 @@ class Search:
         if rung != END:
             recorded = trial.saved.rung_observations[rung]
             value = self.spec.objective.make_comparable(float(recorded.value))
-            return replace(self._observe_end(trial), value=value, step=recorded.step, final=False)
+            return Observation(
+                number=trial.index // self._repeats,
+                configuration=parse_configuration(self.spec.parameters, trial.spec.parameters),
+                value=value,
+                step=recorded.step,
+                attributes=trial.attributes,
+                final=False,
+            )
         configuration = trial.index // self._repeats
         repeats = self._ended[configuration]
         repeats[trial.index] = self._observe_end(trial)

@@ -86,17 +86,20 @@ class Searcher(ABC):
             that a condition left out, what it had drawn for them. Else these are left out.
         learns_from_rungs: Whether it is also told of the values of trials at the scheduler's rungs, before they end.
             It belongs to the searcher and its settings, and never changes.
+        learns_from_results: The same of the results of trials: it is also told of each, before they end.
     """
 
     sees_inactive: ClassVar[bool] = True
     learns_from_rungs: bool = False
+    learns_from_results: bool = False
 
     @abstractmethod
     def tell(self, observation: Observation) -> None:
         """Takes in a finished trial. Each is told once, in the order that the trials record.
 
         Where it learns from rungs, it is told of a trial's values at these first, each once, by tells that are not
-        final: with the milestone as their step, and interleaved with those of other trials.
+        final: with the milestone as their step, and interleaved with those of other trials. Where it learns from
+        results, it is told of those in the same way: of up to 500 of a trial, with the iteration as their step.
         """
 
     def skip(self, configuration: Configuration) -> None:  # noqa: B027 - most don't care

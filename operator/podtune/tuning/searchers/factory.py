@@ -50,6 +50,15 @@ def learns_from_rungs(spec: ExperimentSpec) -> bool:
     return make_searcher(spec).learns_from_rungs
 
 
+def learns_from_results(spec: ExperimentSpec) -> bool:
+    """Tells whether the searcher that an experiment asks for learns from all results; none of Podtune's own does.
+
+    Raises:
+        PluginError: A searcher of another package can't be made.
+    """
+    return spec.search.plugin is not None and make_searcher(spec).learns_from_results
+
+
 def _make_without_initial(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:
     """The searcher that the rest comes from, once the manifest's own configurations have been tried."""
     search = spec.search

@@ -26,6 +26,7 @@ class InitialFirst(Searcher):
     ) -> None:
         self._inner = inner
         self.learns_from_rungs = inner.learns_from_rungs
+        self.learns_from_results = inner.learns_from_results
         self._first = [space.complete(entry.parameters) for entry in initial if not entry.is_known]
         known = [entry for entry in initial if entry.is_known]
         self._known = len(known)

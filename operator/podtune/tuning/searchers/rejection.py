@@ -42,6 +42,7 @@ class RejectionSearcher(Searcher):
         self._space = space
         self.inner = inner
         self.learns_from_rungs = inner.learns_from_rungs
+        self.learns_from_results = inner.learns_from_results
         self._random = RandomSearcher(space.sampled, seed)
         self._seed = seed
         self._tree = space.find_countable_points()

@@ -101,6 +101,7 @@ class SearchState:
 
     to_come: int = 0
     learns_from_rungs: bool = False
+    learns_from_results: bool = False
     reserved: int = 0
 
     def reserve_seq(self) -> int:
