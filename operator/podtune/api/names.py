@@ -179,7 +179,7 @@ class DecisionAction(StrEnum):
     END = "END"
     """Another pod of the gang has ended, and the others are deleted: reported results count."""
     REQUEUE = "REQUEUE"
-    """Its pods can't be scheduled, or the template has changed, and they are replaced: reported results count."""
+    """Its pods are replaced, for they can't be scheduled, or a person or a new template asks for it: results count."""
 
 
 class TrialReason(StrEnum):
@@ -201,6 +201,7 @@ class TrialReason(StrEnum):
     WARM_POD_UNRESPONSIVE = "WarmPodUnresponsive"
     RANK_ENDED = "RankEnded"
     TEMPLATE_CHANGED = "TemplateChanged"
+    RETRY_REQUESTED = "RetryRequested"
     COMPLETED = "Completed"
     STOPPED_BY_SCHEDULER = "StoppedByScheduler"
     NOT_PROMOTED = "NotPromoted"

@@ -17,6 +17,7 @@ from podtune.cli.commands.logs import logs
 from podtune.cli.commands.plan import plan
 from podtune.cli.commands.release import release_experiment
 from podtune.cli.commands.results import results
+from podtune.cli.commands.retry import retry
 from podtune.cli.commands.simulate import simulate
 from podtune.cli.errors import CliError, explain_error
 from podtune.kube.errors import ApiError
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "pause": lifecycle.pause,
     "resume": lifecycle.resume,
     "stop": lifecycle.stop,
+    "retry": retry,
     "export": transfer.export_experiment,
     "import": transfer.import_experiment,
     "release": release_experiment,

@@ -9,6 +9,7 @@ from typing import TypeVar
 from podtune.api.base import ApiModel
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial_requests import RetryRequest
 from podtune.runner.records import Experiment, Trial
 from podtune.simulation.pod import SimulatedPod
 
@@ -35,6 +36,15 @@ class Objects:
         """Writes a Trial's status."""
         known = self.trials[name]
         trial = self.trials[name] = replace(known, version=known.version + 1, status=status)
+        return trial
+
+    def request_retry(self, name: str) -> Trial:
+        """Has a Trial's current attempt retried, as `kubectl podtune retry` does."""
+        known = self.trials[name]
+        last = known.status.last_attempt
+        spec = known.spec.model_copy(update={"retry": RetryRequest(attempt=(last.attempt if last else 0) + 1)})
+        trial = replace(known, version=known.version + 1, generation=known.generation + 1, spec=spec)
+        self.trials[name] = trial
         return trial
 
     def change_experiment(self, spec: ExperimentSpec) -> Experiment:

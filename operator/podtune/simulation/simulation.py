@@ -167,6 +167,10 @@ class Simulation:
         """Has a user change the Experiment so many seconds from now."""
         self._clock.call_later(seconds, partial(self._change, spec))
 
+    def retry_after(self, seconds: float, trial: str) -> None:
+        """Has a user have a Trial retried so many seconds from now, if there is one of this name then."""
+        self._clock.call_later(seconds, partial(self._retry, trial))
+
     def fork(self) -> Simulation:
         """Another simulation that is where this one is, but for its operator, which was killed and started again."""
         other = copy.copy(self)
@@ -208,6 +212,10 @@ class Simulation:
 
     def _change(self, spec: ExperimentSpec) -> None:
         self._machine.observe_experiment(self._objects.change_experiment(spec))
+
+    def _retry(self, trial: str) -> None:
+        if trial in self._objects.trials:
+            self._machine.observe_trial(self._objects.request_retry(trial))
 
     def observe_pod(self, pod: Pod) -> None:
         """The operator sees a new version of a pod."""

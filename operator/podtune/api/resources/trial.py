@@ -9,9 +9,10 @@ from pydantic import Field, WithJsonSchema
 
 from podtune.api.base import ATOMIC, ApiModel, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
-from podtune.api.names import DecisionAction, DesiredState, TrialState
+from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.quantities import UncheckedQuantity
+from podtune.api.resources.trial_requests import RetryRequest
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_METRICS
@@ -143,7 +144,7 @@ class FormerTrial(StatusModel):
 
 
 class TrialSpec(ApiModel):
-    """One configuration. Only desiredState, overrides and limits can be changed after its creation."""
+    """One configuration. Only desiredState, overrides, limits and retry can be changed after its creation."""
 
     experiment: OwnName = Field(description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
@@ -184,6 +185,11 @@ class TrialSpec(ApiModel):
             "failures.outOfMemory has raised. 0 removes a limit."
         ),
     )
+    retry: RetryRequest | None = Field(
+        default=None,
+        description="A request to end the current attempt: a new one goes on with the present trialTemplate.",
+        json_schema_extra=ATOMIC,
+    )
     restore_from: RestoreFrom | None = Field(
         default=None,
         description="Another trial's checkpoint to start from. The trial continues counting that trial's iterations.",
@@ -216,7 +222,7 @@ class Decision(StatusModel):
 
     action: Annotated[DecisionAction, WithJsonSchema({"type": "string", "maxLength": 32})] = Field(
         description=(
-            "STOP, PAUSE, FAIL, RETRY or REQUEUE (pods that could not be scheduled are replaced); for a gang also END "
+            "STOP, PAUSE, FAIL, RETRY or REQUEUE (the pods are replaced, such as for spec.retry); for a gang also END "
             "(one pod has ended, and the others are deleted)."
         ),
     )
@@ -239,6 +245,16 @@ class Decision(StatusModel):
         default=False,
         description="Whether no checkpoint of the trial is kept (checkpoints.keep.stopped): none is waited for.",
     )
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether the program is asked for one more checkpoint, which its pods wait for."""
+        return self.action is DecisionAction.PAUSE or self.is_requested_retry
+
+    @property
+    def is_requested_retry(self) -> bool:
+        """Whether a person has asked for another attempt."""
+        return self.action is DecisionAction.REQUEUE and self.reason == TrialReason.RETRY_REQUESTED
 
 
 class Clone(StatusModel):
@@ -380,6 +396,9 @@ class TrialStatus(StatusModel):
     )
     raised_memory: RaisedMemory | None = Field(
         default=None, description="How failures.outOfMemory has last raised its memory limit, if it has."
+    )
+    retried_attempt: int = Field(
+        default=0, ge=0, description="The attempt that spec.retry was last carried out for; 0 for none."
     )
     failures: int = Field(default=0, ge=0, description="How often the trial failed by itself, out of maxFailures.")
     disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")

@@ -200,14 +200,20 @@ def get_experiment(api: Api, namespace: str, name: str) -> ExperimentView:
 
 
 def get_trial(api: Api, namespace: str, name: str) -> TrialView:
-    """Reads one Trial.
+    """Reads one Trial; raises as `read_trial_with_spec`."""
+    return read_trial_with_spec(api, namespace, name)[0]
+
+
+def read_trial_with_spec(api: Api, namespace: str, name: str) -> tuple[TrialView, Mapping[str, Any]]:
+    """Reads one Trial, and its spec as it is written.
 
     Raises:
         CliError: There is none.
         ApiError: The server can't say.
     """
     try:
-        return read_trial(api.get(paths.trial(namespace, name)))
+        item = api.get(paths.trial(namespace, name))
+        return read_trial(item), item.get("spec") or {}
     except ResourceNotFound as error:
         raise CliError(
             f"no Trial {name!r} in namespace {namespace!r}; `podtune describe EXPERIMENT` shows an experiment's trials"

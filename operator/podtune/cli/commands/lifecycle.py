@@ -119,7 +119,7 @@ def request_pause(api: Api, namespace: str, target: Target) -> str:
     if isinstance(target.view, ExperimentView):
         _change(api, target, {"suspend": True})
         return f"{target.name} is suspended: each trial stores a checkpoint and ends its pod; `resume` continues it"
-    if target.view.is_running and not _has_store(api, namespace, target.view.experiment):
+    if target.view.is_running and not has_store(api, namespace, target.view.experiment):
         raise CliError(
             f"{target.name} can't be paused, because Experiment {target.view.experiment} has no checkpoints.store: it "
             "would lose its progress; add a store, stop the trial, or pause the whole experiment, which loses progress"
@@ -205,7 +205,8 @@ def _check_overrides(
     return overrides
 
 
-def _has_store(api: Api, namespace: str, experiment: str) -> bool:
+def has_store(api: Api, namespace: str, experiment: str) -> bool:
+    """Whether an Experiment has somewhere to put checkpoints."""
     try:
         spec = api.get(paths.experiment(namespace, experiment)).get("spec") or {}
     except ResourceNotFound:

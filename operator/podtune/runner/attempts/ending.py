@@ -258,6 +258,9 @@ def _follow_decision(
                 keeps_decision=False,
                 entry=(DecisionKind.RETRY, outcome.message, {}),
             )
+        case DecisionAction.REQUEUE if decision.is_requested_retry:
+            message = lost_work.add_loss(status, f"{outcome.message}; goes on {_describe_start(ended, status)}")
+            return _NextState(TrialState.PENDING, TrialReason.QUEUED, message, retry_at=now, keeps_decision=False)
         case DecisionAction.REQUEUE:
             return _NextState(
                 TrialState.PENDING, TrialReason.QUEUED, outcome.message, retry_at=now, keeps_decision=False

@@ -58,7 +58,8 @@ def add_loss(status: TrialStatus, message: str) -> str:
 def _is_missed(status: TrialStatus, home: str, unstored: Unstored) -> bool:
     """Whether the trial, or another one that needs its weights, would have continued from the missing checkpoint.
 
-    After a decision that is what had been reported by then; of a pause also the checkpoint that it has asked for.
+    After a decision that is what had been reported by then; of a pause or a requested retry also the checkpoint
+    that it has asked for.
     An agent that was killed may have stored and reported it after its last word.
     """
     decision = status.decision
@@ -66,9 +67,10 @@ def _is_missed(status: TrialStatus, home: str, unstored: Unstored) -> bool:
         return False
     if decision is not None and decision.discards:
         return False
-    if decision is None or decision.action not in OURS or unstored.since <= decision.seq:
+    is_ours = decision is not None and (decision.action in OURS or decision.wants_checkpoint)
+    if decision is None or not is_ours or unstored.since <= decision.seq:
         return True
-    return decision.action is DecisionAction.PAUSE and not _is_stored(status, home, decision.step)
+    return decision.wants_checkpoint and not _is_stored(status, home, decision.step)
 
 
 def _is_stored(status: TrialStatus, home: str, step: int) -> bool:

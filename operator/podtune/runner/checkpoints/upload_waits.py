@@ -1,7 +1,7 @@
-"""How long the pod of a trial stays before a stop or a pause, so that its checkpoints are stored.
+"""How long the pod of a trial stays before a stop, a pause or a requested retry, so that its checkpoints are stored.
 
 Checkpoints that the program had reported before the decision are stored first, within `checkpoints.sync.timeout`; later
-ones are not waited for. A pause asks the program for one more, which it must report within
+ones are not waited for. A pause and a requested retry ask the program for one more, which it must report within
 `checkpoints.requestTimeout`. Both times count from the decision, so they span restarts of the operator.
 """
 
@@ -20,10 +20,15 @@ WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.F
 """Decisions on a running program. Once a rank of a gang has ended, no checkpoint can become complete."""
 
 
+def waits_for_checkpoint(decision: Decision) -> bool:
+    """Whether pods stay until the checkpoints are stored that the decision goes by."""
+    return decision.action in WAITING or decision.wants_checkpoint
+
+
 def compute_upload_deadline(trial: TrialMachine, now: float) -> float:
     """Until when what was decided of a trial waits for a checkpoint; a time that has passed where it does not."""
     decision, pod = trial.saved.decision, trial.pod
-    if decision is None or decision.action not in WAITING or pod is None or not trial.home:
+    if decision is None or not waits_for_checkpoint(decision) or pod is None or not trial.home:
         return 0.0
     if _is_of_no_use(trial, decision):
         return 0.0
@@ -81,7 +86,7 @@ def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
 
 def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:
     """Whether nothing is left to store that a stop or a pause waits for; what was reported later may be."""
-    if decision is None or decision.action not in WAITING:
+    if decision is None or not waits_for_checkpoint(decision):
         return False
     return not _is_storing(trial, _find_last_that_counts(trial, decision))
 
@@ -93,7 +98,7 @@ def _find_last_that_counts(trial: TrialMachine, decision: Decision) -> int:
 
 def _is_asked(trial: TrialMachine, decision: Decision) -> bool:
     """Whether the program is asked for one more checkpoint, and none of those on record is that."""
-    return decision.action is DecisionAction.PAUSE and not _is_answered(trial, decision)
+    return decision.wants_checkpoint and not _is_answered(trial, decision)
 
 
 def _find_answer(trial: TrialMachine, decision: Decision) -> int:

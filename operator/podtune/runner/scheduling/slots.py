@@ -142,7 +142,8 @@ class Slots(TrialIndex):
         Raises:
             ValueError: The scheduler has picked a trial that does not wait.
         """
-        ready = [trial for trial in list(self._picked.values()) if self._claim(trial)]
+        picked = sorted(self._picked.values(), key=lambda trial: (trial.find_start_time(), trial.index))
+        ready = [trial for trial in picked if self._claim(trial)]  # in the order in which a restart picks them again
         begun = [trial for trial in ready if self._launch(trial, limit, now)]
         self._none_chosen = False
         starts = 0

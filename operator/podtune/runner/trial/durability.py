@@ -12,6 +12,7 @@ def is_durable(saved: TrialStatus, status: TrialStatus) -> bool:
     return (
         saved.last_attempt == status.last_attempt
         and saved.decision == status.decision
+        and saved.retried_attempt == status.retried_attempt
         and saved.parameters == status.parameters
         and saved.run_generation == status.run_generation
         and saved.revision == status.revision

@@ -31,7 +31,16 @@ from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.runner.trial import deadlines, durability, own_limits, reports, revisions, status_text, usage
+from podtune.runner.trial import (
+    deadlines,
+    durability,
+    own_limits,
+    reports,
+    retry_requests,
+    revisions,
+    status_text,
+    usage,
+)
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
@@ -209,6 +218,8 @@ class TrialPlanner:
                 self._suspend(trial, now)
             case DesiredState.RUNNING:
                 self._resume(trial, now)
+                if not self._slots.is_creating(trial, now):
+                    retry_requests.carry_out(trial, now)
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
@@ -391,6 +402,6 @@ def _leaves_by(trial: TrialMachine) -> float:
         return 0.0
     if not (trial.current.pods.is_training or trial.current.has_reported):
         return 0.0
-    if decision.action not in (DecisionAction.STOP, DecisionAction.PAUSE):
+    if decision.action is not DecisionAction.STOP and not decision.wants_checkpoint:
         return 0.0
     return (parse_rfc3339(ledger[-1].time) or 0.0) + trial.context.settings.handover_wait

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from podtune.api.names import DecisionAction
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.checkpoints import upload_waits
 from podtune.runner.scheduling import clones
@@ -63,7 +62,7 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
         acked_seq=trial.current.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
-        decision="CONTINUE" if decision is None else ("PAUSE" if decision.action is DecisionAction.PAUSE else "STOP"),
+        decision="CONTINUE" if decision is None else ("PAUSE" if decision.wants_checkpoint else "STOP"),
         should_checkpoint=_wants_checkpoint(trial),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.list_entries_after(trial.saved, report.ledger),
@@ -72,9 +71,9 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
 
 
 def _wants_checkpoint(trial: TrialMachine) -> bool:
-    """Whether the trial is to pause and will resume from what it has learnt, or is worth cloning."""
+    """Whether the trial is to go on later, from what it has learnt, or is worth cloning."""
     decision = trial.status.decision
-    pauses = decision is not None and decision.action is DecisionAction.PAUSE and not clones.is_superseded(trial.status)
-    if pauses and upload_waits.stores_answer(trial):
+    goes_on = decision is not None and decision.wants_checkpoint and not clones.is_superseded(trial.status)
+    if goes_on and upload_waits.stores_answer(trial):
         return False
-    return pauses or (decision is None and trial.current.wanted_step is not None)
+    return goes_on or (decision is None and trial.current.wanted_step is not None)

@@ -113,6 +113,8 @@ def _start(trial: TrialMachine, restored: Restored | None) -> str:
 def _describe_end(last: AttemptEnd) -> str:
     if last.reason in (TrialReason.PAUSED_BY_SCHEDULER, *USER_PAUSES):
         return "a pause"
+    if last.reason == TrialReason.RETRY_REQUESTED:
+        return "a retry by request"
     return f"exit code {last.exit_code}" if last.exit_code else last.reason
 
 

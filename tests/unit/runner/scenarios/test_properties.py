@@ -46,12 +46,12 @@ weathers = any_weather(lives=12.0)
 any_fault = st.builds(ScheduledFault, st.sampled_from(list(COUNTED)), st.integers(0, STEPS - 1))
 faults = st.dictionaries(st.integers(0, 4), st.lists(any_fault, max_size=3).map(tuple), max_size=5)
 
+MOVES = ("Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on")
+MENDS = ("override", "template", "limits", "retry")
 moves = st.lists(
     st.tuples(
         st.floats(0.5, 25.0),
-        st.sampled_from(
-            ["Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on", "override", "template", "limits"]
-        ),
+        st.sampled_from((*MOVES, *MENDS)),
         st.integers(0, 4),
     ),
     max_size=8,

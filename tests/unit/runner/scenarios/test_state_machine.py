@@ -98,6 +98,12 @@ class RunnerMachine(RuleBasedStateMachine):
             self.simulation.api.edit_trial(trial, desired_state=DesiredState.STOPPED)
             self.stopped.add(trial)
 
+    @rule(index=INDICES)
+    def a_user_has_a_trial_retried(self, index: int) -> None:
+        trial = f"e-{index}"
+        if trial in self.simulation.api.trials:
+            self.simulation.retry_trial(trial)
+
     @rule(suspend=st.booleans())
     def a_user_suspends_or_resumes_all(self, suspend: bool) -> None:
         if not self.simulation.is_over:

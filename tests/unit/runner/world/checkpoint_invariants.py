@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from podtune.api.base import parse_duration
 from podtune.api.names import DecisionAction, TrialReason
 from podtune.api.resources.trial import TrialStatus
-from podtune.runner.checkpoints.upload_waits import WAITING
+from podtune.runner.checkpoints.upload_waits import waits_for_checkpoint
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
 
@@ -24,7 +24,7 @@ def assert_stored_first(simulation: Simulation, pod: SimulatedPod, status: Trial
     decision, spec = status.decision, simulation.api.experiment.spec
     assert spec is not None
     is_of_use = decision is not None and not decision.discards and decision.reason != TrialReason.STORE_UNUSABLE
-    if decision is None or not is_of_use or decision.action not in WAITING or clones.is_superseded(status):
+    if decision is None or not is_of_use or not waits_for_checkpoint(decision) or clones.is_superseded(status):
         return
     limit = (parse_rfc3339(decision.time) or 0.0) + parse_duration(spec.checkpoints.sync.timeout)
     if simulation.now >= limit or not simulation.hears(pod.attempt):

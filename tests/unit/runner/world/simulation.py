@@ -19,6 +19,7 @@ from podtune.api.names import ExperimentReason
 from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
+from podtune.api.resources.trial_requests import RetryRequest
 from podtune.api.resources.trial_template import TrialTemplate
 from podtune.protocol.assignment import build_attempt_id
 from podtune.protocol.messages import Reply, Report
@@ -638,6 +639,11 @@ class Simulation:
                 self._wake(self.now)
 
         self.after(self.weather.watch_delay, gone)
+
+    def retry_trial(self, name: str) -> None:
+        """A user has the current attempt of a Trial retried, as `kubectl podtune retry` does."""
+        last = self.api.trials[name].status.last_attempt
+        self.api.edit_trial(name, retry=RetryRequest(attempt=(last.attempt if last else 0) + 1))
 
     def edit_spec(self, **changes: object) -> None:
         """A user edits the Experiment."""
