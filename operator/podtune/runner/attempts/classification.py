@@ -88,7 +88,7 @@ NODE_REASONS = frozenset({"NodeLost", "Terminated", "Shutdown", "NodeShutdown", 
 OUT_OF_MEMORY = "OOMKilled"
 """Reason of a container: no deletion brings that about."""
 RAISE_IN_TEMPLATE = "raise its limits.memory in spec.trialTemplate"
-"""What to do about that where nothing else is known."""
+"""What to do about a container that needs more memory than its limit."""
 NOT_STARTED = frozenset({"StartError", "ContainerCannotRun", "RunContainerError"})
 """Reasons of a container whose program the runtime could not start; its words say why."""
 HOPELESS_START = re.compile(
@@ -245,10 +245,11 @@ def _describe_failure(pod: Pod, non_retriable: Collection[int]) -> AttemptOutcom
     if end.reason == OUT_OF_MEMORY:
         is_training = end.name == pod.program
         message = f"container {end.name} used more memory than its limit"
+        # What to do about the training container depends on its trial; see `out_of_memory`.
         return AttemptOutcome(
             FailureClass.USER,
             OUT_OF_MEMORY,
-            message if is_training else f"{message}; {RAISE_IN_TEMPLATE}",  # of the other, more is to be known
+            message if is_training else f"{message}; {RAISE_IN_TEMPLATE}",
             end.exit_code,
             memory=pod.memory if is_training else None,
         )
