@@ -17,6 +17,7 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
                     not where it resumes
     HOLD_EACH       wait so before each epoch but the first of an attempt, for a file `go-EPOCH`
     CRASH_NODE      crash only on this node; NODE says which one it is
+    ON_REQUEST      set: hand a checkpoint over only when one is asked for
     WEIGHTS_MIB     add a file of so many MiB to each checkpoint, which is never the same (0)
 """
 
@@ -109,7 +110,9 @@ def main() -> None:
             (Path(directory) / "state.json").write_text(json.dumps({"epoch": epoch}))
             if "WEIGHTS_MIB" in os.environ:
                 write_weights(Path(directory) / "weights")
-            trial.report({"epoch": epoch, "value": value, "start": start}, checkpoint=directory)
+            wanted = "ON_REQUEST" not in os.environ or trial.should_checkpoint()
+            metrics = {"epoch": epoch, "value": value, "start": start}
+            trial.report(metrics, checkpoint=directory if wanted else None)
         if trial.should_stop():
             return
 

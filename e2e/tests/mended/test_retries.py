@@ -1,8 +1,58 @@
-"""What a person asks of a trial that runs: another attempt."""
+"""What a person asks of a trial that runs: another attempt, or a checkpoint now."""
 
 from __future__ import annotations
 
+from e2e.devcluster import Cluster
+from e2e.experiments import counter, experiment, store
+from e2e.kubernetes import Kubernetes, eventually
+from e2e.trials import finish, let_go_on, trial_status
+
+EXPERIMENTS = "experiments.podtune.dev"
 REVISION = "podtune.dev/template-revision"
-SLOW = {"EPOCHS": "6", "EPOCH_SECONDS": "0.5", "HOLD_AT": "4"}
-"""It waits at an epoch until it is let go on, or asked to stop."""
 ONE = {"algorithm": "random", "maxTrials": 1, "seed": 1}
+
+
+def test_a_running_trial_that_is_retried_takes_the_changed_template(cluster: Cluster, namespace: Kubernetes) -> None:
+    held = {"EPOCHS": "6", "HOLD_AT": "4"}
+    strict = {"maxFailures": 0, "maxDisruptions": 0}
+    made = experiment(
+        "retried",
+        counter(held),
+        search=ONE,
+        checkpoints={"store": store(cluster)},
+        failures=strict,
+        podRetention="All",
+    )
+    namespace.apply(made)
+    eventually(lambda: trial_status(namespace, "retried-0").get("iteration", 0) >= 3, what="it waits at epoch 4")
+    first = namespace.get(EXPERIMENTS, "retried")["status"]["template"]["first"]
+    made["spec"]["trialTemplate"]["metadata"] = {"labels": {"team": "a"}}
+    namespace.apply(made)
+    assert "attempt 1 of trial retried-0 stores a checkpoint" in namespace.podtune("retry", "retried-0")
+    finish(namespace, "retried")
+    status = trial_status(namespace, "retried-0")
+    assert (status["state"], status["attempt"], status["retriedAttempt"]) == ("TERMINATED", 2, 1)
+    assert [status.get(counter, 0) for counter in ("failures", "disruptions", "infrastructureFailures")] == [0, 0, 0]
+    assert status["lastResult"]["start"] == "3", "it went on from its checkpoint"
+    pods = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in namespace.list("pods", "podtune.dev/trial")}
+    assert pods["retried-0-1"][REVISION] == first
+    assert pods["retried-0-2"][REVISION] == status["revision"] != first
+    assert pods["retried-0-2"]["team"] == "a"
+    assert "is retried by request" in namespace.podtune("why", "retried-0")
+
+
+def test_a_trial_stores_a_checkpoint_by_request_and_goes_on(cluster: Cluster, namespace: Kubernetes) -> None:
+    """The program takes one only when it is asked: before an epoch that it waits at, and so after that."""
+    slow = {"EPOCHS": "40", "EPOCH_SECONDS": "0.5", "ON_REQUEST": "1", "HOLD_AT": "38"}
+    namespace.apply(experiment("asked", counter(slow), search=ONE, checkpoints={"store": store(cluster)}))
+    eventually(lambda: trial_status(namespace, "asked-0").get("iteration", 0) >= 2, what="it trains")
+    assert "checkpoint" not in trial_status(namespace, "asked-0")
+    uri = namespace.podtune("checkpoints", "request", "asked-0", "--wait").split()[-1]
+    status = trial_status(namespace, "asked-0")
+    assert status["checkpointRequest"]["checkpoint"]["uri"] == uri == status["checkpoint"]["uri"]
+    assert (status["state"], status["attempt"]) == ("RUNNING", 1)
+    let_go_on(namespace)
+    finish(namespace, "asked")
+    status = trial_status(namespace, "asked-0")
+    assert (status["attempt"], status["iteration"]) == (1, 40)
+    assert status["checkpoint"]["uri"] == uri, "nobody has asked for another"

@@ -12,6 +12,7 @@ import typer
 
 from podtune import __version__
 from podtune.cli.commands import lifecycle, show, transfer
+from podtune.cli.commands.checkpoint_request import request_checkpoint
 from podtune.cli.commands.checkpoints import download
 from podtune.cli.commands.logs import logs
 from podtune.cli.commands.plan import plan
@@ -52,7 +53,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
 }
 """In the order of the help text."""
-CHECKPOINT_COMMANDS: dict[str, Callable[..., None]] = {"download": download}
+CHECKPOINT_COMMANDS: dict[str, Callable[..., None]] = {"download": download, "request": request_checkpoint}
 
 app = typer.Typer(
     help="Hyperparameter tuning that belongs to Kubernetes.",
@@ -62,7 +63,9 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(command)
-checkpoints = typer.Typer(help="Get at the checkpoints that trials have stored.", no_args_is_help=True)
+checkpoints = typer.Typer(
+    help="Have trials store checkpoints, and get at those that they have stored.", no_args_is_help=True
+)
 for name, command in CHECKPOINT_COMMANDS.items():
     checkpoints.command(name)(command)
 app.add_typer(checkpoints, name="checkpoints")

@@ -57,7 +57,7 @@ class PodSession:
         """Where the trial's files are."""
         self._environ = environ
         self._control = ControlFile(directory / layout.CONTROL)
-        self._request_answered = False
+        self._answered: tuple[int, int] | None = None
         self._stop_seen = False
         self._done_said = False
         self._watches_end = False
@@ -90,10 +90,7 @@ class PodSession:
 
     def should_checkpoint(self) -> bool:
         """Whether a checkpoint is wanted; one that was reported since the request came answers it."""
-        wanted = self._control.read("shouldCheckpoint")
-        if not wanted:
-            self._request_answered = False
-        return wanted and not self._request_answered
+        return self._control.read("shouldCheckpoint") and self._control.version != self._answered
 
     def should_stop(self) -> bool:
         """Whether the program is wanted to end."""
@@ -110,7 +107,8 @@ class PodSession:
         line: dict[str, Value] = dict(flatten(metrics))
         if checkpoint is not None:
             line[layout.CHECKPOINT_KEY] = copy_checkpoint(checkpoint, self.directory / layout.CHECKPOINTS)
-            self._request_answered = self._control.read("shouldCheckpoint")
+            if self._control.read("shouldCheckpoint"):
+                self._answered = self._control.version
         if done:
             line[layout.DONE_KEY] = self._done_said = True
         self._append(line)
@@ -186,7 +184,8 @@ class ControlFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._version: tuple[int, int] | None = None
+        self.version: tuple[int, int] | None = None
+        """Tells one state of the file from the next; also where a request was taken back and made again in between."""
         self._content: dict[str, Any] = {}
 
     def read(self, key: str) -> bool:
@@ -194,10 +193,10 @@ class ControlFile:
         try:
             status = self._path.stat()
             version = (status.st_ino, status.st_mtime_ns)
-            if version != self._version:
+            if version != self.version:
                 content = json.loads(self._path.read_bytes())
                 self._content = content if isinstance(content, dict) else {}
-                self._version = version
+                self.version = version
         except (FileNotFoundError, ValueError):
             return False
         return self._content.get(key) is True

@@ -12,7 +12,7 @@ from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.quantities import UncheckedQuantity
-from podtune.api.resources.trial_requests import RetryRequest
+from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_METRICS
@@ -144,7 +144,7 @@ class FormerTrial(StatusModel):
 
 
 class TrialSpec(ApiModel):
-    """One configuration. Only desiredState, overrides, limits and retry can be changed after its creation."""
+    """One configuration. Only desiredState, overrides, limits, retry and checkpointRequest can be changed later."""
 
     experiment: OwnName = Field(description="Name of the Experiment it belongs to.")
     index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
@@ -188,6 +188,11 @@ class TrialSpec(ApiModel):
     retry: RetryRequest | None = Field(
         default=None,
         description="A request to end the current attempt: a new one goes on with the present trialTemplate.",
+        json_schema_extra=ATOMIC,
+    )
+    checkpoint_request: CheckpointRequest | None = Field(
+        default=None,
+        description="A request to store a checkpoint as soon as the trial runs, without a pause.",
         json_schema_extra=ATOMIC,
     )
     restore_from: RestoreFrom | None = Field(
@@ -330,6 +335,23 @@ class AttemptEnd(StatusModel):
     log_tail: str = Field(default="", max_length=MAX_LOG_TAIL, description="The last lines of the program's log.")
 
 
+class RequestedCheckpoint(StatusModel):
+    """What became of the last spec.checkpointRequest."""
+
+    id: str = Field(max_length=63, description="The request's id.")
+    attempt: int = Field(ge=1, description="The attempt that ran when it was taken up.")
+    seq: int = Field(
+        ge=0,
+        description=(
+            "How many results of the attempt had arrived. The first checkpoint that was taken with the last of them or "
+            "with a later one answers the request, and so does any of a later attempt."
+        ),
+    )
+    checkpoint: Checkpoint | None = Field(
+        default=None, description="The checkpoint that answers it, once that is stored."
+    )
+
+
 class LostCheckpoint(StatusModel):
     """The newest checkpoint of an attempt, where it had been reported and was not stored when the attempt ended."""
 
@@ -462,6 +484,9 @@ class TrialStatus(StatusModel):
             "All kept checkpoints, oldest first. There may be a few more than checkpoints.keep while other trials may "
             "clone this one."
         ),
+    )
+    checkpoint_request: RequestedCheckpoint | None = Field(
+        default=None, description="The last request for a checkpoint that was taken up, and its answer."
     )
     lost_checkpoint: LostCheckpoint | None = Field(
         default=None, description="A checkpoint that was reported but not stored, if any."

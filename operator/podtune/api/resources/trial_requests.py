@@ -17,3 +17,9 @@ class RetryRequest(ApiModel):
             "Other attempts are not touched."
         ),
     )
+
+
+class CheckpointRequest(ApiModel):
+    """Asks the program of a running trial for a checkpoint, without a pause."""
+
+    id: str = Field(min_length=1, max_length=63, description="Any text. Another one asks for another checkpoint.")

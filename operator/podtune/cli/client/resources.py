@@ -92,6 +92,7 @@ class TrialView:
     Attributes:
         display_name: Its name for people; empty where it has none.
         state: As the status has it, which may be a newer operator's word.
+        requested_checkpoint: Id of the last request for a checkpoint; empty where there was none.
     """
 
     name: str
@@ -101,6 +102,7 @@ class TrialView:
     proposed: Mapping[str, str]
     state: str
     status: TrialStatus
+    requested_checkpoint: str = ""
 
     @property
     def title(self) -> str:
@@ -178,6 +180,7 @@ def read_trial(item: Manifest) -> TrialView:
         proposed=spec.get("parameters") or {},
         state=status.get("state") or TrialState.PENDING,
         status=read_status(TrialStatus, status),
+        requested_checkpoint=(spec.get("checkpointRequest") or {}).get("id", ""),
     )
 
 

@@ -32,6 +32,7 @@ from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import (
+    checkpoint_requests,
     deadlines,
     durability,
     own_limits,
@@ -220,6 +221,7 @@ class TrialPlanner:
                 self._resume(trial, now)
                 if not self._slots.is_creating(trial, now):
                     retry_requests.carry_out(trial, now)
+                checkpoint_requests.take_up(trial, now)
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""

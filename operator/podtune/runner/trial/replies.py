@@ -7,7 +7,7 @@ from enum import Enum
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.checkpoints import upload_waits
 from podtune.runner.scheduling import clones
-from podtune.runner.trial import ledger
+from podtune.runner.trial import checkpoint_requests, ledger
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.reports import is_ahead
 from podtune.runner.trial.revisions import has_foreign_pods
@@ -63,17 +63,18 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
         decision="CONTINUE" if decision is None else ("PAUSE" if decision.wants_checkpoint else "STOP"),
-        should_checkpoint=_wants_checkpoint(trial),
+        should_checkpoint=_wants_checkpoint(trial, report),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.list_entries_after(trial.saved, report.ledger),
         discards=decision is not None and decision.discards,
     )
 
 
-def _wants_checkpoint(trial: TrialMachine) -> bool:
-    """Whether the trial is to go on later, from what it has learnt, or is worth cloning."""
+def _wants_checkpoint(trial: TrialMachine, report: Report) -> bool:
+    """Whether the trial is to go on later, from what it has learnt, or is worth cloning, or a person asks for it."""
     decision = trial.status.decision
     goes_on = decision is not None and decision.wants_checkpoint and not clones.is_superseded(trial.status)
     if goes_on and upload_waits.stores_answer(trial):
         return False
-    return goes_on or (decision is None and trial.current.wanted_step is not None)
+    is_wanted = trial.current.wanted_step is not None or checkpoint_requests.asks_program(trial, report)
+    return goes_on or (decision is None and is_wanted)

@@ -11,7 +11,7 @@ from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
-from podtune.runner.trial import ledger, parameters, results
+from podtune.runner.trial import checkpoint_requests, ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import RESULTS_COUNT_NOT, TrialPhase
 
@@ -126,7 +126,8 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
     pinned = processor.scheduler.pinned_steps(trial.index)
     trial.status = retention.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective, pinned)
     trial.set(clone=None)  # what it has cloned is its own now
-    trial.touch(now if decision is not None else now + trial.context.settings.checkpoint_debounce)
+    is_answer = checkpoint_requests.answer(trial, checkpoint, commit.seq)
+    trial.touch(now if is_answer or decision is not None else now + trial.context.settings.checkpoint_debounce)
 
 
 def _observe_restored(trial: TrialMachine, restored: Restored, now: float) -> None:

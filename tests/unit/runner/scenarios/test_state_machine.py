@@ -104,6 +104,12 @@ class RunnerMachine(RuleBasedStateMachine):
         if trial in self.simulation.api.trials:
             self.simulation.retry_trial(trial)
 
+    @rule(index=INDICES)
+    def a_user_asks_for_a_checkpoint(self, index: int) -> None:
+        trial = f"e-{index}"
+        if trial in self.simulation.api.trials:
+            self.simulation.ask_for_checkpoint(trial)
+
     @rule(suspend=st.booleans())
     def a_user_suspends_or_resumes_all(self, suspend: bool) -> None:
         if not self.simulation.is_over:

@@ -19,7 +19,7 @@ from podtune.api.names import ExperimentReason
 from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
-from podtune.api.resources.trial_requests import RetryRequest
+from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.resources.trial_template import TrialTemplate
 from podtune.protocol.assignment import build_attempt_id
 from podtune.protocol.messages import Reply, Report
@@ -644,6 +644,10 @@ class Simulation:
         """A user has the current attempt of a Trial retried, as `kubectl podtune retry` does."""
         last = self.api.trials[name].status.last_attempt
         self.api.edit_trial(name, retry=RetryRequest(attempt=(last.attempt if last else 0) + 1))
+
+    def ask_for_checkpoint(self, name: str) -> None:
+        """A user asks a Trial for a checkpoint, as `kubectl podtune checkpoints request` does."""
+        self.api.edit_trial(name, checkpoint_request=CheckpointRequest(id=str(self.api.next_version())))
 
     def edit_spec(self, **changes: object) -> None:
         """A user edits the Experiment."""
