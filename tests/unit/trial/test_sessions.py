@@ -190,6 +190,14 @@ class TestInAPod:
         control(pod, shouldCheckpoint=True)
         assert trial.should_checkpoint()
 
+    def test_a_request_that_comes_again_while_nobody_looks_is_a_new_one(self, pod: Path, checkpoint: Path) -> None:
+        control(pod, shouldCheckpoint=True)
+        trial.report({"epoch": 1}, checkpoint=checkpoint)
+        assert not trial.should_checkpoint()
+        control(pod, shouldCheckpoint=False)
+        control(pod, shouldCheckpoint=True)
+        assert trial.should_checkpoint()
+
     def test_garbage_in_the_control_file_is_no_wish(self, pod: Path) -> None:
         for text in ("", "[]", "{", '{"shouldStop": "yes"}'):
             (pod / "control.json").write_text(text)
