@@ -86,7 +86,10 @@ def require_some_time(field: str) -> Rule:
 def _build_fixed_of_trial(field: str, same: str) -> Rule:
     return Rule(
         rule=same,
-        message=f"{field} of a trial can't be changed; only desiredState, overrides, limits, retry and checkpointRequest can",
+        message=(
+            f"{field} of a trial can't be changed; "
+            "only desiredState, overrides, limits, retry and checkpointRequest can"
+        ),
         field=f".{field}",
     )
 

@@ -22,7 +22,7 @@ from podtune.runner.actions import (
 from podtune.runner.attempts import gangs, logs
 from podtune.runner.attempts.ending import AttemptEnding, SchedulerEvent, end_attempt, reject_attempt
 from podtune.runner.attempts.refusals import describe_refused_pod
-from podtune.runner.checkpoints import former_trials, upload_waits
+from podtune.runner.checkpoints import checkpoint_requests, former_trials, upload_waits
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.records import Pod
@@ -32,7 +32,6 @@ from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import (
-    checkpoint_requests,
     deadlines,
     durability,
     own_limits,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from podtune.protocol.messages import Reply, Report
-from podtune.runner.checkpoints import upload_waits
+from podtune.runner.checkpoints import checkpoint_requests, upload_waits
 from podtune.runner.scheduling import clones
-from podtune.runner.trial import checkpoint_requests, ledger
+from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.reports import is_ahead
 from podtune.runner.trial.revisions import has_foreign_pods

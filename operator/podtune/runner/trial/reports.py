@@ -6,12 +6,12 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, TrialState
 from podtune.api.resources.trial import Checkpoint, TrialStatus
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
-from podtune.runner.checkpoints import found_checkpoints, retention
+from podtune.runner.checkpoints import checkpoint_requests, found_checkpoints, retention
 from podtune.runner.checkpoints.retention import lies_below
 from podtune.runner.scheduling import clones
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
-from podtune.runner.trial import checkpoint_requests, ledger, parameters, results
+from podtune.runner.trial import ledger, parameters, results
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import RESULTS_COUNT_NOT, TrialPhase
 
