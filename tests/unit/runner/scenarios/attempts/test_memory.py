@@ -22,6 +22,11 @@ HUNGRY = Program(steps=6, checkpoint_every=1, memory={0: (3, "4Gi")})
 REFUSED = ActionResult(ActionStatus.REFUSED, "maximum memory usage per Container is 1Gi", ExperimentReason.POD_REFUSED)
 
 
+def make_container(memory: str, image: str = "example") -> dict[str, Any]:
+    """The training container of a template."""
+    return {"name": "trial", "image": image, "resources": {"limits": {"memory": memory}} if memory else {}}
+
+
 def start(
     memory: str = "2Gi",
     program: Program = HUNGRY,
@@ -32,8 +37,7 @@ def start(
     **fields: Any,
 ) -> Simulation:
     """Trials with so much memory, of which the first needs more."""
-    resources = {"limits": {"memory": memory}} if memory else {}
-    containers = [{"name": "trial", "image": "example", "resources": resources}]
+    containers = [make_container(memory)]
     fields = {
         "search": ONE,
         "checkpoints": {"store": STORE},
@@ -131,8 +135,7 @@ def test_all_ranks_of_a_gang_get_more() -> None:
 def test_a_template_with_more_memory_is_not_lowered_by_a_raise() -> None:
     simulation = start()
     simulation.run(until=lambda: is_waiting(simulation, TrialReason.BACKING_OFF))
-    resources = {"limits": {"memory": "5Gi"}}
-    simulation.edit_template(containers=[{"name": "trial", "image": "example", "resources": resources}])
+    simulation.edit_template(containers=[make_container("5Gi")])
     simulation.run()
     assert list_memory(simulation) == ["", ""]
     assert (simulation.status().limits, simulation.status().iteration) == ({}, 6)
@@ -142,6 +145,30 @@ def test_a_raise_comes_before_the_limits_of_the_template() -> None:
     simulation = start(memory="", template={"limits": {"memory": {"expression": "'2Gi'"}, "cpu": "1"}}).run()
     assert list_memory(simulation) == ["2Gi", "3Gi", "4608Mi"]
     assert simulation.created_pods()[-1].limits == {"memory": "4608Mi", "cpu": "1"}
+
+
+def test_what_pods_depend_on_is_written_at_once() -> None:
+    simulation = start().run()
+    records = [write for write in simulation.writes_of("e-0") if write.status.limits and write.status.attempt < 2]
+    assert records
+    assert not records[0].routine
+
+
+def test_a_pod_that_vanished_while_no_operator_was_there_is_a_disruption() -> None:
+    """Nobody knows any more what it was made with: that its limits were others is not to be concluded."""
+    weather = Weather(downtime=5.0)
+    program = Program(steps=30, checkpoint_every=1, memory={0: (3, "3Gi")})
+    simulation = start(program=program, weather=weather)
+    simulation.run(until=lambda: is_waiting(simulation, TrialReason.BACKING_OFF))
+    simulation.edit_template(containers=[make_container("2Gi", "mended")])
+    simulation.run(until=lambda: "e-0-2" in simulation.api.pods and simulation.status().iteration > 5)
+    simulation.run(3.0)
+    assert (simulation.status().limits, simulation.status().revision != "") == ({"memory": "3Gi"}, True)
+    simulation.restart()
+    simulation.pods["e-0-2"].strike(Fault.VANISHED)
+    simulation.run(until=lambda: simulation.status().attempt == 3)
+    assert (simulation.status().disruptions, simulation.status().last_attempt.reason) == (1, "PodVanished")
+    assert simulation.run().status().state is TrialState.TERMINATED
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0])
