@@ -26,6 +26,7 @@ from podtune.runner.checkpoints import checkpoint_requests, former_trials, uploa
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.records import Pod
+from podtune.runner.scheduling import retry_requests
 from podtune.runner.scheduling.paused_trials import PausedEnd
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
@@ -36,7 +37,6 @@ from podtune.runner.trial import (
     durability,
     own_limits,
     reports,
-    retry_requests,
     revisions,
     status_text,
     usage,
