@@ -43,4 +43,5 @@ def lacks_only_results(saved: TrialStatus, status: TrialStatus) -> bool:
         and saved.scheduler == status.scheduler
         and saved.rung_observations == status.rung_observations
         and saved.checkpoints == status.checkpoints
+        and saved.checkpoint_request == status.checkpoint_request
     )

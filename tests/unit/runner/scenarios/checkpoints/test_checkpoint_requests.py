@@ -81,10 +81,12 @@ def test_a_checkpoint_of_the_last_iteration_answers_at_once() -> None:
 
 def test_an_attempt_that_fails_before_leaves_the_answer_to_the_next_one() -> None:
     faults = {0: (ScheduledFault(Fault.CRASH, 6),)}
-    program = Program(steps=STEPS, upload=0.5, faults=faults, seconds=1.0)
+    program = Program(steps=STEPS, upload=3.0, faults=faults)
     simulation = start(program=program, failures={"backoff": {"initial": "1s", "max": "1s"}})
-    simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration >= 5)
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration >= 3)
     ask(simulation)
+    simulation.run(until=lambda: simulation.status().checkpoint_request is not None)
+    assert find_answer(simulation).attempt == 1
     simulation.run()
     answer = find_answer(simulation)
     assert answer.checkpoint is not None

@@ -141,6 +141,14 @@ def test_that_its_start_was_asked_for_is_on_record_before_there_is_a_pod() -> No
     assert on_record == [2]
 
 
+def test_it_does_not_start_before_that_is_written() -> None:
+    simulation = Simulation(spec(**SLOW_RETRY), Program(steps=6, faults=CRASHED)).run(20.0)
+    simulation.fail(WriteTrialStatus)
+    retry(simulation, attempt=2)
+    simulation.run(5.0)
+    assert "e-0-2" not in simulation.pods
+
+
 @pytest.mark.parametrize("attempt", [2, 7])
 def test_only_the_attempt_that_is_named_ends(attempt: int) -> None:
     simulation = start().run(4.2)
