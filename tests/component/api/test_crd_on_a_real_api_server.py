@@ -342,9 +342,8 @@ def test_a_trial_can_be_stopped_but_not_changed_or_started_again(kubectl: Kubect
     del trial["metadata"]["resourceVersion"]
     trial["spec"]["parameters"]["learning_rate"] = "0.1"
     refused = kubectl("replace", "-f", "-", manifest=trial)
-    assert (
-        "parameters of a trial can't be changed; only desiredState, overrides, limits and retry can" in refused.stderr
-    )
+    changeable = "desiredState, overrides, limits, retry and checkpointRequest"
+    assert f"parameters of a trial can't be changed; only {changeable} can" in refused.stderr
     for state, accepted in (("Paused", True), ("Stopped", True), ("Running", False)):
         patch = yaml.safe_dump({"spec": {"desiredState": state}})
         patched = kubectl("patch", "ptrial/fixed-7", "--type=merge", "-p", patch)

@@ -199,6 +199,8 @@ class S3Store:
                     Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
                 )
             for error in answer.get("Errors", []):
+                if error.get("Code") == "NoSuchKey":
+                    continue  # S3 has no such answer; versitygw gives it where somebody else deletes the same object
                 message = f"{self._address.where} refuses deleting {error.get('Key')} ({error.get('Code')}: "
                 refused = AccessDenied if error.get("Code") == "AccessDenied" else RequestRejected
                 raise refused(message + f"{error.get('Message')}); allow the credentials s3:DeleteObject")

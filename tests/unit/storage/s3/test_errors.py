@@ -168,6 +168,20 @@ class TestCompletion:
         assert answers == []
 
 
+class TestDeletion:
+    def test_of_what_somebody_else_has_just_deleted_succeeds(self, server: WebServer) -> None:
+        gone = b"<DeleteResult><Error><Key>x</Key><Code>NoSuchKey</Code></Error></DeleteResult>"
+        server.answer = lambda asked: (200, {}, gone)
+        store(server).delete(["x"])
+        assert len(server.asked) == 1
+
+    def test_that_is_refused_for_one_object_names_it(self, server: WebServer) -> None:
+        refused = b"<DeleteResult><Error><Key>y</Key><Code>AccessDenied</Code></Error></DeleteResult>"
+        server.answer = lambda asked: (200, {}, refused)
+        with pytest.raises(errors.AccessDenied, match=r"deleting y .AccessDenied.*s3:DeleteObject"):
+            store(server).delete(["x", "y"])
+
+
 @pytest.mark.parametrize(
     ("address", "url"),
     [
