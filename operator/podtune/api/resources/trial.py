@@ -34,9 +34,9 @@ MAX_NUMBER_NAME = 63
 MAX_NUMBER = 64
 MAX_LOG_TAIL = 1024
 MAX_RUNG_OBSERVATIONS = 32
-MAX_RESULT_OBSERVATIONS = 500
-"""Most results that a searcher is told of before a trial has ended; with them, rungs need no place of their own."""
 """How many values at rungs the searcher observes per trial."""
+MAX_RESULT_OBSERVATIONS = 500
+"""How many values it observes per trial if it observes every result; those at rungs are among them."""
 MAX_PINNED = 6
 """How many checkpoints are kept besides those of checkpoints.keep, because other trials may clone them."""
 MAX_CHECKPOINTS = 34 + MAX_PINNED
