@@ -13,6 +13,7 @@ import errno
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _DIRECTORY = _ROOT | os.O_NOFOLLOW
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_CREAT | os.O_EXCL
 _READABLE = 0o644
+_UMASK = threading.Lock()
+"""Held while the process has none."""
 
 
 class NotAFile(OSError):
@@ -135,13 +138,8 @@ class Directory:
             OSError: It can't be made.
         """
         name, parent = self.names[-1], Directory(self.root, self.names[:-1])
-        with parent.open_descriptor() as directory:
-            try:
-                os.mkdir(name, dir_fd=directory)
-            except FileExistsError:
-                return
-            with descend(directory, [name]) as made:
-                os.fchmod(made, mode)  # whatever the umask
+        with parent.open_descriptor() as directory, suppress(FileExistsError), _lift_umask():
+            os.mkdir(name, mode, dir_fd=directory)
 
     @contextmanager
     def make_file(self, name: str, mode: int = _READABLE) -> Iterator[int]:
@@ -151,10 +149,9 @@ class Directory:
             FileExistsError: There is something of this name, a link perhaps.
             OSError: It can't be made.
         """
-        with self.open_descriptor() as directory:
-            file = open_entry(name, os.O_RDWR | _NEW | _FILE, directory)
+        with self.open_descriptor() as directory, _lift_umask():
+            file = open_entry(name, os.O_RDWR | _NEW | _FILE, directory, mode)
         try:
-            os.fchmod(file, mode)
             yield file
         finally:
             os.close(file)
@@ -271,6 +268,17 @@ def open_entry(name: str, flags: int, directory: int, mode: int = _READABLE) -> 
     """
     _check_name(name)
     return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
+
+
+@contextmanager
+def _lift_umask() -> Iterator[None]:
+    """Has things be made with their very mode: a program that finds one may use it before its mode could be changed."""
+    with _UMASK:
+        before = os.umask(0)
+        try:
+            yield
+        finally:
+            os.umask(before)
 
 
 def _check_name(name: str) -> None:

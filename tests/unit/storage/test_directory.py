@@ -139,3 +139,30 @@ def test_a_volume_that_others_use_too_leads_nowhere_else(tmp_path: Path, outside
     with (tmp_path / "copy").open("w+b") as copy:
         assert not LocalCache(scratch).fetch(file, copy.fileno())
         assert copy.read() == b""
+
+
+def test_what_is_made_has_its_mode_at_once_whatever_the_umask(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a program that finds it in between could not write to it."""
+    seen = {}
+    make_directory, open_file = os.mkdir, os.open
+
+    def make_and_look(name: str, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
+        make_directory(name, mode, dir_fd=dir_fd)
+        seen[name] = os.stat(name, dir_fd=dir_fd).st_mode & 0o777
+
+    def open_and_look(name: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        file = open_file(name, flags, mode, dir_fd=dir_fd)
+        seen[name] = os.fstat(file).st_mode & 0o777
+        return file
+
+    before = os.umask(0o077)
+    try:
+        monkeypatch.setattr("os.mkdir", make_and_look)
+        monkeypatch.setattr("os.open", open_and_look)
+        Directory(root, ("checkpoints",)).make(0o777)
+        with Directory(root).make_file("results.jsonl", 0o666):
+            pass
+        assert os.umask(0o077) == 0o077, "the umask is what it was"
+    finally:
+        os.umask(before)
+    assert (seen["checkpoints"], seen["results.jsonl"]) == (0o777, 0o666)

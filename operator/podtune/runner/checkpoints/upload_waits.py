@@ -80,8 +80,12 @@ def _read_moment(decision: Decision) -> float:
 
 
 def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
-    """Whether nothing the attempt left is stored, or would count: a clone continues from its donor's checkpoint."""
-    return decision.discards or decision.reason == TrialReason.STORE_UNUSABLE or clones.is_superseded(trial.saved)
+    """Whether nothing the attempt left is stored, or would count.
+
+    A clone continues from its donor's checkpoint, and a gang whose ranks were not all placed has none.
+    """
+    is_none_stored = decision.reason in (TrialReason.STORE_UNUSABLE, TrialReason.NOT_PLACED)
+    return decision.discards or is_none_stored or clones.is_superseded(trial.saved)
 
 
 def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:

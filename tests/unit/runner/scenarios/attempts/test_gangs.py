@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.protocol.messages import Report
-from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, OpenGates
+from podtune.runner.actions import ActionResult, ActionStatus, CreatePod, DeletePod, OpenGates
+from podtune.runner.attempts import grace_periods
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings
@@ -156,6 +157,14 @@ def test_a_gang_that_is_placed_in_part_gives_its_places_back_and_counts_nothing(
     simulation.places = 4
     simulation.run()
     assert simulation.status().state is TrialState.TERMINATED
+
+
+def test_ranks_of_a_gang_that_was_placed_in_part_get_no_time_to_store_a_checkpoint() -> None:
+    """They can have none, though nothing was heard of the agents."""
+    simulation = Simulation(gangs(), Program(steps=100, silent=True), places=3)
+    simulation.run(until=lambda: simulation.status_exists() and simulation.status().last_attempt is not None)
+    assert simulation.status().reason == TrialReason.NOT_PLACED
+    assert {action.grace for action in simulation.actions(DeletePod)} == {grace_periods.DEFAULT}
 
 
 def test_one_gang_of_an_experiment_is_placed_at_a_time() -> None:
