@@ -13,7 +13,7 @@ from e2e.devcluster.errors import ClusterError
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace, store_secret
-from e2e.trials import finish
+from e2e.trials import finish, trial_status
 
 EXPERIMENTS = "experiments.podtune.dev"
 TRIALS = "trials.podtune.dev"
@@ -60,15 +60,19 @@ def test_stopped_trials_keep_nothing_but_the_best_while_others_run(cluster: Clus
     """The first trial waits in the middle; the others are stopped, the last of them as one that is not the best."""
     scheduler = {"asha": {"timeAttribute": "epoch", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
     initial = [{"parameters": {"base": base}} for base in (1.0, 0.5, 0.6, 0.55)]
-    namespace.apply(
-        experiment(
-            "halving",
-            counter({"EPOCHS": "4", "HOLD_AT": "2"}),
-            checkpoints={"store": store(cluster), "keep": {"stopped": 0}},
-            search={"algorithm": "random", "maxTrials": 4, "seed": 1, "initial": initial},
-            scheduler=scheduler,
-        )
+    made = experiment(
+        "halving",
+        counter({"EPOCHS": "4", "HOLD_AT": "2"}),
+        checkpoints={"store": store(cluster), "keep": {"stopped": 0}},
+        search={"algorithm": "random", "maxTrials": 4, "seed": 1, "initial": initial},
+        scheduler=scheduler,
+        maxConcurrentTrials=1,
     )
+    namespace.apply(made)
+    # The others are compared with the first, so its result has to be there before theirs.
+    eventually(lambda: trial_status(namespace, "halving-0").get("iteration") == 1, what="the first has a result")
+    made["spec"]["maxConcurrentTrials"] = 2
+    namespace.apply(made)
 
     def read_stopped() -> dict[str, Object]:
         trials = {trial["metadata"]["name"]: trial.get("status", {}) for trial in namespace.list(TRIALS)}

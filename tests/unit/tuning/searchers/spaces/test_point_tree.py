@@ -109,7 +109,7 @@ def test_a_space_that_nobody_can_count_is_said_to_be_so_quickly() -> None:
     with pytest.raises(TooManyCombinations, match=r"conditions \(when\) can meet in too many ways; make them simpler"):
         space.find_points()
     assert space.find_countable_points() is None
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60, "some seconds, on slow machines too; counting them would take years"
 
 
 def test_thirty_independent_branches_are_easily_counted() -> None:
