@@ -157,10 +157,14 @@ class Attempt:
             self._unsaid = True
 
     def commit(self, commit: CheckpointCommit) -> None:
-        """The checkpoint in flight is in the bucket."""
+        """The checkpoint in flight is in the bucket.
+
+        Once the program has ended, the answer to this news may bring the last decision: it is waited for.
+        """
         self.checkpoints.succeed(commit)
         self.set_store_problem(None)
         self._unsaid = True
+        self._asks = self.phase == "Draining"
 
     def start_draining(self) -> None:
         """The program has ended. Where nothing is left to deliver, nobody has to hear of it but the final commit.

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from podtune.agent.checkpoints import ledger_upload
 from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.sidecar import drain
@@ -183,6 +184,7 @@ class TestTheEnd:
         self, start_agent: StartAgent, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Storing the rest takes its time, too: what its last word calls lost would be told to people."""
+        monkeypatch.setattr(ledger_upload, "LAST_WORD", 60.0)
         agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
         weights = f"{ROOT}/1/data/weights"
         said = {}
