@@ -46,7 +46,7 @@ from podtune.runner.records import Experiment
 from podtune.runner.resources import write_own_limits
 
 _PATIENCE = 5.0
-"""Seconds that the answer to the first of several pods is waited for at most."""
+"""Seconds that the answer to the first of several pods is waited for at most, and that its refusal stands."""
 ENDED = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 """Field selector for pods that have stopped running."""
 _REFUSALS = frozenset({400, 403, 413, 422})
@@ -69,8 +69,8 @@ class PodRequests:
         if action.revision != experiment.spec.trial_template.revision:
             words = "the trial template has changed since the pod was asked for"
             return ActionResult(ActionStatus.FAILED, words, ExperimentReason.TEMPLATE_CHANGED)
-        template = (experiment.uid, *sorted(action.limits.items()))
-        return await self._first_answers.ask(template, lambda: self._create(experiment, action))
+        template = (action.revision, *sorted(action.limits.items()))
+        return await self._first_answers.ask(experiment.uid, template, lambda: self._create(experiment, action))
 
     async def try_out(self, experiment: Experiment, action: TryPod) -> ActionResult:
         """Asks by a dry run, which passes everything that a pod has to pass but the database.
@@ -87,6 +87,7 @@ class PodRequests:
                 raise
             if _is_final(refusal) and not refusal.is_about_dry_runs:
                 return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+        self._first_answers.forget_refusals(experiment.uid)
         return DONE
 
     async def create_storage_pod(self, experiment: Experiment, action: CreateStoragePod) -> ActionResult:
@@ -210,33 +211,52 @@ class FirstAnswers:
 
     All pods of an experiment are made from one template, so one that the API server refuses for what it is stands for
     those that were to be made with it: they are not sent. Where the first is taken, the others follow at once, side by
-    side. Nothing is remembered: what is asked for later has a first of its own.
+    side. A refusal stands for a moment longer: a request may have been on its way here before the machine heard of it.
     """
 
     def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
-        self._awaited: dict[Hashable, asyncio.Future[ActionResult | None]] = {}
+        self._answers: dict[tuple[str, Hashable], asyncio.Future[ActionResult | None]] = {}
+        """By experiment and template: the answer that is awaited, or the refusal that still stands."""
 
-    async def ask(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
-        """Asks for a pod, or takes over the refusal of another one that is asked for at present."""
-        first = self._awaited.get(template)
+    async def ask(
+        self, experiment: str, template: Hashable, request: Callable[[], Awaitable[ActionResult]]
+    ) -> ActionResult:
+        """Asks for a pod, or takes over the refusal of another one that is, or just was, asked for."""
+        first = self._answers.get((experiment, template))
         if first is None:
-            return await self._ask_first(template, request)
+            return await self._ask_first((experiment, template), request)
         done, _ = await asyncio.wait([first], timeout=self._patience)
         result = first.result() if done else None
         if result is not None and result.reason is ExperimentReason.POD_REFUSED:
             return result
         return await request()
 
-    async def _ask_first(self, template: Hashable, request: Callable[[], Awaitable[ActionResult]]) -> ActionResult:
-        answer = self._awaited[template] = asyncio.get_running_loop().create_future()
+    def forget_refusals(self, experiment: str) -> None:
+        """The API server would take a pod of this experiment now, so each template has to be asked about anew."""
+        for key, answer in list(self._answers.items()):
+            if key[0] == experiment and answer.done():
+                del self._answers[key]
+
+    async def _ask_first(
+        self, key: tuple[str, Hashable], request: Callable[[], Awaitable[ActionResult]]
+    ) -> ActionResult:
+        loop = asyncio.get_running_loop()
+        answer = self._answers[key] = loop.create_future()
         result = None
         try:
             result = await request()
         finally:
-            del self._awaited[template]
             answer.set_result(result)
+            if result is not None and result.reason is ExperimentReason.POD_REFUSED:
+                loop.call_later(self._patience, self._drop, key, answer)
+            else:
+                self._drop(key, answer)
         return result
+
+    def _drop(self, key: tuple[str, Hashable], answer: asyncio.Future[ActionResult | None]) -> None:
+        if self._answers.get(key) is answer:
+            del self._answers[key]
 
 
 def _read_trial_uid(pod: Manifest) -> object:
