@@ -24,7 +24,11 @@ def test_a_running_trial_that_is_retried_takes_the_changed_template(cluster: Clu
         podRetention="All",
     )
     namespace.apply(made)
-    eventually(lambda: trial_status(namespace, "retried-0").get("iteration", 0) >= 3, what="it waits at epoch 4")
+    eventually(
+        lambda: trial_status(namespace, "retried-0"),
+        lambda status: status.get("state") == "RUNNING" and status.get("iteration", 0) >= 3,
+        what="it waits at epoch 4",
+    )
     first = namespace.get(EXPERIMENTS, "retried")["status"]["template"]["first"]
     assert namespace.get("pod", "retried-0-1")["metadata"]["labels"][REVISION] == first
     made["spec"]["trialTemplate"]["metadata"] = {"labels": {"team": "a"}}
