@@ -102,8 +102,9 @@ def start_all(cluster: Cluster, namespace: Kubernetes) -> None:
         run_one(namespace, cluster, name, environment, **more)
 
     little_disk = {"limits": {"ephemeral-storage": "64Mi"}, **PLAIN}
-    start("disk", {"FILL_AT": "5"}, resources=little_disk)
-    start("shared-disk", {"FILL_AT": "5", "TMPDIR": "/podtune"}, resources=little_disk)
+    fill = {"HOLD_AT": "5", "FILL_AT": "5"}
+    start("disk", fill, resources=little_disk)
+    start("shared-disk", fill | {"TMPDIR": "/podtune"}, resources=little_disk)
     start("full", {"FILL_AT": "5", "TMPDIR": "/small"}, failures={"maxFailures": 0}, **small_volume())
     start("hung", {"HANG_AT": "5"}, failures={"silenceDeadline": "25s"}, grace=14)
     start("preempted", wait, resources={"limits": {"nvidia.com/gpu": str(SIMULATED_GPUS)}, **PLAIN})
@@ -118,7 +119,10 @@ def start_all(cluster: Cluster, namespace: Kubernetes) -> None:
 
 
 def break_some(cluster: Cluster, namespace: Kubernetes) -> None:
-    """Brings the faults about that come from outside."""
+    """Brings the faults about that come from outside; fills disks only when there is a checkpoint."""
+    for name in ("disk", "shared-disk"):
+        eventually(is_at(namespace, name, 3))
+        let_go_on(namespace, f"podtune.dev/experiment={name},podtune.dev/trial")
     eventually(is_at(namespace, "agentless", 3))
     agent = container_of(namespace, "agentless-0-1", "podtune-agent")
     kill_container(agent)
