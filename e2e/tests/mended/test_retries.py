@@ -45,6 +45,28 @@ def test_a_running_trial_that_is_retried_takes_the_changed_template(cluster: Clu
     assert "is retried by request" in namespace.podtune("why", "retried-0")
 
 
+def test_a_trial_goes_back_to_an_earlier_checkpoint(cluster: Cluster, namespace: Kubernetes) -> None:
+    """Of its checkpoints of epochs 1, 2 and 3, it goes on from the first."""
+    held = {"EPOCHS": "6", "HOLD_AT": "4"}
+    kept = {"store": store(cluster), "keep": {"count": 8}}
+    strict = {"maxFailures": 0, "maxDisruptions": 0}
+    namespace.apply(experiment("back", counter(held), search=ONE, checkpoints=kept, failures=strict))
+    eventually(
+        lambda: trial_status(namespace, "back-0").get("checkpoints", []),
+        lambda checkpoints: [checkpoint["step"] for checkpoint in checkpoints] == [1, 2, 3],
+        what="its first three epochs are stored",
+    )
+    refused = namespace.podtune("retry", "back-0", "--step", "5", expect=1)
+    assert "the checkpoints of these iterations are kept: 1, 2, 3" in refused
+    assert "goes on from the checkpoint of iteration 1" in namespace.podtune("retry", "back-0", "--step", "1")
+    finish(namespace, "back")
+    status = trial_status(namespace, "back-0")
+    assert (status["state"], status["attempt"], status["iteration"]) == ("TERMINATED", 2, 6)
+    assert [status.get(counter, 0) for counter in ("failures", "disruptions", "infrastructureFailures")] == [0, 0, 0]
+    assert status["lastResult"]["start"] == "1", "it went on from the checkpoint that was chosen"
+    assert "from the checkpoint of iteration 1" in namespace.podtune("why", "back-0")
+
+
 def test_a_trial_stores_a_checkpoint_by_request_and_goes_on(cluster: Cluster, namespace: Kubernetes) -> None:
     """The program takes one only when it is asked: before an epoch that it waits at, and so after that."""
     slow = {"EPOCHS": "40", "EPOCH_SECONDS": "0.5", "ON_REQUEST": "1", "HOLD_AT": "38"}

@@ -250,11 +250,21 @@ class Decision(StatusModel):
         default=False,
         description="Whether no checkpoint of the trial is kept (checkpoints.keep.stopped): none is waited for.",
     )
+    restore_step: int | None = Field(
+        default=None,
+        ge=0,
+        description="Of a REQUEUE: iteration of the earlier checkpoint that the trial goes back to.",
+    )
 
     @property
     def wants_checkpoint(self) -> bool:
         """Whether the program is asked for one more checkpoint, which its pods wait for."""
-        return self.action is DecisionAction.PAUSE or self.is_requested_retry
+        return self.action is DecisionAction.PAUSE or (self.is_requested_retry and self.restore_step is None)
+
+    @property
+    def stores_no_more(self) -> bool:
+        """Whether later checkpoints count for nothing: none is kept, or the trial goes back before them."""
+        return self.discards or self.restore_step is not None
 
     @property
     def is_requested_retry(self) -> bool:

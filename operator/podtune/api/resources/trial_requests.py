@@ -8,13 +8,21 @@ from podtune.api.base import ApiModel
 
 
 class RetryRequest(ApiModel):
-    """Asks for an attempt to end and for the next one to go on from its last checkpoint."""
+    """Asks for an attempt to end and for the next one to go on from the last checkpoint, or from an earlier one."""
 
     attempt: int = Field(
         ge=1,
         description=(
             "Number of the attempt that ends; it counts as no failure. One that waits for its backoff starts at once. "
             "Other attempts are not touched."
+        ),
+    )
+    step: int | None = Field(
+        default=None,
+        ge=0,
+        description=(
+            "Iteration of the trial's own checkpoint that the next attempt goes on from. The current attempt then ends "
+            "without a further checkpoint. If it isn't set, the next attempt goes on from the last checkpoint."
         ),
     )
 

@@ -65,7 +65,7 @@ def _is_missed(status: TrialStatus, home: str, unstored: Unstored) -> bool:
     decision = status.decision
     if clones.is_superseded(status) or _is_stored(status, home, unstored.step):
         return False
-    if decision is not None and decision.discards:
+    if decision is not None and decision.stores_no_more:
         return False
     is_ours = decision is not None and (decision.action in OURS or decision.wants_checkpoint)
     if decision is None or not is_ours or unstored.since <= decision.seq:

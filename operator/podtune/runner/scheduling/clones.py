@@ -28,6 +28,29 @@ def list_own_checkpoints(status: TrialStatus) -> tuple[Checkpoint, ...]:
     return tuple(checkpoint for checkpoint in reversed(status.checkpoints) if checkpoint.configuration == tag)
 
 
+def find_own_checkpoint(status: TrialStatus, step: int) -> Checkpoint | None:
+    """The checkpoint of an iteration that the trial can go back to: its newest one with its present parameters."""
+    return next((known for known in _list_returns(status) if known.step == step), None)
+
+
+def explain_lack(status: TrialStatus, step: int) -> str:
+    """Says why the trial can't go back to an iteration (spec.retry.step), and where else it can; empty where it can."""
+    if find_own_checkpoint(status, step) is not None:
+        return ""
+    lack = f"can't go back to iteration {step} (spec.retry.step)"
+    if status.clone is not None:
+        return f"{lack}: it continues from a checkpoint of trial {status.clone.donor} and has none of its own yet"
+    steps = ", ".join(map(str, sorted({known.step for known in _list_returns(status)})))
+    if not steps:
+        return f"{lack}: no checkpoint with its present parameters is kept"
+    return f"{lack}: with its present parameters, the checkpoints of these iterations are kept: {steps}"
+
+
+def _list_returns(status: TrialStatus) -> tuple[Checkpoint, ...]:
+    """What the trial can go back to; nothing while it continues from a donor's checkpoint."""
+    return () if status.clone is not None else list_own_checkpoints(status)
+
+
 def awaits_restore_source(spec: TrialSpec, status: TrialStatus) -> bool:
     """Whether the checkpoint that a user has the trial start from is still to be found."""
     is_finished = status.state is not None and status.state.is_finished

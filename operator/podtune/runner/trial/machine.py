@@ -330,6 +330,7 @@ class TrialMachine:
         ranks: Sequence[int] = (),
         lsn: int = 0,
         discards: bool = False,
+        restore_step: int | None = None,
     ) -> None:
         """Records a decision that ends or pauses the current attempt.
 
@@ -342,6 +343,7 @@ class TrialMachine:
             ranks: Of an END: the ranks whose pods had ended, or were being taken away.
             lsn: The decision must not be acted on before all records up to this one are durable.
             discards: Whether the trial keeps none of its checkpoints, and stores no more.
+            restore_step: Iteration of the earlier checkpoint that the trial goes back to; None where it doesn't.
         """
         decision = Decision(
             action=action,
@@ -353,6 +355,7 @@ class TrialMachine:
             time=format_rfc3339(now),
             ranks=list(ranks),
             discards=discards,
+            restore_step=restore_step,
         )
         self.set(decision=decision)
         if discards:

@@ -218,9 +218,9 @@ class TrialPlanner:
                 self._suspend(trial, now)
             case DesiredState.RUNNING:
                 self._resume(trial, now)
-                if not self._slots.is_creating(trial, now):
-                    retry_requests.carry_out(trial, now)
                 checkpoint_requests.take_up(trial, now)
+        if not trial.is_finished and not self._slots.is_creating(trial, now):
+            retry_requests.carry_out(trial, now)
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""

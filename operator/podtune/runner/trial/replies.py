@@ -66,7 +66,7 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
         should_checkpoint=_wants_checkpoint(trial, report),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.list_entries_after(trial.saved, report.ledger),
-        discards=decision is not None and decision.discards,
+        discards=decision is not None and decision.stores_no_more,
     )
 
 

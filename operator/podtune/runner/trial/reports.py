@@ -108,7 +108,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision
-    if ref.step <= newest or (decision is not None and decision.discards):
+    if ref.step <= newest or (decision is not None and decision.stores_no_more):
         return
     if decision is not None and newest >= decision.step and trial.phase in RESULTS_COUNT_NOT:
         return

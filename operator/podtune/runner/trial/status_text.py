@@ -9,6 +9,7 @@ from podtune.protocol.messages import Restored
 from podtune.runner import resources
 from podtune.runner.attempts import lost_work, usable_results
 from podtune.runner.records import Pod
+from podtune.runner.scheduling import retry_requests
 from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, own_limits, revisions
 from podtune.runner.trial.machine import TrialMachine
@@ -203,6 +204,9 @@ def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         put(ConditionType.POD_ACCEPTED, False, TrialReason.POD_REFUSED, status.message)
     elif find_condition(conditions, ConditionType.POD_ACCEPTED) is not None:
         put(ConditionType.POD_ACCEPTED, True, "Accepted", "")
+    lack = retry_requests.find_problem_with_step(trial)
+    if lack or (not trial.is_finished and find_condition(conditions, ConditionType.RETRY_ACCEPTED) is not None):
+        put(ConditionType.RETRY_ACCEPTED, not lack, TrialReason.NO_SUCH_CHECKPOINT if lack else "Accepted", lack)
     if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
         put(ConditionType.OVERRIDES_ACCEPTED, *_describe_overrides(trial))
     if trial.results_lost:

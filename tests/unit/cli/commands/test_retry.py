@@ -92,3 +92,51 @@ def test_it_says_that_a_trial_without_a_store_starts_from_scratch(
 
 def test_a_trial_that_is_not_there_is_told(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no Trial 'digits-8' in namespace 'vision'" in run(capsys, "retry digits-8", expect=1)
+
+
+CHECKPOINTS = [{"step": step, "uri": f"s3://b/u/digits-7/a/{step}", "digest": "sha256:0"} for step in (2, 4)]
+PAUSED = {"state": "PAUSED", "reason": "PausedByUser"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({}, "attempt 2 of trial digits-7 ends; the next one goes on from the checkpoint of iteration 2"),
+        (PAUSED, "attempt 2 of trial digits-7 will start from the checkpoint of iteration 2"),
+        ({"state": "PENDING", "reason": "Queued"}, "attempt 2 of trial digits-7 will start from the checkpoint"),
+        ({"state": "PENDING", "reason": "PullingImage"}, "attempt 2 of trial digits-7 ends; the next one goes on from"),
+    ],
+    ids=["running", "paused", "queued", "starting"],
+)
+def test_a_trial_goes_back_to_an_earlier_checkpoint(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], status: dict[str, Any], said: str
+) -> None:
+    api.add_trial(trial(7, **(SECOND | {"checkpoints": CHECKPOINTS} | status)))
+    assert run(capsys, "retry digits-7 --step 2").startswith(said)
+    assert api.patched == [(TRIAL, {"spec": {"retry": {"attempt": 2, "step": 2}}})]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({}, "with its present parameters, the checkpoints of these iterations are kept: 2, 4"),
+        ({"checkpoints": []}, "no checkpoint with its present parameters is kept"),
+        (
+            {"clone": {"donor": "digits-1", "checkpoint": CHECKPOINTS[0]}},
+            "it continues from a checkpoint of trial digits-1 and has none of its own yet",
+        ),
+    ],
+    ids=["another iteration", "none", "clone"],
+)
+def test_it_goes_back_to_none_that_it_does_not_have(
+    api: FakeApi, capsys: pytest.CaptureFixture[str], status: dict[str, Any], said: str
+) -> None:
+    api.add_trial(trial(7, **(SECOND | {"checkpoints": CHECKPOINTS} | status)))
+    told = run(capsys, "retry digits-7 --step 3", expect=1)
+    assert told == f"error: trial digits-7 can't go back to iteration 3 (spec.retry.step): {said}\n"
+    assert api.patched == []
+
+
+def test_a_trial_that_has_ended_does_not_go_back(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    api.add_trial(trial(7, **(SECOND | {"state": "TERMINATED", "checkpoints": CHECKPOINTS})))
+    assert "has ended (TERMINATED); you can't retry it" in run(capsys, "retry digits-7 --step 2", expect=1)

@@ -47,7 +47,7 @@ any_fault = st.builds(ScheduledFault, st.sampled_from(list(COUNTED)), st.integer
 faults = st.dictionaries(st.integers(0, 4), st.lists(any_fault, max_size=3).map(tuple), max_size=5)
 
 MOVES = ("Paused", "Running", "Stopped", "delete", "restart", "suspend", "go on")
-MENDS = ("override", "template", "limits", "retry", "ask")
+MENDS = ("override", "template", "limits", "retry", "back", "ask")
 moves = st.lists(
     st.tuples(
         st.floats(0.5, 25.0),

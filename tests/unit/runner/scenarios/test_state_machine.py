@@ -105,6 +105,12 @@ class RunnerMachine(RuleBasedStateMachine):
             self.simulation.retry_trial(trial)
 
     @rule(index=INDICES)
+    def a_user_takes_a_trial_back(self, index: int) -> None:
+        trial = f"e-{index}"
+        if trial in self.simulation.api.trials:
+            self.simulation.take_back(trial)
+
+    @rule(index=INDICES)
     def a_user_asks_for_a_checkpoint(self, index: int) -> None:
         trial = f"e-{index}"
         if trial in self.simulation.api.trials:

@@ -645,6 +645,13 @@ class Simulation:
         last = self.api.trials[name].status.last_attempt
         self.api.edit_trial(name, retry=RetryRequest(attempt=(last.attempt if last else 0) + 1))
 
+    def take_back(self, name: str) -> None:
+        """A user has a Trial go back to its oldest checkpoint, as `kubectl podtune retry --step` does."""
+        status = self.api.trials[name].status
+        step = min((checkpoint.step for checkpoint in status.checkpoints), default=1)
+        last = status.last_attempt
+        self.api.edit_trial(name, retry=RetryRequest(attempt=(last.attempt if last else 0) + 1, step=step))
+
     def ask_for_checkpoint(self, name: str) -> None:
         """A user asks a Trial for a checkpoint, as `kubectl podtune checkpoints request` does."""
         self.api.edit_trial(name, checkpoint_request=CheckpointRequest(id=str(self.api.next_version())))

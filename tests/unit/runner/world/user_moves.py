@@ -42,6 +42,8 @@ def _make_of_trial(simulation: Simulation, name: str, move: str, stopped: set[st
         simulation.api.edit_trial(name, limits={"memory": f"{len(simulation.log) % 7 + 1}Gi"})
     elif move == "retry":
         simulation.retry_trial(name)
+    elif move == "back":
+        simulation.take_back(name)
     elif move == "ask":
         simulation.ask_for_checkpoint(name)
     elif name not in stopped:
