@@ -94,6 +94,29 @@ WATCH_FAULTS = (
 )
 
 
+REQUESTED: tuple[tuple[str, Call, int], ...] = (
+    ("retried", Call.TRIAL_DECISION, 1),
+    ("retried", Call.DELETE_POD, 1),
+    ("retried", Call.ATTEMPT_END, 1),
+    ("retried", Call.CREATE_POD, 3),
+    ("returned", Call.TRIAL_DECISION, 1),
+    ("returned", Call.DELETE_POD, 1),
+    ("returned", Call.ATTEMPT_END, 1),
+    ("returned", Call.CREATE_POD, 3),
+    ("asked", Call.TRIAL_REQUEST, 1),
+    ("asked", Call.TRIAL_CHECKPOINT, 1),
+    ("changed", Call.EXPERIMENT_STATUS, 3),
+    ("changed", Call.KEEP_REVISION, 2),
+    ("changed", Call.ATTEMPT_END, 1),
+    ("changed", Call.CREATE_POD, 2),
+    ("limited", Call.ATTEMPT_END, 1),
+    ("limited", Call.CREATE_POD, 3),
+    ("helped", Call.ATTEMPT_END, 1),
+    ("helped", Call.CREATE_POD, 3),
+)
+"""The calls by which the operator carries out what a person asks of trials that run, and helps after a failure."""
+
+
 def groups() -> tuple[Group, ...]:
     """The whole matrix."""
     return (
@@ -130,7 +153,7 @@ def _each(faults: Iterable[Fault], calls: Iterable[tuple[str, Call, int]]) -> It
 
 def _kills() -> Iterator[Perturbation]:
     """The operator dies before each call, and after each."""
-    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), _script())
+    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), (*_script(), *REQUESTED))
     yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), [("flowing", Call.REPORT, n) for n in (1, 9, 20)])
     few = [("plain", Call.CREATE_POD, 2), ("mixed", Call.ATTEMPT_END, 1), ("asha", Call.TRIAL_DECISION, 1)]
     yield from _each((Fault.KILL_TWICE, Fault.TERMINATE), few)
@@ -144,6 +167,7 @@ def _calls() -> Iterator[Perturbation]:
     first = {(scenario, call): occurrences[0] for scenario, call, occurrences in reversed(LIFE)}
     kinds = {call: (scenario, call, occurrence) for (scenario, call), occurrence in first.items()}
     yield from _each(REFUSALS, kinds.values())
+    yield from _each((Fault.LOSE_REPLY, *REFUSALS), REQUESTED)
     review = [("plain", Call.TOKEN_REVIEW, n) for n in (1, 3)]
     yield from _each((Fault.REFUSE_429, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW), review)
     lease = [("plain", Call.LEASE, 1)]

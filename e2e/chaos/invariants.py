@@ -13,6 +13,7 @@ from typing import Any
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.scenarios import Scenario
+from e2e.chaos.user_requests import Ask
 from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.simulation.faults import Fault
 
@@ -62,6 +63,8 @@ def _end_of(history: History, trial: str) -> Mapping[str, Any]:
         "rungs": (status.get("scheduler") or {}).get("rungs"),
         "decision": (decision.get("action"), decision.get("step")) if decision else None,
         "checkpoint": (status.get("checkpoint") or {}).get("step"),
+        "limits": status.get("limits"),
+        "revision": status.get("revision"),
     }
 
 
@@ -96,15 +99,18 @@ def one_writer_a_trial(run: Run) -> Iterator[str]:
 def no_accepted_checkpoint_is_lost(run: Run) -> Iterator[str]:
     """No accepted checkpoint is lost; an attempt goes on from the last committed step, or a later one."""
     for trial in run.history.trials:
+        chosen = {r.back_to for r in run.scenario.requests if r.ask is Ask.RETURN and trial.endswith(f"-{r.index}")}
         steps = [(s.get("checkpoint") or {}).get("step", 0) for s in run.history.statuses(trial)]
         for before, after in pairwise(steps):
-            if after < before:
+            if after < before and after not in chosen:
                 yield f"{trial}: its checkpoint went from step {before} back to {after}"
         for kept in run.history.last(trial).get("checkpoints") or ():
             if kept["uri"] not in run.truth.bucket:
                 yield f"{trial}: the checkpoint of step {kept['step']} is recorded, and not in the bucket"
         for attempt in run.truth.of_trial(trial):
             committed = max(run.truth.committed_before(attempt).values(), default=0)
+            if chosen and attempt.number > 1:
+                committed = min(committed, *chosen)
             if attempt.restored < committed:
                 yield f"{trial}: attempt {attempt.number} began at {attempt.restored}, though {committed} was stored"
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from e2e.chaos.user_requests import Ask, UserRequest
 from e2e.devcluster.node.kwok import PLAYED
 from podtune.simulation.faults import Fault, ScheduledFault
 
@@ -33,6 +34,7 @@ class Scenario:
         faults: By index of the trial, what strikes its attempts, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
+        requests: What a person asks meanwhile.
         spec: What the manifest says beside the defaults.
         same_end: Whether every run of it ends the same, decisions included.
     """
@@ -49,6 +51,7 @@ class Scenario:
     agent_bytes: int = 0
     volume_bytes: int = 0
     faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
+    requests: tuple[UserRequest, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict)
     same_end: bool = True
 
@@ -82,9 +85,10 @@ class Scenario:
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
 
+CONTAINER: Object = {"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}
 TEMPLATE: Object = {
     "spec": {
-        "containers": [{"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}],
+        "containers": [CONTAINER],
         "nodeSelector": {PLAYED: "true"},
         "tolerations": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}],
         "terminationGracePeriodSeconds": 30,
@@ -92,6 +96,10 @@ TEMPLATE: Object = {
 }
 
 
+LIMITED: Object = {
+    "spec": {**TEMPLATE["spec"], "containers": [{**CONTAINER, "resources": {"limits": {"memory": "64Mi"}}}]}
+}
+TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}}
 ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 PROMOTION = {"ashaPromotion": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 SCENARIOS = {
@@ -222,6 +230,37 @@ SCENARIOS = {
                 "search": {"algorithm": "random", "maxTrials": 2, "seed": 7},
             },
             same_end=False,  # how far they come until they hear of the pause
+        ),
+        Scenario("retried", steps=4, checkpoint_every=1, requests=(UserRequest(Ask.RETRY, 0, 2),), spec=TWO),
+        Scenario("returned", steps=5, checkpoint_every=1, requests=(UserRequest(Ask.RETURN, 0, 3, 2),), spec=TWO),
+        Scenario("asked", steps=4, checkpoint_every=9, requests=(UserRequest(Ask.CHECKPOINT, 0, 2),), spec=TWO),
+        Scenario(
+            "changed",
+            checkpoint_every=1,
+            faults={0: (ScheduledFault(Fault.CRASH, 2),)},
+            requests=(UserRequest(Ask.TEMPLATE, 0, 1),),
+            spec={**TWO, "maxConcurrentTrials": 1},
+        ),
+        Scenario(
+            "limited",
+            checkpoint_every=1,
+            faults={0: (ScheduledFault(Fault.CRASH, 2),)},
+            requests=(UserRequest(Ask.LIMITS, 0, 1),),
+            spec=TWO,
+        ),
+        Scenario(
+            "helped",
+            checkpoint_every=1,
+            faults={0: (ScheduledFault(Fault.OOM, 1),)},
+            spec={
+                **TWO,
+                "failures": {
+                    "maxFailures": 3,
+                    "backoff": {"initial": "1s", "max": "2s"},
+                    "outOfMemory": {"raiseMemoryBy": 1.5, "upTo": "1Gi"},
+                },
+                "trialTemplate": LIMITED,
+            },
         ),
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),
     )

@@ -28,6 +28,7 @@ from e2e.chaos.pods.kubelet import ExperimentScript, Kubelet
 from e2e.chaos.polling import until
 from e2e.chaos.processes.operator_process import ForkServer, Operators, environment, write_kubeconfig
 from e2e.chaos.scenarios import SCENARIOS, Scenario
+from e2e.chaos.user_requests import RequestAnswers
 
 PREFIX = "chaos"
 PATIENCE = 90.0
@@ -131,15 +132,18 @@ class Testbed:
         name = f"c{self._count:04}"
         scenario = SCENARIOS[perturbation.scenario]
         armed = self.injector.arm(perturbation, name, seed)
-        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed))
+        answers = RequestAnswers(scenario.requests)
+        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers)
         history = self.historian.of(name)
         begun = time.monotonic()
         path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
         await self._api.request("POST", path, scenario.manifest(name, self._store(scenario)))
+        asking = asyncio.ensure_future(answers.make_requests(self._api, self._namespace, name, history))
         patience = TIMEOUT_PATIENCE if perturbation.fault in TIMEOUTS else PATIENCE
         await until(lambda: (history.is_over and not history.alive) or _has_stalled(history, patience))
         ended = time.monotonic()
         await asyncio.sleep(SETTLE)
+        asking.cancel()
         if scenario.agent_bytes:
             uid = history.experiment["metadata"]["uid"]
             script.truth.bucket = await asyncio.to_thread(self._bucket.checkpoints, PREFIX, uid)

@@ -23,6 +23,7 @@ class Call(StrEnum):
     TRIAL_PENDING = "trial-pending"
     TRIAL_RUNNING = "trial-running"
     TRIAL_CHECKPOINT = "trial-checkpoint"
+    TRIAL_REQUEST = "trial-request"
     TRIAL_DECISION = "trial-decision"
     ATTEMPT_END = "attempt-end"
     TRIAL_END = "trial-end"
@@ -30,6 +31,7 @@ class Call(StrEnum):
     EXPERIMENT_END = "experiment-end"
     DELETE_POD = "delete-pod"
     DELETE_PODS = "delete-pods"
+    KEEP_REVISION = "keep-revision"
     EVENT = "event"
     POD_LOG = "pod-log"
     READ = "read"
@@ -57,6 +59,7 @@ WRITES = (
     Call.TRIAL_PENDING,
     Call.TRIAL_RUNNING,
     Call.TRIAL_CHECKPOINT,
+    Call.TRIAL_REQUEST,
     Call.TRIAL_DECISION,
     Call.ATTEMPT_END,
     Call.TRIAL_END,
@@ -64,6 +67,7 @@ WRITES = (
     Call.DELETE_PODS,
     Call.EXPERIMENT_STATUS,
     Call.EXPERIMENT_END,
+    Call.KEEP_REVISION,
     Call.EVENT,
 )
 """Everything that the operator writes for an experiment."""
@@ -73,6 +77,9 @@ _WATCHES = {
     "trials": Call.WATCH_TRIALS,
     "pods": Call.WATCH_PODS,
 }
+
+
+_CREATIONS = {"pods": Call.CREATE_POD, "controllerrevisions": Call.KEEP_REVISION}
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ def classify_api(
         return Call.TOKEN_REVIEW, _token_subject(body)
     if "leases" in words:
         return Call.LEASE, ""
-    resource = next((word for word in words if word in (*_WATCHES, "events")), "")
+    resource = next((word for word in words if word in (*_WATCHES, "controllerrevisions", "events")), "")
     if not resource or "namespaces" not in words:
         return Call.OTHER, ""
     rest = words[words.index(resource) + 1 :]
@@ -132,7 +139,7 @@ def _classify_write(method: str, resource: str, rest: list[str], content: Mappin
         if resource == "events":
             return Call.EVENT, experiment_of(str(content.get("regarding", {}).get("name", "")))
         made = experiment_of(str(content.get("metadata", {}).get("name", "")))
-        return (Call.CREATE_POD if resource == "pods" else Call.CREATE_TRIAL), made
+        return _CREATIONS.get(resource, Call.CREATE_TRIAL), made
     if rest[1:] == ["status"]:
         status = content.get("status") or {}
         call = _experiment_stage(status) if resource == "experiments" else _trial_stage(status)
@@ -155,6 +162,8 @@ def _trial_stage(status: Mapping[str, Any]) -> Call:
         return Call.TRIAL_DECISION
     if status.get("state") != "RUNNING":
         return Call.TRIAL_PENDING
+    if (status.get("checkpointRequest") or {"checkpoint": True}).get("checkpoint") is None:
+        return Call.TRIAL_REQUEST
     return Call.TRIAL_CHECKPOINT if status.get("checkpoint") else Call.TRIAL_RUNNING
 
 

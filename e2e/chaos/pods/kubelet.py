@@ -21,6 +21,7 @@ from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.pods.simulated_storage import StoragePod
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import Scenario
+from e2e.chaos.user_requests import RequestAnswers
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
@@ -45,6 +46,7 @@ class ExperimentScript:
     scenario: Scenario
     truth: GroundTruth
     random: random.Random
+    answers: RequestAnswers
 
 
 VANISHED = ContainerEnd("", 0)
@@ -173,10 +175,14 @@ class SimulatedPod:
                 await self.agent.until_acknowledged()
             elif scenario.look_seconds:
                 await until(self._is_asked_to_stop, scenario.look_seconds)
+            await self._script.answers.wait(self.index, self.number, step, self._is_asked_for_checkpoint)
             if self.agent.wants_stop:
                 await asyncio.sleep(60)  # the pod is about to be deleted
         self.agent.say_done()
         return COMPLETED
+
+    def _is_asked_for_checkpoint(self) -> bool:
+        return self.agent is not None and self.agent.wants_checkpoint
 
     def _is_asked_to_stop(self) -> bool:
         return self.agent is not None and self.agent.wants_stop

@@ -1,0 +1,113 @@
+"""What a person asks while an experiment runs: made by the harness, past all faults.
+
+So that every run goes the same way, the attempt that a request is about waits for its answer: it trains on only when
+the operator has taken the request up, or not at all where the request ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from e2e.chaos.api import MERGE, Api, Object
+from e2e.chaos.history import History
+from e2e.chaos.polling import until
+
+
+class Ask(StrEnum):
+    """What is asked for."""
+
+    RETRY = "retry"
+    RETURN = "return"
+    """To go back to an earlier checkpoint."""
+    CHECKPOINT = "checkpoint"
+    LIMITS = "limits"
+    TEMPLATE = "template"
+
+
+@dataclass(frozen=True)
+class UserRequest:
+    """A request about the first attempt of a trial.
+
+    Attributes:
+        index: The trial's index.
+        step: Iteration after which the attempt waits for the answer.
+        back_to: Of a return: iteration of the checkpoint to go back to.
+    """
+
+    ask: Ask
+    index: int
+    step: int
+    back_to: int = 0
+
+
+class RequestAnswers:
+    """Which requests were taken up. The attempts that they are about wait here."""
+
+    def __init__(self, requests: Sequence[UserRequest]) -> None:
+        self._requests = requests
+        self._answered = {request: asyncio.Event() for request in requests}
+
+    async def wait(self, index: int, attempt: int, step: int, wants_checkpoint: Callable[[], bool]) -> None:
+        """Waits for the answer to a request about this iteration; not at all where there is none.
+
+        Args:
+            index: The trial's index.
+            attempt: The attempt's number.
+            step: The iteration that it has done.
+            wants_checkpoint: Whether its program has heard that a checkpoint is asked for.
+        """
+        for request in self._requests:
+            if attempt != 1 or (request.index, request.step) != (index, step):
+                continue
+            if request.ask is Ask.CHECKPOINT:
+                await until(wants_checkpoint)
+            else:
+                await self._answered[request].wait()
+
+    async def make_requests(self, api: Api, namespace: str, experiment: str, history: History) -> None:
+        """Makes each request when its attempt waits for it."""
+        async with asyncio.TaskGroup() as tasks:
+            for request in self._requests:
+                tasks.create_task(self._make(request, api, namespace, experiment, history))
+
+    async def _make(self, request: UserRequest, api: Api, namespace: str, experiment: str, history: History) -> None:
+        trial = f"{experiment}-{request.index}"
+        await until(lambda: trial in history.trials and _has_come(history.last(trial), request))
+        kind, name = ("experiments", experiment) if request.ask is Ask.TEMPLATE else ("trials", trial)
+        path = f"/apis/podtune.dev/v1alpha1/namespaces/{namespace}/{kind}/{name}"
+        made = await api.request("PATCH", path, {"spec": _write(request)}, content_type=MERGE)
+        if request.ask not in (Ask.LIMITS, Ask.TEMPLATE):
+            return  # the attempt hears of it, or ends
+        generation = made["metadata"]["generation"]
+        await until(lambda: _is_taken_up(request, history, trial, generation))
+        self._answered[request].set()
+
+
+def _has_come(status: Mapping[str, Any], request: UserRequest) -> bool:
+    """Whether the attempt waits, and all that it has stored until then is on record."""
+    stores = request.ask is not Ask.CHECKPOINT
+    stored = (status.get("checkpoint") or {}).get("step", 0)
+    return int(status.get("iteration", 0)) >= request.step and (stored >= request.step or not stores)
+
+
+def _write(request: UserRequest) -> Object:
+    match request.ask:
+        case Ask.RETRY:
+            return {"retry": {"attempt": 1}}
+        case Ask.RETURN:
+            return {"retry": {"attempt": 1, "step": request.back_to}}
+        case Ask.CHECKPOINT:
+            return {"checkpointRequest": {"id": "one"}}
+        case Ask.LIMITS:
+            return {"limits": {"memory": "1Gi"}}
+        case Ask.TEMPLATE:
+            return {"trialTemplate": {"metadata": {"labels": {"mended": "true"}}}}
+
+
+def _is_taken_up(request: UserRequest, history: History, trial: str, generation: int) -> bool:
+    status = (history.experiment.get("status") or {}) if request.ask is Ask.TEMPLATE else history.last(trial)
+    return int(status.get("observedGeneration", -1)) >= generation
