@@ -44,6 +44,7 @@ PROMISES = (
         "Every action is safe to repeat: a write whose answer was lost, refused, late or doubled is done once.",
         ("calls", "timeouts"),
     ),
+    Promise("What a person asks of a trial that runs is done once, and not forgotten.", ("requests",)),
     Promise("What the watches tell twice, late, in another order or not at all changes nothing.", ("watches",)),
     Promise(
         "One leader at a time: one that was frozen, or deposed without knowing, overwrites nothing.",
@@ -69,6 +70,8 @@ PROMISES = (
 PLACES = {
     "kills": "The operator is killed before a call, or after it; twice; or ended by SIGTERM",
     "calls": "The operator's calls to the API server",
+    "requests": "The same, while people ask for a retry, a return, a checkpoint, limits or a new template, or memory is "
+    "raised after a failure",
     "timeouts": "The same, never answered",
     "watches": "The operator's watches",
     "reports": "The agents' reports to the operator; those of a zombie that comes back while its successor runs",

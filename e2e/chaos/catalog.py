@@ -122,6 +122,7 @@ def groups() -> tuple[Group, ...]:
     return (
         Group("kills", 5, tuple(_kills())),
         Group("calls", 10, tuple(_calls())),
+        Group("requests", 10, tuple(_each((Fault.LOSE_REPLY, *REFUSALS), REQUESTED))),
         Group("timeouts", 30, tuple(_timeouts())),
         Group("watches", 8, tuple(_watches())),
         Group("reports", 10, tuple(_reports())),
@@ -167,7 +168,6 @@ def _calls() -> Iterator[Perturbation]:
     first = {(scenario, call): occurrences[0] for scenario, call, occurrences in reversed(LIFE)}
     kinds = {call: (scenario, call, occurrence) for (scenario, call), occurrence in first.items()}
     yield from _each(REFUSALS, kinds.values())
-    yield from _each((Fault.LOSE_REPLY, *REFUSALS), REQUESTED)
     review = [("plain", Call.TOKEN_REVIEW, n) for n in (1, 3)]
     yield from _each((Fault.REFUSE_429, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW), review)
     lease = [("plain", Call.LEASE, 1)]

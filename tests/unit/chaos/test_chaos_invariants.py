@@ -13,6 +13,7 @@ from e2e.chaos.history import History
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
 from e2e.chaos.scenarios import Scenario
+from e2e.chaos.user_requests import Ask, UserRequest
 from podtune.simulation import faults
 
 ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
@@ -90,6 +91,36 @@ def test_an_attempt_that_begins_too_early_is_seen() -> None:
     run = make_run(ENDED)
     run.truth.attempts.append(AttemptTruth("c1-0", 2, "pod-2", restored=1))
     assert broken(run) == ["c1-0: attempt 2 began at 1, though 2 was stored"]
+
+
+RETURNED = Scenario("returned", requests=(UserRequest(Ask.RETURN, 0, 2, 1),), spec=ONE.spec)
+FIRST = {**CHECKPOINT, "step": 1, "uri": URI.replace("/2", "/1")}
+BACK = {**STORED, "checkpoint": FIRST, "checkpoints": [CHECKPOINT, FIRST]}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "restored", "problems"),
+    [
+        (RETURNED, 1, []),
+        (RETURNED, 0, ["c1-0: attempt 2 began at 0, though 1 was stored"]),
+        (
+            ONE,
+            1,
+            [
+                "c1-0: its checkpoint went from step 2 back to 1",
+                "c1-0: attempt 2 began at 1, though 2 was stored",
+            ],
+        ),
+    ],
+    ids=["asked to return", "too far", "nobody has asked"],
+)
+def test_a_trial_goes_back_only_where_a_person_asks_for_it(
+    scenario: Scenario, restored: int, problems: list[str]
+) -> None:
+    run = make_run(STORED, BACK, {**ENDED, "checkpoints": [FIRST, CHECKPOINT]})
+    run.truth.bucket[str(FIRST["uri"])] = 1
+    run.truth.attempts.append(AttemptTruth("c1-0", 2, "pod-2", restored=restored))
+    assert broken(Run(scenario, run.history, run.truth, None)) == problems
 
 
 def test_a_checkpoint_too_many_or_too_few_is_seen() -> None:
@@ -204,6 +235,24 @@ TRIALS = "/apis/podtune.dev/v1alpha1/namespaces/ns/trials"
         ("POST", TRIALS, b'{"metadata": {"name": "c1-0"}}', (Call.CREATE_TRIAL, "c1")),
         ("PUT", f"{TRIALS}/c1-0/status", b'{"status": {"completionTime": "now"}}', (Call.TRIAL_END, "c1")),
         ("PUT", f"{TRIALS}/c1-0/status", b'{"status": {"state": "RUNNING"}}', (Call.TRIAL_RUNNING, "c1")),
+        (
+            "PUT",
+            f"{TRIALS}/c1-0/status",
+            b'{"status": {"state": "RUNNING", "checkpointRequest": {"id": "a"}}}',
+            (Call.TRIAL_REQUEST, "c1"),
+        ),
+        (
+            "PUT",
+            f"{TRIALS}/c1-0/status",
+            b'{"status": {"state": "RUNNING", "checkpoint": {"step": 1}, "checkpointRequest": {"checkpoint": {}}}}',
+            (Call.TRIAL_CHECKPOINT, "c1"),
+        ),
+        (
+            "POST",
+            "/apis/apps/v1/namespaces/ns/controllerrevisions",
+            b'{"metadata": {"name": "c1-0ff"}}',
+            (Call.KEEP_REVISION, "c1"),
+        ),
         ("DELETE", "/api/v1/namespaces/ns/pods/c1-0-1", b"", (Call.DELETE_POD, "c1")),
         ("GET", "/api/v1/namespaces/ns/pods/c1-0-1/log", b"", (Call.POD_LOG, "c1")),
         ("GET", "/api/v1/namespaces/ns/pods", b"", (Call.LIST, "")),
