@@ -70,7 +70,7 @@ PROMISES = (
 PLACES = {
     "kills": "The operator is killed before a call, or after it; twice; or ended by SIGTERM",
     "calls": "The operator's calls to the API server",
-    "requests": "The same, while people ask for a retry, a return, a checkpoint, limits or a new template, or memory is "
+    "requests": "The same, while people ask for a retry, a return, a checkpoint, limits or a template, or memory is "
     "raised after a failure",
     "timeouts": "The same, never answered",
     "watches": "The operator's watches",

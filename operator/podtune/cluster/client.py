@@ -22,6 +22,7 @@ from podtune.kube.errors import (
     ApiRefusal,
     NotLeading,
     NotSent,
+    ResourceConflict,
     ResourceExists,
     ResourceNotFound,
     Unanswered,
@@ -190,6 +191,25 @@ async def read_if_there(client: ClusterClient, path: str) -> Manifest | None:
         return await client.request("GET", path)
     except ResourceNotFound:
         return None
+
+
+async def delete_exactly(client: ClusterClient, path: str, uid: str, grace: int | None = None) -> None:
+    """Deletes one object, and no newer one of its name; nothing happens where it is gone.
+
+    A conflict need not mean that another object has its name, so it is looked up.
+
+    Raises:
+        ApiError: It can't be deleted now.
+    """
+    body = {"preconditions": {"uid": uid}} | ({} if grace is None else {"gracePeriodSeconds": grace})
+    try:
+        await client.request("DELETE", path, body=body)
+    except ResourceNotFound:
+        return
+    except ResourceConflict:
+        found = await read_if_there(client, path)
+        if found is not None and found["metadata"]["uid"] == uid:
+            raise
 
 
 async def create_owned(

@@ -344,6 +344,16 @@ async def test_only_the_pod_that_was_meant_is_deleted(bench: Bench) -> None:
     assert await bench.do(DeletePod("digits-0", "digits-0-1", "new")) == DONE
 
 
+async def test_a_conflict_does_not_pass_for_another_pod_of_the_name(bench: Bench) -> None:
+    """Else a pod that was to be deleted would keep its GPUs: nobody would ask for it again."""
+    bench.cluster.put(PODS, pod_body(uid="meant"))
+    bench.cluster.fail("DELETE", "pods", refusal(409, "the object has been modified", "Conflict"))
+    refused = await bench.do(DeletePod("digits-0", "digits-0-1", "meant"))
+    assert refused.status is ActionStatus.FAILED
+    assert await bench.do(DeletePod("digits-0", "digits-0-1", "meant")) == DONE
+    assert bench.cluster.get(f"{PODS}/digits-0-1") is None
+
+
 @pytest.mark.parametrize(("grace", "named"), [(None, {}), (30, {"gracePeriodSeconds": 30})])
 async def test_a_pod_has_the_time_to_end_that_it_is_given(
     bench: Bench, grace: int | None, named: dict[str, int]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Hashable
 
@@ -20,7 +19,7 @@ from podtune.api.names import (
     ExperimentReason,
 )
 from podtune.cluster import decoders
-from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, create_owned
+from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, create_owned, delete_exactly
 from podtune.cluster.observer import Observer
 from podtune.cluster.pods.gang import belongs_to, make_gang_service, make_rank
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
@@ -137,9 +136,7 @@ class PodRequests:
     async def delete(self, experiment: Experiment, action: DeletePod) -> ActionResult:
         """Deletes a pod, but not a newer one of the same name."""
         path = paths.pod(experiment.namespace, action.name)
-        grace = {} if action.grace is None else {"gracePeriodSeconds": action.grace}
-        with contextlib.suppress(ResourceNotFound, ResourceConflict):
-            await self._client.request("DELETE", path, body={"preconditions": {"uid": action.uid}, **grace})
+        await delete_exactly(self._client, path, action.uid, action.grace)
         return DONE
 
     async def delete_finished(self, experiment: Experiment, action: DeleteFinishedPods) -> ActionResult:

@@ -7,13 +7,10 @@ volume is forgotten. The API server holds it until the last pod is gone.
 
 from __future__ import annotations
 
-import contextlib
-
 from podtune.api.names import TRIAL_KIND
 from podtune.api.resources.checkpoints import Scratch
-from podtune.cluster.client import ClusterClient, create_owned, read_if_there
+from podtune.cluster.client import ClusterClient, create_owned, delete_exactly, read_if_there
 from podtune.kube import paths
-from podtune.kube.errors import ResourceNotFound
 from podtune.kube.manifests import Manifest, find_owner_uid, make_labels, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.actions import CreatePod
@@ -82,8 +79,7 @@ async def delete_claim(client: ClusterClient, experiment: Experiment, trial: str
     path = paths.claim(experiment.namespace, make_claim_name(trial))
     claim = await read_if_there(client, path)
     if claim is not None and find_owner_uid(claim, TRIAL_KIND) == uid:
-        with contextlib.suppress(ResourceNotFound):
-            await client.request("DELETE", path, body={"preconditions": {"uid": claim["metadata"]["uid"]}})
+        await delete_exactly(client, path, claim["metadata"]["uid"])
 
 
 def _make_claim(experiment: Experiment, action: CreatePod, scratch: Scratch) -> Manifest:

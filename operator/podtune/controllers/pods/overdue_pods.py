@@ -19,16 +19,15 @@ whose agent was not heard since the operator started.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import structlog
 
-from podtune.cluster.client import ClusterClient
+from podtune.cluster.client import ClusterClient, delete_exactly
 from podtune.cluster.decoders import GracePeriod, decode_grace_period
 from podtune.kube import paths
-from podtune.kube.errors import ApiError, ResourceConflict, ResourceNotFound
+from podtune.kube.errors import ApiError
 from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored
 from podtune.runner.attempts import grace_periods
@@ -199,7 +198,5 @@ class OverduePods:
 
     async def _delete(self, pod: GracePeriod, grace: int) -> None:
         """Deletes a pod; one that is gone, or another of its name, is none of our business."""
-        body = {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": grace}
         async with self._turns:
-            with contextlib.suppress(ResourceNotFound, ResourceConflict):
-                await self._client.request("DELETE", paths.pod(pod.namespace, pod.name), body=body)
+            await delete_exactly(self._client, paths.pod(pod.namespace, pod.name), pod.uid, grace)
