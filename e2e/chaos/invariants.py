@@ -12,8 +12,8 @@ from typing import Any
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
+from e2e.chaos.pods.user_requests import Ask
 from e2e.chaos.scenarios import Scenario
-from e2e.chaos.user_requests import Ask
 from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.simulation.faults import Fault
 

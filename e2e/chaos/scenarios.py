@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from e2e.chaos.user_requests import Ask, UserRequest
+from e2e.chaos.pods.user_requests import Ask, UserRequest
 from e2e.devcluster.node.kwok import PLAYED
 from podtune.simulation.faults import Fault, ScheduledFault
 

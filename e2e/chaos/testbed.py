@@ -25,10 +25,10 @@ from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.leftovers import LABEL
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
 from e2e.chaos.pods.kubelet import ExperimentScript, Kubelet
+from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.polling import until
 from e2e.chaos.processes.operator_process import ForkServer, Operators, environment, write_kubeconfig
 from e2e.chaos.scenarios import SCENARIOS, Scenario
-from e2e.chaos.user_requests import RequestAnswers
 
 PREFIX = "chaos"
 PATIENCE = 90.0

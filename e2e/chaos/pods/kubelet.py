@@ -19,9 +19,9 @@ from e2e.chaos.pods.pod_status import AGENT, draining, ended, now, running
 from e2e.chaos.pods.process_agent import ProcessAgent
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.pods.simulated_storage import StoragePod
+from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import Scenario
-from e2e.chaos.user_requests import RequestAnswers
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list

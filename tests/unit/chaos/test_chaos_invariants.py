@@ -12,8 +12,8 @@ from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
+from e2e.chaos.pods.user_requests import Ask, UserRequest
 from e2e.chaos.scenarios import Scenario
-from e2e.chaos.user_requests import Ask, UserRequest
 from podtune.simulation import faults
 
 ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
