@@ -18,7 +18,7 @@ Manifest = dict[str, Any]
 CONTAINER: Manifest = {"name": "trial", "image": "registry.example/train:1"}
 SPEC: Manifest = {
     "objective": {"metric": "loss", "mode": "min"},
-    "parameters": [{"name": "x", "int": {"min": 1, "max": 2}}],
+    "parameters": [{"name": "x", "int": {"min": 1, "max": 3}}],
     "search": {"maxTrials": 1},
     "trialTemplate": {"spec": {"containers": [CONTAINER]}},
 }

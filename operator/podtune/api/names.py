@@ -150,6 +150,7 @@ class ExperimentReason(StrEnum):
     SEARCH_SLOW = "SearchSlow"
     NO_CONFIGURATION = "NoConfiguration"
     TRIAL_NOT_MADE = "TrialNotMade"
+    TRIAL_LIMIT_REACHED = "TrialLimitReached"
     TRIAL_MADE_ANEW = "TrialMadeAnew"
     POD_REFUSED = "PodRefused"
     PLUGIN_FAILED = "PluginFailed"

@@ -102,8 +102,8 @@ class ActionRunner:
 
     def _get_proposer(self, entry: ExperimentEntry) -> Proposer:
         uid, spec = entry.experiment.uid, entry.served.spec
-        if uid not in self._proposers:
-            assert spec is not None  # who asks has a machine
+        assert spec is not None  # who asks has a machine
+        if uid not in self._proposers or self._proposers[uid].spec.search.initial != spec.search.initial:
             self._proposers[uid] = Proposer(spec, self._proposal_deadline, self._threads)
         return self._proposers[uid]
 

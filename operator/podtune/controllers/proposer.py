@@ -47,7 +47,7 @@ class Proposer:
 
     def __init__(self, spec: ExperimentSpec, deadline: float, threads: Threads) -> None:
         """Makes a proposer; a searcher that thinks about a request for more than `deadline` seconds is called slow."""
-        self._spec = spec
+        self.spec = spec
         self._deadline = deadline
         self._threads = threads
         self._searcher: SearcherSession | None = None
@@ -85,7 +85,7 @@ class Proposer:
     def _begin(self, request: Propose) -> _AskedSearcher:
         searcher, self._searcher = self._searcher, None  # until all went well
         loop = asyncio.get_running_loop()
-        answer = loop.run_in_executor(self._threads, _answer, searcher, self._spec, request)
+        answer = loop.run_in_executor(self._threads, _answer, searcher, self.spec, request)
         answer.add_done_callback(_retrieve)
         thinking = _AskedSearcher(request, answer)
         self._thinking.append(thinking)

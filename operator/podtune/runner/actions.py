@@ -17,6 +17,7 @@ from podtune.api.resources.trial_template import TrialTemplate
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.attempts.pods import format_pod_name
+from podtune.runner.search.origins import Origin
 from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
 
 Key = tuple[str, str]
@@ -35,6 +36,9 @@ class Propose:
         observed: How many of them the searcher must know.
         pending: Trials under way.
         observed_seq: The sequence number that `observed` stands for: all observations below it count.
+        origins: Where each proposal is to come from.
+        known: Where earlier proposals came from, by their numbers; it grows meanwhile.
+        skipped: Places in `search.initial` of what is proposed before the searcher proposes anything.
     """
 
     first: int
@@ -43,6 +47,14 @@ class Propose:
     observed: int
     pending: tuple[PendingTrial, ...]
     observed_seq: int = 0
+    origins: tuple[Origin, ...] = ()
+    known: Mapping[int, Origin] = field(default_factory=dict)
+    skipped: tuple[int, ...] = ()
+
+    def find_origin(self, number: int) -> Origin:
+        """Where a proposal came from, or is to come from."""
+        asked = number - self.first
+        return self.origins[asked] if 0 <= asked < self.count else self.known[number]
 
     @property
     def key(self) -> Key:

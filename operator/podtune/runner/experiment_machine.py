@@ -234,6 +234,8 @@ class ExperimentMachine:
             self._context = _build_context(experiment, self.spec, self.settings, self._context.time_attribute)
             for trial in self._trials.values():
                 trial.context = self._context
+            if self.spec.search.initial != before.search.initial:
+                self._outdated = True  # what was proposed ahead makes room for the new configurations
 
     def observe_trial(self, trial: Trial) -> None:
         """Takes in a version of one of the experiment's Trials."""

@@ -211,6 +211,9 @@ class Simulation:
     # What happens in the cluster
 
     def _change(self, spec: ExperimentSpec) -> None:
+        if spec.search.initial != self._spec.search.initial:
+            self._searcher = SearcherSession(spec)
+        self._spec = spec
         self._machine.observe_experiment(self._objects.change_experiment(spec))
 
     def _retry(self, trial: str) -> None:

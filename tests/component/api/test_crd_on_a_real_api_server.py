@@ -244,7 +244,6 @@ FIXED = {
     "algorithm": lambda spec: spec["search"].update(algorithm="random"),
     "seed": lambda spec: spec["search"].update(seed=8),
     "repeats": lambda spec: spec["search"].update(repeats=2),
-    "initial": lambda spec: spec["search"].update(initial=[{"parameters": {"learning_rate": 0.01}}]),
     "warmStart": lambda spec: spec["search"].update(warmStart={"experiment": "earlier"}),
     "scheduler": lambda spec: spec["scheduler"]["asha"].update(reductionFactor=2),
     "replicas": lambda spec: spec["trialTemplate"].update(replicas=2),
@@ -272,6 +271,48 @@ def test_what_trials_are_compared_by_cant_be_changed(kubectl: Kubectl, stored: d
     replaced = _replace_spec(kubectl, changed)
     assert replaced.returncode != 0
     assert f"{field} can't be changed once the experiment exists; make a new Experiment" in replaced.stderr
+
+
+INITIAL = [{"parameters": {"learning_rate": 0.01}}, {"parameters": {"learning_rate": 0.02}, "results": {"accuracy": 1}}]
+NEW = {"parameters": {"learning_rate": 0.03}, "restoreFrom": {"trial": "changed-0"}}
+REFUSED_INITIAL: dict[str, tuple[list[Any], str]] = {
+    "changed": ([NEW, INITIAL[1]], "can't be changed or removed"),
+    "removed": (INITIAL[:1], "can't be changed or removed"),
+    "all removed": ([], "can't be changed or removed"),
+    "put in between": ([INITIAL[0], NEW, INITIAL[1]], "can't be changed or removed"),
+    "in another order": ([*reversed(INITIAL)], "can't be changed or removed"),
+    "given twice": ([*INITIAL, INITIAL[0]], "none is given twice"),
+    "known": ([*INITIAL, {**INITIAL[1], "results": {"accuracy": 2}}], "an entry with results can't be appended"),
+}
+
+
+@pytest.fixture(scope="module")
+def begun(kubectl: Kubectl) -> dict[str, Any]:
+    manifest = yaml.safe_load((HERE / "good.yaml").read_text())
+    manifest["metadata"]["name"] = "begun"
+    manifest["spec"]["search"]["initial"] = INITIAL
+    made = _create(kubectl, manifest)
+    del made["metadata"]["resourceVersion"]
+    return made
+
+
+@pytest.mark.parametrize("change", REFUSED_INITIAL)
+def test_what_the_search_began_with_cant_be_changed(kubectl: Kubectl, begun: dict[str, Any], change: str) -> None:
+    changed = copy.deepcopy(begun)
+    changed["spec"]["search"]["initial"], words = REFUSED_INITIAL[change]
+    replaced = _replace_spec(kubectl, changed)
+    assert replaced.returncode != 0
+    assert words in replaced.stderr
+
+
+@pytest.mark.parametrize("name", ["begun", "stored"])
+def test_configurations_to_try_can_be_appended(
+    kubectl: Kubectl, name: str, begun: dict[str, Any], stored: dict[str, Any]
+) -> None:
+    changed = copy.deepcopy({"begun": begun, "stored": stored}[name])
+    changed["spec"]["search"]["initial"] = [*changed["spec"]["search"].get("initial", ()), NEW]
+    replaced = _replace_spec(kubectl, changed)
+    assert replaced.returncode == 0, replaced.stderr
 
 
 def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict[str, Any]) -> None:

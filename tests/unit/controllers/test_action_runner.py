@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.resources.trial import AttemptEnd, TrialSpec, TrialStatus
+from podtune.api.resources.trial import AttemptEnd, ProposalSource, TrialSpec, TrialStatus
 from podtune.api.restore_from import RestoreFrom
 from podtune.cluster.executor import Executor
 from podtune.controllers.action_runner import MAX_LOOK_UPS_OF_ONE, MAX_REQUESTS, MAX_REQUESTS_OF_ONE, ActionRunner
@@ -34,10 +34,12 @@ from podtune.runner.actions import (
 from podtune.runner.backoff import Backoff
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Trial
+from podtune.runner.search.origins import Origin
 from tests.unit.cluster.objects import experiment_record
 from tests.unit.cluster.virtual_time import in_virtual_time, now, settle
 
-PROPOSE = Propose(first=0, count=2, observations=(), observed=0, pending=())
+ORIGINS = (Origin(ProposalSource.SEARCHER, 0), Origin(ProposalSource.SEARCHER, 1))
+PROPOSE = Propose(first=0, count=2, observations=(), observed=0, pending=(), origins=ORIGINS)
 
 
 def delete_pod(number: int = 0) -> DeletePod:

@@ -10,10 +10,12 @@ import pytest
 
 from e2e.chaos.polling import until
 from podtune.api.names import ExperimentReason
+from podtune.api.resources.trial import ProposalSource
 from podtune.controllers.proposer import MAX_MISSED_DEADLINES, MAX_THREADS, Proposer
 from podtune.controllers.searcher_threads import SearcherThreads
 from podtune.runner.actions import ActionResult, ActionStatus, Propose
 from podtune.runner.search import session
+from podtune.runner.search.origins import Origin
 from podtune.tuning.searchers.base import NoConfiguration, Observation, PendingTrial, Proposal
 from tests.unit.cluster.objects import experiment_record
 
@@ -51,7 +53,7 @@ class Workshop:
         self.act: Callable[[], None] = lambda: None
         self.threads = SearcherThreads(idle_seconds=0.01)
 
-    def make(self, _: object) -> Recorder:
+    def make(self, _spec: object, _skipped: object) -> Recorder:
         return Recorder(self.made, self.limit, self.act)
 
     def proposer(self, deadline: float = DEADLINE) -> Proposer:
@@ -105,7 +107,17 @@ def observations(count: int) -> list[Observation]:
 
 def ask(known: list[Observation], told: int, first: int = 10, count: int = 1, *pending: int) -> Propose:
     under_way = tuple(PendingTrial(number, {"lr": 0.1}) for number in pending)
-    return Propose(first=first, count=count, observations=known, observed=told, pending=under_way)
+    origins = tuple(Origin(ProposalSource.SEARCHER, number) for number in range(first, first + count))
+    earlier = {number: Origin(ProposalSource.SEARCHER, number) for number in range(first)}
+    return Propose(
+        first=first,
+        count=count,
+        observations=known,
+        observed=told,
+        pending=under_way,
+        origins=origins,
+        known=earlier,
+    )
 
 
 def is_slow(outcome: ActionResult) -> bool:

@@ -55,6 +55,16 @@ def test_the_first_configuration_is_run_and_the_known_one_is_not() -> None:
     assert len(tried) == len(set(tried)) == search["maxTrials"]
 
 
+def test_what_is_appended_is_run_next() -> None:
+    begun, grown = [with_spec({"search": {**spec["search"], "algorithm": "grid"}}) for spec in SPECS[:2]]
+    simulation = Simulation(begun, Program(steps=3)).run(1.0)
+    made = len(simulation.api.trials)
+    simulation.edit_spec(search=grown.search)
+    simulation.run()
+    trial = simulation.api.trials[f"e-{made}"]
+    assert (trial.spec.parameters, trial.spec.proposal.source) == ({"x": "3"}, "Initial")
+
+
 def test_the_repeats_make_as_many_configurations_as_the_page_says() -> None:
     simulation = Simulation(with_spec(section("repeats")), Program(steps=1)).run()
     trials = simulation.api.trials.values()
@@ -97,6 +107,7 @@ def test_the_reasons_are_those_that_there_are() -> None:
         ExperimentReason.NO_CONFIGURATION,
         ExperimentReason.WAITING_FOR_EXPERIMENT,
         ExperimentReason.TRIAL_NOT_MADE,
+        ExperimentReason.TRIAL_LIMIT_REACHED,
     }
 
 

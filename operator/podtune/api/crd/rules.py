@@ -173,6 +173,37 @@ _COMBINATIONS = (
 )
 
 
+_IS_KNOWN = "entry, has(entry.results) && size(entry.results) > 0"
+# Its entries have places that Trials record. That those of before are found in their order, and the last of them in its
+# place, says the same as an index for each, which CEL has only from Kubernetes 1.33 on.
+_GROWING_INITIAL = (
+    Rule(
+        rule=(
+            "!has(oldSelf.initial) || size(oldSelf.initial) == 0 || (has(self.initial) && "
+            "size(self.initial) >= size(oldSelf.initial) && "
+            "self.initial[size(oldSelf.initial) - 1] == oldSelf.initial[size(oldSelf.initial) - 1] && "
+            "self.initial.filter(entry, entry in oldSelf.initial) == oldSelf.initial)"
+        ),
+        message=(
+            "entries of initial can't be changed or removed once the experiment exists, and none is given twice; put "
+            "them back as they were, and append new ones at the end"
+        ),
+        field=".initial",
+    ),
+    Rule(
+        rule=(
+            f"(has(self.initial) ? self.initial.filter({_IS_KNOWN}).size() : 0) == "
+            f"(has(oldSelf.initial) ? oldSelf.initial.filter({_IS_KNOWN}).size() : 0)"
+        ),
+        message=(
+            "an entry with results can't be appended to initial, because the searcher hears of known results before it "
+            "begins; remove its results to run it, or make a new Experiment"
+        ),
+        field=".initial",
+    ),
+)
+
+
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _require_step_without_log("!has(self.step)")),
     IntDomain: (_INTERVAL, _log_above(">= 1", "at least 1"), _require_step_without_log("self.step == 1")),
@@ -277,7 +308,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".maxTrials",
         ),
         *map(require_fixed, ("algorithm", "seed", "repeats")),
-        *map(require_fixed_optional, ("initial", "warmStart", *WITH_SETTINGS)),
+        *_GROWING_INITIAL,
+        *map(require_fixed_optional, ("warmStart", *WITH_SETTINGS)),
     ),
     Stop: (require_some_time("totalTime"),),
     TrialCriterion: (require_exactly_one(TrialCriterion), require_some_time("time")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field, WithJsonSchema
@@ -60,6 +61,14 @@ def format_indexes(indexes: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
+class ProposalSource(StrEnum):
+    """Where a configuration comes from."""
+
+    INITIAL = "Initial"
+    """An entry of the experiment's search.initial."""
+    SEARCHER = "Searcher"
+
+
 class ProposalRecord(ApiModel):
     """What the configuration was proposed from, so that the same facts lead to the same proposal again."""
 
@@ -69,6 +78,15 @@ class ProposalRecord(ApiModel):
             "Number of the proposal. Together with the experiment's seed, it seeds the random draws. With "
             "search.repeats, several trials share one proposal."
         ),
+    )
+    source: ProposalSource | None = Field(
+        default=None,
+        description="Where the configuration comes from: Initial (search.initial) or Searcher.",
+    )
+    position: int = Field(
+        default=0,
+        ge=0,
+        description="Place in search.initial, from 0; or how many configurations the searcher had proposed before.",
     )
     observed_seq: int = Field(
         default=0,

@@ -11,6 +11,9 @@ from podtune.api.restore_from import RestoreFrom
 from podtune.api.tuning.objective import MetricName
 from podtune.api.tuning.search_space import ParameterValue
 
+MAX_INITIAL = 256
+"""How many configurations a manifest may start with."""
+
 
 class InitialConfiguration(ApiModel):
     """A configuration to start with: one to try first or, with results, one that was tried before."""

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from podtune.api.base import ApiModel, FieldError, IntegerOrWord
 from podtune.api.tuning.plugin import Plugin
-from podtune.api.tuning.prior_knowledge import InitialConfiguration, WarmStart
+from podtune.api.tuning.prior_knowledge import MAX_INITIAL, InitialConfiguration, WarmStart
 from podtune.api.tuning.search_settings import (
     WITH_SETTINGS,
     BohbSearchSettings,
@@ -94,8 +94,11 @@ class SearchSpec(ApiModel):
     )
     initial: list[InitialConfiguration] = Field(
         default_factory=list,
-        max_length=256,
-        description="Configurations to start with. Those without results become the first trials, in this order.",
+        max_length=MAX_INITIAL,
+        description=(
+            "Configurations to start with. Those without results become the first trials, in this order. More of them "
+            "can be appended while the experiment runs: they become the next trials."
+        ),
     )
     warm_start: WarmStart | None = Field(default=None, description="An earlier experiment to learn from.")
     grid: GridSettings | None = Field(default=None, description="Only with algorithm grid.")

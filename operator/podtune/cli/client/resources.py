@@ -13,7 +13,7 @@ from typing import Any
 from podtune.api.conditions import Condition, find_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentStatus
-from podtune.api.resources.trial import TrialStatus
+from podtune.api.resources.trial import ProposalSource, TrialStatus
 from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError
 from podtune.kube import paths
@@ -93,6 +93,7 @@ class TrialView:
         display_name: Its name for people; empty where it has none.
         state: As the status has it, which may be a newer operator's word.
         requested_checkpoint: Id of the last request for a checkpoint; empty where there was none.
+        proposer: Who has proposed its configuration; empty where that is not on record.
     """
 
     name: str
@@ -103,6 +104,7 @@ class TrialView:
     state: str
     status: TrialStatus
     requested_checkpoint: str = ""
+    proposer: str = ""
 
     @property
     def title(self) -> str:
@@ -181,7 +183,19 @@ def read_trial(item: Manifest) -> TrialView:
         state=status.get("state") or TrialState.PENDING,
         status=read_status(TrialStatus, status),
         requested_checkpoint=(spec.get("checkpointRequest") or {}).get("id", ""),
+        proposer=_describe_proposer(spec.get("proposal") or {}),
     )
+
+
+def _describe_proposer(proposal: Mapping[str, Any]) -> str:
+    """Who has proposed a configuration, by what its Trial records of it."""
+    match proposal.get("source"):
+        case ProposalSource.INITIAL:
+            return f"search.initial[{proposal.get('position', 0)}]"
+        case ProposalSource.SEARCHER:
+            return "the search algorithm"
+        case _:
+            return ""
 
 
 def fetch_experiment(api: Api, namespace: str, name: str) -> Manifest:

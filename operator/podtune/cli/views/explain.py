@@ -14,6 +14,8 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
     status = trial.status
     reason = f" ({status.reason})" if status.reason else ""
     lines = [f"{trial.title} is {trial.state}{reason}{_put_after_colon(status.message)}"]
+    if trial.proposer:
+        lines.append(f"Its configuration comes from {trial.proposer}.")
     changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
     if changed:
         values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
@@ -40,6 +42,7 @@ def explain_as_data(trial: TrialView) -> dict[str, Any]:
         "trial": trial.name,
         "experiment": trial.experiment,
         "displayName": trial.display_name or None,
+        "proposer": trial.proposer or None,
         "state": trial.state,
         "reason": trial.status.reason,
         "message": trial.status.message,

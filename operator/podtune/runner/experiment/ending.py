@@ -102,7 +102,8 @@ class ExperimentEnd:
         if self._search.is_exhausted:
             outcome = ExperimentOutcome(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
         else:
-            outcome = ExperimentOutcome(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done")
+            untried = f"; {self._search.untried}" if self._search.untried else ""
+            outcome = ExperimentOutcome(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done{untried}")
         return self._check(outcome) if total else outcome
 
     def _check(self, outcome: ExperimentOutcome) -> ExperimentOutcome:

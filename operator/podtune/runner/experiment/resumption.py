@@ -1,8 +1,8 @@
 """Whether an ended experiment resumes, and how that is recorded.
 
 When an experiment ends, it records the limits that ended it. It resumes when the spec has other limits that would not
-have ended it, or when `spec.resume.id` has changed. That is written into its status first, with the policies that
-apply; then the trials follow (see `TrialReset`).
+have ended it, or more configurations to try that there is room for, or when `spec.resume.id` has changed. That is
+written into its status first, with the policies that apply; then the trials follow (see `TrialReset`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,13 @@ from podtune.api.resources.resume import Resume, Resumption
 
 
 def compute_end_key(spec: ExperimentSpec) -> str:
-    """What an end is recorded with: a digest of the limits, and the id of the last request to resume."""
+    """What an end is recorded with.
+
+    That is a digest of the limits, how many configurations search.initial held, and the id of the last request to
+    resume.
+    """
     limits = f"{spec.search.max_trials} {spec.stop.model_dump_json(exclude_defaults=True)}"
-    return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}/{_resume(spec).id}"
+    return f"{hashlib.sha256(limits.encode()).hexdigest()[:12]}+{len(spec.search.initial)}/{_resume(spec).id}"
 
 
 def is_asked(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
@@ -25,8 +29,12 @@ def is_asked(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
 
 
 def has_other_limits(status: ExperimentStatus, spec: ExperimentSpec) -> bool:
-    """Whether the limits are others than those that the experiment ended by, as far as these are known."""
-    return bool(status.ended_by) and status.ended_by.partition("/")[0] != compute_end_key(spec).partition("/")[0]
+    """Whether the limits are others than those that the experiment ended by, as far as these are known.
+
+    Ends that were recorded before search.initial could grow say nothing of its length.
+    """
+    recorded, present = (key.partition("/")[0].partition("+") for key in (status.ended_by, compute_end_key(spec)))
+    return bool(recorded[0]) and (recorded != present if recorded[1] else recorded[0] != present[0])
 
 
 def build_resumption(status: ExperimentStatus, spec: ExperimentSpec) -> Resumption:

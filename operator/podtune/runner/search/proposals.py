@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 
-from podtune.api.resources.experiment import ProposalRequest
-from podtune.api.resources.trial import ProposalRecord, TrialSpec, format_indexes
-from podtune.api.restore_from import RestoreFrom
+from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
+from podtune.api.resources.trial import ProposalRecord, ProposalSource, TrialSpec, format_indexes
 from podtune.api.tuning.search_space import format_value
 from podtune.runner.actions import Propose
+from podtune.runner.search.origins import FreeNumbers, Origin, ProposalOrigins
 from podtune.tuning.randomness import derive_trial_seed
 from podtune.tuning.searchers.base import PendingTrial, Proposal
 
@@ -27,29 +27,21 @@ class Proposals:
     it was made.
     """
 
-    def __init__(
-        self,
-        experiment: str,
-        repeats: int,
-        seed: int,
-        restore_sources: Sequence[RestoreFrom | None] = (),
-    ) -> None:
+    def __init__(self, experiment: str, spec: ExperimentSpec) -> None:
         """Knows of no Trial yet: see `add_trial`.
 
         Args:
             experiment: Name of the experiment.
-            repeats: How many Trials each configuration becomes.
-            seed: The experiment's seed.
-            restore_sources: What the first configurations start from, by number.
+            spec: Its spec.
         """
         self._experiment = experiment
-        self._repeats = repeats
-        self._seed = seed
-        self._restore_sources = tuple(restore_sources)
+        self._repeats = spec.search.repeats
+        self._seed = spec.search.seed
+        self.origins = ProposalOrigins(spec.parameters, spec.search.initial)
+        """Where each of them comes from."""
         self._present: set[int] = set()
         self._answered: set[int] = set()
-        self._missing: list[int] = []
-        self._next = 0
+        self._numbers = FreeNumbers()
         self.waiting: dict[int, TrialSpec] = {}
         """By index: Trials that are still to be made."""
         self.exhausted = False
@@ -76,18 +68,29 @@ class Proposals:
 
     def find_next_numbers(self, count: int) -> range:
         """The numbers to ask for next: the one that was left out earliest, alone, or new ones."""
-        if self._missing:
-            return range(self._missing[0], self._missing[0] + 1)
-        return range(self._next, self._next + count)
+        left_out = self._numbers.left_out
+        if left_out:
+            return range(left_out[0], left_out[0] + 1)
+        return range(self._numbers.next, self._numbers.next + count)
+
+    def choose_origins(self, numbers: range) -> tuple[Origin, ...]:
+        """Where the proposals with these numbers come from, for which there is none yet."""
+        return self.origins.choose(self._numbers, numbers)
+
+    def list_first_entries(self) -> tuple[int, ...]:
+        """Places in `search.initial` of what is proposed before the searcher proposes anything."""
+        return self.origins.list_first(self._numbers)
 
     def record_answers(self, request: Propose, answers: Sequence[Proposal]) -> None:
         """Takes in the searcher's answer; fewer proposals than requested mean that there are no more."""
         running = [trial.number for trial in request.pending]
-        for number, proposed in enumerate(answers, start=request.first):
+        for number, (proposed, origin) in enumerate(zip(answers, request.origins, strict=False), start=request.first):
             if number not in self._answered:
-                self._mark_answered(number)
+                self._mark_answered(number, origin)
                 basis = ProposalRecord(
                     number=number,
+                    source=origin.source,
+                    position=origin.position,
                     observed_seq=request.observed_seq,
                     running=format_indexes(running),
                     attributes=dict(proposed.attributes),
@@ -97,7 +100,7 @@ class Proposals:
             running.append(number)
         if len(answers) < request.count:
             self.exhausted = True
-            self._missing.clear()
+            self._numbers.forget_left_out()
 
     def add_trial(self, spec: TrialSpec) -> None:
         """A Trial is there; its repeats will be too."""
@@ -105,8 +108,15 @@ class Proposals:
         self._present.add(spec.index)
         number = spec.index // self._repeats
         if number not in self._answered:
-            self._mark_answered(number)
+            self._mark_answered(number, self.origins.read(number, spec))
             self._wait_for(number, spec.parameters, spec.proposal)
+
+    @property
+    def untried_entries(self) -> int:
+        """How many configurations of `search.initial` that are to be tried have no Trial."""
+        waiting = {index // self._repeats for index in self.waiting}
+        asked = [self.origins.by_number[number] for number in waiting if not self.is_begun(number)]
+        return self.origins.open_entries + sum(origin.source is ProposalSource.INITIAL for origin in asked)
 
     def is_begun(self, number: int) -> bool:
         """Whether a Trial of this configuration is there."""
@@ -119,6 +129,7 @@ class Proposals:
 
     def _wait_for(self, number: int, parameters: dict[str, str], basis: ProposalRecord | None) -> None:
         """Marks the missing Trials of a configuration as still to be created."""
+        restore_from = self.origins.find_restore_source(number)
         for repeat in range(self._repeats):
             index = number * self._repeats + repeat
             if index not in self._present:
@@ -127,17 +138,15 @@ class Proposals:
                     index=index,
                     parameters=parameters,
                     seed=derive_trial_seed(self._seed, repeat),
-                    restore_from=self._restore_sources[number] if number < len(self._restore_sources) else None,
+                    restore_from=restore_from,
                     proposal=basis,
                 )
 
-    def _mark_answered(self, number: int) -> None:
+    def _mark_answered(self, number: int, origin: Origin) -> None:
         """There is a configuration with this number."""
         self._answered.add(number)
-        if number in self._missing:
-            self._missing.remove(number)
-        self._missing.extend(range(self._next, number))
-        self._next = max(self._next, number + 1)
+        self._numbers.take(number)
+        self.origins.record(number, origin)
 
 
 class PendingTrials:

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.pods.parameter_text import format_display_name
 from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
-from podtune.api.resources.trial import TrialSpec
+from podtune.api.resources.trial import ProposalSource, TrialSpec
+from podtune.api.tuning.prior_knowledge import MAX_INITIAL
 from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.messages import read_number
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
@@ -27,13 +30,19 @@ from podtune.runner.actions import ActionResult, ActionStatus, CreateTrial, Emit
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.experiment.status_text import ProposalBlocker
 from podtune.runner.search.observation_log import ObservationLog, average
+from podtune.runner.search.origins import Origin
 from podtune.runner.search.proposals import PendingTrials, Proposals
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import BuildSteps
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import parse_metrics
-from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal
+from podtune.tuning.searchers.base import Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.factory import learns_from_results, learns_from_rungs, make_searcher
+from podtune.tuning.searchers.initial import propose_initial
+from podtune.tuning.searchers.lazy_view import LazyView
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
+
+Trial = TypeVar("Trial", Observation, PendingTrial)
 
 MAX_RUNNING = 1024
 """How many trials under way the searcher sees at most, the newest ones: a Trial records which they were."""
@@ -50,18 +59,20 @@ class SearcherSession:
     """
 
     def __init__(self, spec: ExperimentSpec) -> None:
-        """Makes a searcher that has been told nothing.
+        """Knows nothing yet.
 
         Args:
-            spec: The experiment that it searches for.
+            spec: The experiment that is searched for.
         """
         self.spec = spec
-        self._searcher = make_searcher(spec)
+        self._searcher: Searcher | None = None
         self._observations: Sequence[Observation] = ()
         self._observed = 0
 
     def answer(self, request: Propose) -> tuple[Proposal, ...]:
         """Has the searcher observe what is new to it, and asks it for configurations, one after the other.
+
+        What comes from `search.initial` needs no searcher; it only sees that this is under way.
 
         Returns:
             As many as were requested, or fewer if the space is exhausted.
@@ -69,22 +80,45 @@ class SearcherSession:
         Raises:
             NoConfiguration: There is none that could be proposed.
         """
-        if self._observations is not request.observations or self._observed > request.observed:
-            if self._observed:
-                self._searcher = make_searcher(self.spec)
-            self._observations, self._observed = request.observations, 0
+        searcher = self._prepare(request)
         for observation in request.observations[self._observed : request.observed]:
-            self._searcher.tell(observation)
+            if observation.number < 0:
+                searcher.skip(observation.configuration)
+            searcher.tell(_as_searcher_knows(observation, request))
         self._observed = request.observed
         pending = list(request.pending)
         answers: list[Proposal] = []
-        for position in range(request.first, request.first + request.count):
-            proposed = self._searcher.ask(position, pending)
+        for position, origin in enumerate(request.origins, start=request.first):
+            proposed = self._propose(origin, searcher, pending, request)
             if proposed is None:
                 break
             answers.append(proposed)
             pending.append(PendingTrial(position, proposed.configuration, proposed.attributes))
         return tuple(answers)
+
+    def _prepare(self, request: Propose) -> Searcher:
+        """The searcher, a new one if it knows more than it may for this request."""
+        outdated = self._observations is not request.observations or self._observed > request.observed
+        if self._searcher is None or outdated:
+            self._searcher = make_searcher(self.spec, request.skipped)
+            self._observations, self._observed = request.observations, 0
+        return self._searcher
+
+    def _propose(
+        self, origin: Origin, searcher: Searcher, pending: Sequence[PendingTrial], request: Propose
+    ) -> Proposal | None:
+        if origin.source is ProposalSource.INITIAL:
+            space = ActiveSpace(self.spec.parameters, self.spec.constraints)
+            return propose_initial(space, self.spec.search.initial[origin.position])
+        return searcher.ask(origin.position, LazyView(pending, lambda trial: _as_searcher_knows(trial, request)))
+
+
+def _as_searcher_knows(trial: Trial, request: Propose) -> Trial:
+    """A trial with the number that the searcher knows it by: below 0 where it has not proposed it."""
+    if trial.number < 0:
+        return replace(trial, number=trial.number - MAX_INITIAL)
+    origin = request.find_origin(trial.number)
+    return replace(trial, number=origin.number) if origin.number != trial.number else trial
 
 
 class Search:
@@ -123,12 +157,7 @@ class Search:
         self._settings = settings
         self._former = former or FormerTrials()
         self._repeats = spec.search.repeats
-        self._proposals = Proposals(
-            experiment,
-            self._repeats,
-            spec.search.seed,
-            [entry.restore_from for entry in spec.search.initial if not entry.is_known],
-        )
+        self._proposals = Proposals(experiment, spec)
         self._pending = PendingTrials()
         self._ended: defaultdict[int, dict[int, Observation]] = defaultdict(dict)
         self._logged: set[tuple[str, int]] = set()
@@ -169,7 +198,20 @@ class Search:
     @property
     def blocker(self) -> ProposalBlocker | None:
         """What keeps Trials from being made at present."""
-        return (self._failure if self._is_needed else None) or next(iter(self._not_made.values()), None)
+        found = (self._failure if self._is_needed else None) or next(iter(self._not_made.values()), None)
+        if found is None and self.untried:
+            return ProposalBlocker(ExperimentReason.TRIAL_LIMIT_REACHED, self.untried)
+        return found
+
+    @property
+    def untried(self) -> str:
+        """What `search.initial` holds that maxTrials has no room for; empty where there is nothing."""
+        count = self._proposals.untried_entries if self._room <= 0 else 0
+        if not count:
+            return ""
+        what = "the last configuration" if count == 1 else f"the last {count} configurations"
+        wanted = self.spec.search.trial_limit + count * self._repeats
+        return f"{what} of search.initial had no room in maxTrials; raise it to {wanted} to try them"
 
     @property
     def is_exhausted(self) -> bool:
@@ -380,6 +422,9 @@ class Search:
         request = Propose(
             first=numbers[0],
             count=len(numbers),
+            origins=self._proposals.choose_origins(numbers),
+            known=self._proposals.origins.by_number,
+            skipped=self._proposals.list_first_entries(),
             observations=self._log.in_order,
             observed=told,
             observed_seq=end,

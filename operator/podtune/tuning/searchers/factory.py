@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.tuning.search import GridSettings, TpeSettings
@@ -18,7 +18,7 @@ from podtune.api.tuning.search_settings import (
 from podtune.api.tuning.search_space import Parameter
 from podtune.tuning.plugins import make_plugin
 from podtune.tuning.searchers.base import Searcher
-from podtune.tuning.searchers.initial import InitialFirst
+from podtune.tuning.searchers.initial import introduce
 from podtune.tuning.searchers.random import RandomSearcher, make_without_repetitions
 from podtune.tuning.searchers.rejection import RejectionSearcher
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
@@ -27,15 +27,22 @@ SEARCHER_PLUGINS = "podtune.searchers"
 """The group of entry points by which other packages offer searchers."""
 
 
-def make_searcher(spec: ExperimentSpec) -> Searcher:
-    """Makes the searcher that an experiment asks for; it has been told nothing yet.
+def make_searcher(spec: ExperimentSpec, skipped: Collection[int] | None = None) -> Searcher:
+    """Makes the searcher that an experiment asks for; it has been told only what the manifest knows.
 
     Each is imported when it is asked for: Optuna alone takes most of a second, which a command line need not spend.
+
+    Args:
+        spec: The experiment.
+        skipped: Places in `search.initial` of what is proposed in its place before it proposes anything; all that
+            are to be tried, unless given.
     """
     space = ActiveSpace(spec.parameters, spec.constraints)
     searcher = _make_without_initial(spec, space)
     initial = spec.search.initial
-    return InitialFirst(searcher, space, initial, spec.objective) if initial else searcher
+    places = range(len(initial)) if skipped is None else skipped
+    introduce(searcher, space, initial, spec.objective, skipped=places)
+    return searcher
 
 
 def learns_from_rungs(spec: ExperimentSpec) -> bool:

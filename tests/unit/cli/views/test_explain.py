@@ -44,6 +44,26 @@ def said(api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("proposal", "words"),
+    [
+        ({"source": "Initial", "position": 3}, ["Its configuration comes from search.initial[3]."]),
+        ({"source": "Initial"}, ["Its configuration comes from search.initial[0]."]),
+        ({"source": "Searcher", "position": 3}, ["Its configuration comes from the search algorithm."]),
+        ({}, []),
+    ],
+)
+def test_why_says_where_the_configuration_comes_from(
+    proposal: dict[str, Any], words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = FakeApi()
+    made = trial(7, **CLONE)
+    made["spec"]["proposal"] = {"number": 7, **proposal}
+    api.add_trial(made)
+    lines = said(api, monkeypatch, capsys, "why digits-7").splitlines()
+    assert [line for line in lines if line.startswith("Its configuration")] == words
+
+
 def test_why_tells_each_decision_with_the_numbers_that_its_sentence_lacks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from podtune.api.names import DesiredState, ExperimentState, TrialState
 from podtune.api.resources.trial import TrialStatus
+from podtune.api.tuning.prior_knowledge import InitialConfiguration
 from podtune.runner.actions import Action, ActionResult, ActionStatus
 from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
@@ -120,6 +121,13 @@ class RunnerMachine(RuleBasedStateMachine):
     def a_user_suspends_or_resumes_all(self, suspend: bool) -> None:
         if not self.simulation.is_over:
             self.simulation.edit_spec(suspend=suspend)
+
+    @rule(rate=st.sampled_from([0.01, 0.02, 0.03]))
+    def a_user_appends_a_configuration(self, rate: float) -> None:
+        search = self.simulation.api.experiment.spec.search
+        entry = InitialConfiguration(parameters={"learning_rate": rate})
+        if not self.simulation.is_over and entry not in search.initial:
+            self.simulation.edit_spec(search=search.model_copy(update={"initial": [*search.initial, entry]}))
 
     @rule(image=st.sampled_from(["example", "mended"]))
     def a_user_changes_the_template(self, image: str) -> None:

@@ -561,6 +561,10 @@ class Simulation:
                 assert status.decision is not None, f"{pod.name} deleted while it serves {trial.name}"
 
     def _propose(self, action: Propose) -> tuple[Proposal, ...]:
+        spec = self.api.experiment.spec
+        assert spec is not None
+        if spec.search.initial != self._searcher.spec.search.initial:
+            self._searcher = SearcherSession(spec)
         answers = self._searcher.answer(action)
         self.proposed.update(_numbered(action, answers))
         return answers

@@ -12,7 +12,7 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.testing.searchers import SearcherConformance, record_run
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal, Searcher
 from podtune.tuning.searchers.factory import make_searcher
-from podtune.tuning.searchers.initial import InitialFirst
+from podtune.tuning.searchers.initial import find_place, introduce, propose_initial
 from podtune.tuning.searchers.spaces.active_space import ActiveSpace
 from tests.unit.tuning.manifests import every_kind, experiment
 
@@ -55,48 +55,47 @@ class Recorder(Searcher):
         return Proposal({"units": number}, {"mine": "yes"})
 
 
-def first() -> tuple[Recorder, InitialFirst]:
+def introduced(skipped: Sequence[int] = (0, 2)) -> Recorder:
     spec = experiment(parameters=SPACE, search={"maxTrials": 20, "initial": INITIAL})
-    inner = Recorder()
-    return inner, InitialFirst(inner, ActiveSpace(spec.parameters), spec.search.initial, spec.objective)
+    searcher = Recorder()
+    introduce(searcher, ActiveSpace(spec.parameters), spec.search.initial, spec.objective, skipped=skipped)
+    return searcher
 
 
-def test_those_without_results_come_first_complete_and_in_their_own_types() -> None:
-    inner, searcher = first()
-    assert searcher.ask(0, []) == Proposal({"units": 3, "kind": "a", "half": 1.5})
-    second = searcher.ask(1, [])
+def test_those_without_results_are_proposed_complete_and_in_their_own_types() -> None:
+    spec = experiment(parameters=SPACE, search={"maxTrials": 20, "initial": INITIAL})
+    space = ActiveSpace(spec.parameters)
+    first, _, second, _ = (propose_initial(space, entry) for entry in spec.search.initial)
+    assert first == Proposal({"units": 3, "kind": "a", "half": 1.5})
     assert list(second.configuration.items()) == [("units", 1), ("kind", "b"), ("rate", 1.0), ("half", 0.5)]
     assert type(second.configuration["rate"]) is float
-    assert inner.asked == []
 
 
 def test_known_results_are_told_before_all_else() -> None:
-    inner, _ = first()
+    searcher = introduced()
     assert [
-        (observation.value, observation.step, observation.configuration["units"]) for observation in inner.heard
+        (observation.value, observation.step, observation.configuration["units"]) for observation in searcher.heard
     ] == [
         (0.75, 0, 2),
         (0.25, 0, 4),
     ]
-    assert all(observation.number < 0 and not observation.attributes for observation in inner.heard)
-    assert [configuration["units"] for configuration in inner.skipped] == [3, 1]
+    assert all(observation.number < 0 and not observation.attributes for observation in searcher.heard)
+    assert [configuration["units"] for configuration in searcher.skipped] == [3, 2, 1, 4]
 
 
-def test_the_others_are_numbered_as_if_there_were_no_initial_ones() -> None:
-    inner, searcher = first()
-    assert searcher.ask(2, [PendingTrial(0, {}), PendingTrial(1, {})]) == Proposal({"units": 0}, {"mine": "yes"})
-    searcher.ask(4, [PendingTrial(1, {}), PendingTrial(3, {})])
-    assert inner.asked == [(0, [-2, -1]), (2, [-1, 1])]
+def test_what_comes_later_is_not_left_out() -> None:
+    assert [configuration["units"] for configuration in introduced([0]).skipped] == [3, 2, 4]
 
 
-def test_all_that_is_told_keeps_a_number_of_its_own() -> None:
-    inner, searcher = first()
-    for number in (-2, -1, 0, 1, 2, 3):
-        searcher.tell(Observation(number, {"units": 1}, 0.5, 1))
-    told = [observation.number for observation in inner.heard]
-    assert len(set(told)) == len(told)
-    assert told[-2:] == [0, 1]
-    assert all(number < 0 for number in told[:-2])
+def test_an_entry_is_found_by_its_number_and_its_values() -> None:
+    spec = experiment(parameters=SPACE, search={"maxTrials": 20, "initial": INITIAL})
+
+    def find(number: int, parameters: dict[str, str]) -> int | None:
+        return find_place(number, parameters, spec.parameters, spec.search.initial)
+
+    second = {"units": "1", "kind": "b", "rate": "1.0", "half": "0.5"}
+    assert find(1, second) == 2
+    assert find(0, second) is find(2, second) is find(1, {**second, "units": "2"}) is None
 
 
 @pytest.mark.parametrize("algorithm", ["grid", "bruteForce"])
@@ -106,30 +105,8 @@ def test_one_that_goes_through_its_space_tries_each_configuration_once(algorithm
     proposed: list[tuple[object, ...]] = []
     while (answer := searcher.ask(len(proposed), [])) is not None:
         proposed.append(tuple(answer.configuration.values()))
-    assert len(proposed) == len(set(proposed)) == 4 * (1 + 3) - 2
+    assert len(proposed) == len(set(proposed)) == 4 * (1 + 3) - len(INITIAL)
     assert (2, "b", 0.5, 1.0) not in proposed
-
-
-def test_an_experiment_learnt_from_is_left_out_of_a_grid_too() -> None:
-    spec = experiment(parameters=SPACE[:2], search={"algorithm": "grid", "maxTrials": 99, "initial": INITIAL[:1]})
-    searcher = make_searcher(spec)
-    searcher.tell(Observation(-1, {"units": 1, "kind": "a"}, 0.5, 1))
-    proposed = [searcher.ask(number, []) for number in range(8)]
-    found = [answer.configuration for answer in proposed if answer is not None]
-    assert len(found) == 7
-    assert {"units": 1, "kind": "a"} not in found
-
-
-def test_random_search_proposes_the_same_after_them() -> None:
-    spec = experiment(search={"algorithm": "random", "maxTrials": 9, "seed": 7})
-    some = make_searcher(spec).ask(99, [])
-    values = {name: value for name, value in some.configuration.items() if name != "fixed"}
-    begun = experiment(
-        search={"algorithm": "random", "maxTrials": 9, "seed": 7, "initial": [{"parameters": {**values, "fixed": 7}}]}
-    )
-    plain, searcher = make_searcher(spec), make_searcher(begun)
-    assert searcher.ask(0, []) == Proposal(some.configuration)
-    assert [searcher.ask(number + 1, []) for number in range(9)] == [plain.ask(number, []) for number in range(9)]
 
 
 class TestTpeAfterInitialConfigurations(SearcherConformance):

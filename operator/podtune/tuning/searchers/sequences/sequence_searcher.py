@@ -61,11 +61,8 @@ class SequenceSearcher(Searcher):
 
     @override
     def tell(self, observation: Observation) -> None:
-        """Learns nothing, but what was known before the experiment began is not tried again in a finite space."""
-        if observation.number < 0:
-            self.skip(observation.configuration)
-        else:
-            self._recall(observation)
+        """Learns nothing but which points were proposed."""
+        self._recall(observation)
 
     @override
     def skip(self, configuration: Configuration) -> None:
