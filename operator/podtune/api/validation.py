@@ -18,7 +18,7 @@ from podtune.api.crd.schema import Schema, build_structural_schema
 from podtune.api.crd.schema_types import Path, find_wrong_types
 from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
-from podtune.api.resources.trial_template import TEMPLATE_POLICY
+from podtune.api.resources.template import TEMPLATE_POLICY
 from podtune.api.suggestions import did_you_mean
 
 _MAX_SHOWN = 64

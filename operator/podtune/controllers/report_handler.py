@@ -18,6 +18,8 @@ from podtune.runner.experiment_machine import Unaccepted
 
 _LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
+_RANK = re.compile(r"\d+-(\d{1,3})", re.ASCII)
+"""The same of a gang's pod, with its rank."""
 _OF_TRIAL = re.compile(r"\d+(-\d+)?", re.ASCII)
 """The same of any of its pods that is not reused."""
 
@@ -71,6 +73,9 @@ class MachineReportHandler:
         is_ours = _OF_TRIAL.fullmatch(ending) is not None or spec.trial_template.reuse
         if not has_results and not (spec.logs.is_kept and is_ours):
             return None
-        leader = entry.machine.find_leading_pod(trial) if entry.machine is not None else None
-        program = leader.program if leader is not None else find_trial_container(spec.trial_template.spec)
+        of_rank = _RANK.fullmatch(ending)
+        rank = int(of_rank[1]) if of_rank is not None else 0
+        seen = entry.machine.find_pod(trial, rank) if entry.machine is not None else None
+        template = spec.trial_template.find_role(rank).template
+        program = seen.program if seen is not None else find_trial_container(template.spec)
         return LogSource(program, is_urgent=has_results)

@@ -304,10 +304,10 @@ class ExperimentMachine:
             return Unaccepted.MISPLACED
         return self._planner.take_report(trial, report, now)
 
-    def find_leading_pod(self, trial_name: str) -> Pod | None:
-        """The pod that leads a trial's current attempt, if it was seen."""
+    def find_pod(self, trial_name: str, rank: int) -> Pod | None:
+        """The pod of a rank in a trial's current attempt, if it was seen."""
         trial = self._trials.get(trial_name)
-        return trial.pod if trial is not None else None
+        return trial.current.pods.find_pod(rank) if trial is not None else None
 
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
@@ -374,7 +374,7 @@ def _build_context(
         time_attribute=time_attribute,
         run_generation=resumption.read_run_generation(experiment.status),
         store_prefix=store.build_prefix(experiment.uid) if store is not None else "",
-        replicas=spec.trial_template.replicas,
+        replicas=spec.trial_template.pod_count,
         reuses=spec.trial_template.reuse,
         revision=spec.trial_template.revision,
         first_revision=find_first_revision(experiment.status, spec),

@@ -83,6 +83,7 @@ class Pod:
         gpus: How many GPUs it holds, from when it started to when it ended.
         trial_uid: UID of the Trial that owns it, which may be an earlier one of the same name; empty if not known.
         rank: Its index in a gang, from 0; 0 where the attempt has but one pod.
+        role: Its role in a gang; empty where that has none.
         gated: Whether the gate of ours that holds a gang's pods back until all are there is still in place.
         template_hash: What a warm pod's manifest was made from, as a digest; empty for one that serves one attempt
             alone.
@@ -120,6 +121,7 @@ class Pod:
     gpus: float = 0.0
     trial_uid: str = ""
     rank: int = 0
+    role: str = ""
     gated: bool = False
     template_hash: str = ""
     program: str = TRIAL_CONTAINER

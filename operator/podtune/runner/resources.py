@@ -1,4 +1,4 @@
-"""Resource limits of a trial's training container, and what of them only this trial has.
+"""Resource limits of a trial's training containers, and what of them only this trial has.
 
 They are composed here and nowhere else: those of `trialTemplate.limits`, of the rungs that the trial has passed, and
 those that the trial has for itself: memory raised after an out-of-memory failure, and what a user has set. Later ones
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from podtune.api.base import FieldError
 from podtune.api.expressions.expression import Expression, ExpressionError, ExpressionValue, UnknownName
 from podtune.api.pods.container_resources import check_amounts, find_memory_limit, is_device
+from podtune.api.pods.limit_names import check_limit_roles, qualify_limit, split_limit
 from podtune.api.pods.pod_template import find_trial_container
 from podtune.api.pods.quantities import parse_quantity
 from podtune.api.resources.experiment import ExperimentSpec
@@ -30,7 +31,7 @@ class TrialLimits:
     """The limits of a trial.
 
     Attributes:
-        limits: What replaces the container's own limits, by resource name; "0" removes one.
+        limits: What replaces the container's own limits, by name (see `limit_names`); "0" removes one.
         shared: What they are without those that only this trial has.
         shown: Those that people are told of: the others are the same for all trials.
         problem: Why there are none that a pod can have; empty where there are.
@@ -64,21 +65,31 @@ def compose_limits(
         rungs_passed: How many rungs it has passed.
         own: Those that are on record for this trial alone.
     """
-    template = spec.trial_template
-    of_rungs = compute_limits(spec.scheduler, rungs_passed)
+    fixed, of_rungs = list_fixed_limits(spec), compute_limits(spec.scheduler, rungs_passed)
     try:
         computed = {
             name: amount
-            for name, expression in template.computed_limits.items()
-            if name not in own and (amount := _compute(name, expression, configuration))
+            for role in spec.trial_template.ranked_roles
+            for resource, expression in role.template.computed_limits.items()
+            if (name := qualify_limit(role.name, resource)) not in own
+            and (amount := _compute(resource, f"{role.path}.limits.{resource}", expression, configuration))
         }
     except FieldError as error:
         return TrialLimits(problem=str(error))
     return TrialLimits(
-        limits={**template.fixed_limits, **computed, **of_rungs, **own},
-        shared={**template.fixed_limits, **of_rungs},
+        limits={**fixed, **computed, **of_rungs, **own},
+        shared={**fixed, **of_rungs},
         shown={**computed, **of_rungs, **own},
     )
+
+
+def list_fixed_limits(spec: ExperimentSpec) -> dict[str, str]:
+    """The limits of the template that are the same for all trials."""
+    return {
+        qualify_limit(role.name, resource): amount
+        for role in spec.trial_template.ranked_roles
+        for resource, amount in role.template.fixed_limits.items()
+    }
 
 
 def choose_own_limits(
@@ -93,18 +104,28 @@ def choose_own_limits(
         status: Whether its memory was raised; it is never lowered by that.
     """
     own, raised = dict(trial.limits), status.raised_memory
-    if raised is not None and MEMORY not in own:
-        pod_spec = spec.trial_template.spec
-        given = without.get(MEMORY) or find_memory_limit(pod_spec, find_trial_container(pod_spec))
-        if _measure(given) < _measure(raised.limit):
-            own[MEMORY] = raised.limit
+    if raised is None:
+        return own
+    for role in spec.trial_template.ranked_roles:
+        name, limit = qualify_limit(role.name, MEMORY), raised.find_limit(role.name)
+        pod_spec = role.template.spec
+        given = without.get(name) or find_memory_limit(pod_spec, find_trial_container(pod_spec))
+        if limit and name not in own and _measure(given) < _measure(limit):
+            own[name] = limit
     return own
 
 
-def find_limits_problem(limits: Mapping[str, str]) -> str:
-    """What is wrong with the limits that a user has set for a trial; empty where nothing is."""
+def find_limits_problem(limits: Mapping[str, str], roles: Sequence[str]) -> str:
+    """What is wrong with the limits that a user has set for a trial; empty where nothing is.
+
+    Args:
+        limits: The limits, by name.
+        roles: Names of the roles of its pods, if they have some.
+    """
     try:
-        check_amounts(limits, "spec.limits")
+        check_limit_roles(limits, roles, "spec.limits")
+        for name, amount in limits.items():
+            check_amounts({split_limit(name)[1]: amount}, "spec.limits")
     except FieldError as error:
         return str(error)
     return ""
@@ -134,13 +155,12 @@ def show_limits(limits: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {amount}" for name, amount in limits.items() if amount != "0")
 
 
-def _compute(name: str, expression: Expression, configuration: Configuration) -> str:
-    """Computes a limit; empty where it needs a parameter that the trial does not have.
+def _compute(name: str, path: str, expression: Expression, configuration: Configuration) -> str:
+    """Computes a limit of a resource; empty where it needs a parameter that the trial does not have.
 
     Raises:
         FieldError: It comes to nothing that a pod can ask for.
     """
-    path = f"trialTemplate.limits.{name}"
     try:
         amount = _format_amount(name, expression.evaluate(configuration))
         check_amounts({name: amount}, "")

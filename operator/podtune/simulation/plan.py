@@ -14,8 +14,10 @@ from itertools import pairwise
 
 from typing_extensions import override
 
-from podtune.api.pods.gpus import count_gpus_among, count_requested_gpus
+from podtune.api.pods.gpus import count_requested_gpus
+from podtune.api.pods.limit_names import select_limits
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.gang_roles import RankedRole
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_space import parse_configuration
 from podtune.runner import resources
@@ -118,9 +120,9 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     scale = _compute_scale(spec, simulated, outcomes)
     trials = _mean(len(outcome.trials) for outcome in outcomes) * scale
     gpus = _average_gpus(spec, outcomes)
-    of_rungs = any(count_gpus_among(rung.limits) for rung in spec.scheduler.resources)
-    counts = bool(gpus) or of_rungs or spec.trial_template.replicas == 1
-    a_trial = _count_gpus(gpus, spec.trial_template.replicas) * (length * seconds + model.pod_start)
+    of_rungs = any(rung.counts_gpus for rung in spec.scheduler.resources)
+    counts = bool(gpus) or of_rungs or spec.trial_template.pod_count == 1
+    a_trial = _count_gpus(gpus, spec.trial_template.pod_count) * (length * seconds + model.pod_start)
     return Plan(
         algorithm=spec.search.algorithm,
         scheduler=spec.scheduler.name,
@@ -129,7 +131,7 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         at_once=spec.max_concurrent_trials,
         iterations=length,
         seconds=seconds,
-        gpus_a_trial=_count_gpus(gpus, spec.trial_template.replicas),
+        gpus_a_trial=_count_gpus(gpus, spec.trial_template.pod_count),
         brackets=plan_brackets(spec),
         rungs=_plan_rungs(
             spec, plan_milestones(spec, math.ceil(length * advance)), outcomes, scale, seconds=seconds, advance=advance
@@ -245,7 +247,7 @@ def _plan_rungs(
     planned = []
     for passed, (before, milestone) in enumerate(pairwise([0, *milestones])):
         times = _mean(sum(min(i, milestone) - before for i in run if i > before) for run in reached)
-        gpus = _count_gpus(_average_gpus(spec, outcomes, passed), spec.trial_template.replicas)
+        gpus = _count_gpus(_average_gpus(spec, outcomes, passed), spec.trial_template.pod_count)
         planned.append(
             PlannedRung(
                 time=milestone,
@@ -267,9 +269,9 @@ def _count_decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict
 def _list_notes(spec: ExperimentSpec, iterations: int | None, seconds: float, scale: float) -> Iterator[str]:
     if iterations is None and find_iteration_limit(spec, seconds) is None:
         yield f"nothing in the manifest ends a training: {ITERATIONS} iterations are taken for granted"
-    if spec.trial_template.computed_limits:
+    if spec.trial_template.has_computed_limits:
         yield "resources follow from parameters: GPUs per trial are the mean of the simulated trials"
-    if not spec.trial_template.may_use_gpus and spec.trial_template.replicas > 1:
+    if not spec.trial_template.may_use_gpus and spec.trial_template.pod_count > 1:
         yield "the template asks for no GPU, and none is counted for the pods of a gang"
     elif not spec.trial_template.may_use_gpus:
         yield "the template asks for no GPU: each pod is counted as if it had one"
@@ -282,10 +284,18 @@ def _list_notes(spec: ExperimentSpec, iterations: int | None, seconds: float, sc
 def _average_gpus(spec: ExperimentSpec, outcomes: Sequence[SimulationResult], passed: int = 0) -> float:
     """How many GPUs a trial asks for that has passed so many rungs; the mean where that follows from parameters."""
     template = spec.trial_template
-    trials = [trial for outcome in outcomes for trial in outcome.trials] if template.computed_limits else []
+    trials = [trial for outcome in outcomes for trial in outcome.trials] if template.has_computed_limits else []
     configurations = [parse_configuration(spec.parameters, trial.spec.parameters) for trial in trials] or [{}]
     given = [resources.compose_limits(spec, values, passed) for values in configurations]
-    return template.replicas * _mean(count_requested_gpus(set_limits(template.spec, g.limits)) for g in given)
+    return math.fsum(
+        role.replicas * _mean(_count_gpus_of_pod(role, limits.limits) for limits in given)
+        for role in template.ranked_roles
+    )
+
+
+def _count_gpus_of_pod(role: RankedRole, limits: Mapping[str, str]) -> float:
+    """How many GPUs a pod of a role asks for with these limits."""
+    return count_requested_gpus(set_limits(role.template.spec, select_limits(limits, role.name)))
 
 
 def _count_gpus(gpus: float, replicas: int) -> float:

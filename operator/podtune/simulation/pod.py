@@ -43,14 +43,17 @@ class SimulatedPod:
     """One attempt of a trial. The pods of a gang share one outcome, and find their nodes together."""
 
     def __init__(
-        self, environment: SimEnvironment, action: CreatePod, record: Pod, configuration: Configuration, gpus: float
+        self,
+        environment: SimEnvironment,
+        action: CreatePod,
+        records: Sequence[Pod],
+        configuration: Configuration,
+        gpus: float,
     ) -> None:
+        """Makes the pods; `records` is what the API server has of them, by rank."""
         self._environment = environment
-        self.record = record
-        self._followers = [
-            replace(record, name=action.format_name(rank), uid=f"{action.format_name(rank)}-uid", rank=rank)
-            for rank in range(1, action.replicas)
-        ]
+        self.record, *self._followers = records
+        record = self.record
         self.gpus = gpus
         self._stage = _Stage.WAITING
         random = build_generator(environment.seed, "pod", record.name)

@@ -14,6 +14,7 @@ from typing import assert_never
 from podtune.api.base import parse_duration
 from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.pods.gpus import count_requested_gpus
+from podtune.api.pods.limit_names import select_limits
 from podtune.api.pods.pod_template import find_trial_container
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec
@@ -99,6 +100,7 @@ class Simulation:
         self._settings = settings
         store = spec.checkpoints.store
         drain = parse_duration(spec.checkpoints.drain) if store else 0.0
+        leading = spec.trial_template.leading_role.template
         self._clock = Clock()
         gpus = GpuPool(self._clock, model.gpus)
         self._trace = Trace(spec.objective, self._clock, gpus)
@@ -116,7 +118,7 @@ class Simulation:
             sync=spec.checkpoints.sync,
             upload_seconds=model.checkpoint,
             drain=drain,
-            grace_period=max(1, grace_periods.read_from_template(spec.trial_template.spec)) + drain,
+            grace_period=max(1, grace_periods.read_from_template(leading.spec)) + drain,
             seed=seed,
         )
         self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))
@@ -322,35 +324,40 @@ class Simulation:
             for record in existing.records:
                 self._machine.observe_pod(record)
             return
-        assert self._objects.experiment.spec is not None  # it is never changed to one that can't be read
-        template = self._objects.experiment.spec.trial_template
-        pod_spec = set_limits(template.spec, action.limits)
-        gpus = count_requested_gpus(pod_spec)
-        gpus_needed = (gpus or 1.0) * action.replicas  # trials without GPUs are limited, too
+        records = [self._make_record(action, rank) for rank in range(action.replicas)]
+        gpus_needed = sum(record.gpus for record in records) or float(action.replicas)  # those without are limited, too
         total = self._environment.model.gpus
         if total is not None and gpus_needed > total:
             raise SimulationError(f"a trial needs {gpus_needed:g} GPUs, the cluster has {total:g}; give it more")
-        record = Pod(
-            name=action.name,
-            uid=f"{action.name}-uid",
-            trial=action.trial,
-            attempt=action.attempt,
-            version=1,
-            gpus=gpus,
-            trial_uid=action.trial_uid,
-            template_hash=action.template_hash,
-            own_grace=max(1, grace_periods.read_from_template(template.spec)),
-            revision=action.revision,
-            own_limits=resources.write_own_limits(action.own_limits),
-            memory=find_memory_limit(pod_spec, find_trial_container(pod_spec)),
-        )
         configuration = self._read_configuration(action.spec)
         self._trace.record_start(action.name, configuration)
-        pod = SimulatedPod(self._environment, action, record, configuration, gpus_needed)
+        pod = SimulatedPod(self._environment, action, records, configuration, gpus_needed)
         self._objects.pods[action.name] = pod
         for made in pod.records:
             self._machine.observe_pod(made)
         pod.enter()
+
+    def _make_record(self, action: CreatePod, rank: int) -> Pod:
+        """The pod of a rank as the API server has it at first."""
+        assert self._objects.experiment.spec is not None  # it is never changed to one that can't be read
+        role = self._objects.experiment.spec.trial_template.find_role(rank)
+        pod_spec = set_limits(role.template.spec, select_limits(action.limits, role.name))
+        return Pod(
+            name=action.format_name(rank),
+            uid=f"{action.format_name(rank)}-uid",
+            trial=action.trial,
+            attempt=action.attempt,
+            version=1,
+            gpus=count_requested_gpus(pod_spec),
+            trial_uid=action.trial_uid,
+            rank=rank,
+            role=role.name,
+            template_hash=action.template_hash,
+            own_grace=max(1, grace_periods.read_from_template(role.template.spec)),
+            revision=action.revision,
+            own_limits=resources.write_own_limits(action.own_limits),
+            memory=find_memory_limit(pod_spec, find_trial_container(pod_spec)),
+        )
 
     def _read_configuration(self, spec: TrialSpec) -> Configuration:
         written = spec.parameters

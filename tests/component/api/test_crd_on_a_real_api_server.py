@@ -315,6 +315,58 @@ def test_configurations_to_try_can_be_appended(
     assert replaced.returncode == 0, replaced.stderr
 
 
+ROLES_FIXED = {
+    "name": lambda roles: roles[1].update(name="helper"),
+    "replicas": lambda roles: roles[1].update(replicas=3),
+    "order": lambda roles: roles.reverse(),
+    "removal": lambda roles: roles.pop(),
+}
+
+
+@pytest.fixture(scope="module")
+def stored_roles(kubectl: Kubectl) -> dict[str, Any]:
+    manifest = yaml.safe_load((HERE / "good.yaml").read_text())
+    manifest["metadata"]["name"] = "roles"
+    pod = {"spec": manifest["spec"]["trialTemplate"]["spec"]}
+    roles = [{"name": name, "template": copy.deepcopy(pod)} for name in ("driver", "worker", "evaluator")]
+    manifest["spec"]["trialTemplate"] = {"roles": roles}
+    made = _create(kubectl, manifest)
+    del made["metadata"]["resourceVersion"]
+    return made
+
+
+def test_roles_have_one_replica_unless_it_is_said(stored_roles: dict[str, Any]) -> None:
+    assert [role["replicas"] for role in stored_roles["spec"]["trialTemplate"]["roles"]] == [1, 1, 1]
+    assert "spec" not in stored_roles["spec"]["trialTemplate"], "a spec was filled in"
+    assert parse_experiment(stored_roles).trial_template.pod_count == 3
+
+
+@pytest.mark.parametrize("change", ROLES_FIXED)
+def test_what_ranks_follow_from_cant_be_changed(kubectl: Kubectl, stored_roles: dict[str, Any], change: str) -> None:
+    changed = copy.deepcopy(stored_roles)
+    ROLES_FIXED[change](changed["spec"]["trialTemplate"]["roles"])
+    replaced = _replace_spec(kubectl, changed)
+    assert replaced.returncode != 0
+    assert "names, replicas and order of roles can't be changed once the experiment exists" in replaced.stderr
+
+
+def test_one_template_cant_become_roles(kubectl: Kubectl, stored: dict[str, Any], stored_roles: dict[str, Any]) -> None:
+    changed = copy.deepcopy(stored)
+    changed["spec"]["trialTemplate"]["roles"] = stored_roles["spec"]["trialTemplate"]["roles"]
+    del changed["spec"]["trialTemplate"]["spec"]
+    replaced = _replace_spec(kubectl, changed)
+    assert "names, replicas and order of roles can't be changed once the experiment exists" in replaced.stderr
+
+
+def test_templates_of_roles_can_be_changed(kubectl: Kubectl, stored_roles: dict[str, Any]) -> None:
+    changed = copy.deepcopy(stored_roles)
+    for role in changed["spec"]["trialTemplate"]["roles"]:
+        role["template"]["spec"]["containers"][0]["image"] = f"mended-{role['name']}"
+        role["template"]["metadata"] = {"labels": {"tier": role["name"]}}
+    replaced = _replace_spec(kubectl, changed)
+    assert replaced.returncode == 0, replaced.stderr
+
+
 def test_budget_and_patience_can_be_changed(kubectl: Kubectl, stored: dict[str, Any]) -> None:
     changed = copy.deepcopy(stored)
     changed["spec"]["search"]["maxTrials"] = 48

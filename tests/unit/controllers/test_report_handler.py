@@ -42,7 +42,7 @@ class Machine:
     def spec(self) -> object:
         return self.experiment.spec
 
-    def find_leading_pod(self, trial: str) -> Pod | None:
+    def find_pod(self, trial: str, rank: int) -> Pod | None:
         return self.pod
 
     def report(self, trial: str, pod: str, report: Report, now: float) -> Reply | Unaccepted:

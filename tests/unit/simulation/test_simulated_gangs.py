@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.plan import make_plan
+from podtune.simulation.simulation import SimulationError
 from tests.unit.simulation.test_simulated_experiment import STORE, run, spec
 
 PODS = {"spec": {"containers": [{"name": "trial", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
@@ -41,3 +44,35 @@ def test_gangs_that_are_interrupted_count_one_disruption_each() -> None:
     disruptions = sum(trial.status.disruptions for trial in outcome.trials)
     assert disruptions > 0
     assert attempts == len(outcome.trials) + disruptions
+
+
+def make_roles(workers: int, **worker: Any) -> dict[str, Any]:
+    """A driver without a GPU, and workers with one each."""
+    driver = {"spec": {"containers": [{"name": "trial", "image": "i"}]}}
+    return {
+        "roles": [
+            {"name": "driver", "template": driver},
+            {"name": "worker", "replicas": workers, "template": {**PODS, **worker}},
+        ]
+    }
+
+
+def test_each_role_takes_the_gpus_of_its_own_pods() -> None:
+    alone = run(spec(trialTemplate=PODS))
+    roles = run(spec(trialTemplate=make_roles(3)))
+    assert roles.results == alone.results
+    assert roles.gpu_hours == pytest.approx(3 * alone.gpu_hours, rel=0.05)
+    assert roles.status.usage.gpu_hours == pytest.approx(roles.gpu_hours, rel=0.1)
+    assert roles.status.usage.pod_hours == pytest.approx(4 * alone.status.usage.pod_hours, rel=0.1)
+
+
+def test_a_plan_counts_the_gpus_of_all_roles() -> None:
+    plan = make_plan(spec(trialTemplate=make_roles(3)), STEADY, seconds=60.0, iterations=3)
+    assert plan.gpus_a_trial == 3
+    computed = make_roles(2, limits={"nvidia.com/gpu": {"expression": "2 * 2"}})
+    assert make_plan(spec(trialTemplate=computed), STEADY, seconds=60.0, iterations=3).gpus_a_trial == 8
+
+
+def test_a_gang_with_roles_that_is_larger_than_the_cluster_is_refused() -> None:
+    with pytest.raises(SimulationError, match="a trial needs 3 GPUs, the cluster has 2; give it more"):
+        run(spec(trialTemplate=make_roles(3)), ClusterModel(gpus=2))

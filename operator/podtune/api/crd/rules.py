@@ -18,11 +18,12 @@ from podtune.api.crd.cel import (
     require_fixed_optional_of_trial,
     require_some_time,
 )
+from podtune.api.names import QUEUE_NAME
 from podtune.api.resources.checkpoints import OF_BUCKETS, Checkpoints, CheckpointStore, Keep
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.resources.failures import FailureRule, Failures
 from podtune.api.resources.trial import TrialSpec
-from podtune.api.resources.trial_template import TrialTemplate
+from podtune.api.resources.trial_template import MAX_REPLICAS, TrialTemplate
 from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.population import Mutation
@@ -391,7 +392,55 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             message="store can't be removed once the experiment exists, because its checkpoints are there; put it back",
         ),
     ),
-    TrialTemplate: (require_fixed("replicas"), require_fixed("reuse")),
+    TrialTemplate: (
+        require_fixed("replicas"),
+        require_fixed("reuse"),
+        Rule(
+            rule="has(self.spec) != has(self.roles)",
+            message="needs exactly one of spec, roles; write the pod's spec, or roles whose templates have one each",
+            expression=(
+                "'needs exactly one of spec, roles; found ' + (has(self.spec) ? 'both' : 'none') + '; write the "
+                "pod's spec, or roles whose templates have one each'"
+            ),
+        ),
+        *(
+            Rule(
+                rule=f"!has(self.roles) || !({given})",
+                message=f"is set besides roles, which have {what} of their own; remove it",
+                field=f".{field}",
+            )
+            for field, given, what in (
+                ("limits", "has(self.limits)", "limits in their templates"),
+                ("replicas", "has(self.replicas) && self.replicas != 1", "replicas"),
+            )
+        ),
+        Rule(
+            rule=f"!has(self.roles) || self.roles.map(role, role.replicas).sum() <= {MAX_REPLICAS}",
+            message=f"have more than {MAX_REPLICAS} pods in all; lower their replicas",
+            field=".roles",
+        ),
+        Rule(
+            rule=(
+                "!has(self.roles) || self.roles.all(role, !has(role.template.metadata) || "
+                f"!has(role.template.metadata.labels) || !('{QUEUE_NAME}' in role.template.metadata.labels))"
+            ),
+            message=f"{QUEUE_NAME} is for one role, but a gang is admitted whole; set it in trialTemplate.metadata",
+            field=".roles",
+        ),
+        # Ranks follow from the order, which two lists with a key may differ in and be equal.
+        Rule(
+            rule=(
+                "has(self.roles) == has(oldSelf.roles) && (!has(self.roles) || "
+                "(self.roles.map(role, role.name) == oldSelf.roles.map(role, role.name) && "
+                "self.roles.map(role, role.replicas) == oldSelf.roles.map(role, role.replicas)))"
+            ),
+            message=(
+                "names, replicas and order of roles can't be changed once the experiment exists, only their templates; "
+                "make a new Experiment"
+            ),
+            field=".roles",
+        ),
+    ),
     ExperimentSpec: (
         require_fixed("objective"),
         # Two lists with a key are equal in any order, but the order is part of what a seed stands for.
@@ -404,10 +453,11 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         *_COMBINATIONS,
         Rule(
             rule=(
-                "!has(self.checkpoints) || !has(self.checkpoints.scratch) || !has(self.trialTemplate.replicas) || "
-                "self.trialTemplate.replicas == 1"
+                "!has(self.checkpoints) || !has(self.checkpoints.scratch) || "
+                "((!has(self.trialTemplate.replicas) || self.trialTemplate.replicas == 1) && "
+                "!has(self.trialTemplate.roles))"
             ),
-            message="is set, but the pods of a gang can't share a volume; remove scratch or replicas",
+            message="is set, but the pods of a gang can't share a volume; remove scratch, or replicas and roles",
             field=".checkpoints.scratch",
         ),
         Rule(
@@ -438,9 +488,10 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".logs.keep",
         ),
         Rule(
-            rule="!has(self.trialTemplate.reuse) || !self.trialTemplate.reuse || !has(self.trialTemplate.replicas) || "
-            "self.trialTemplate.replicas == 1",
-            message="is true, but a gang's pods can't be reused; remove reuse or replicas",
+            rule="!has(self.trialTemplate.reuse) || !self.trialTemplate.reuse || "
+            "((!has(self.trialTemplate.replicas) || self.trialTemplate.replicas == 1) && "
+            "!has(self.trialTemplate.roles))",
+            message="is true, but a gang's pods can't be reused; remove reuse, or replicas and roles",
             field=".trialTemplate.reuse",
         ),
         Rule(

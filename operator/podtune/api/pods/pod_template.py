@@ -91,25 +91,35 @@ def check_reusable(spec: Mapping[str, Any], labels: Mapping[str, str]) -> None:
                     )
 
 
-def check_secret_references(spec: Mapping[str, Any], secret: str) -> None:
+def check_secret_references(spec: Mapping[str, Any], secret: str, path: str = "trialTemplate") -> None:
     """Checks that a trial's own containers can't see the credentials of the checkpoint store.
+
+    Args:
+        spec: The pod's spec.
+        secret: Name of the Secret.
+        path: Where the template stands.
 
     Raises:
         FieldError: The pod spec refers to the Secret.
     """
     reason = "holds the credentials of the checkpoint store, which trials may not see"
     remedy = "remove it, checkpoints are stored without it"
-    _refuse_reference(_list_secret_references(spec), secret, f"{reason}; {remedy}")
+    _refuse_reference(_list_secret_references(spec), secret, path, f"{reason}; {remedy}")
 
 
-def check_claim_references(spec: Mapping[str, Any], claim: str) -> None:
+def check_claim_references(spec: Mapping[str, Any], claim: str, path: str = "trialTemplate") -> None:
     """Checks that a trial's own containers can't mount the volume that checkpoints are stored on.
+
+    Args:
+        spec: The pod's spec.
+        claim: Name of the claim.
+        path: Where the template stands.
 
     Raises:
         FieldError: The pod spec refers to its claim.
     """
     why = "is the checkpoint store, which trials may not see; remove it, the agent mounts it"
-    _refuse_reference(_list_claim_references(spec), claim, why)
+    _refuse_reference(_list_claim_references(spec), claim, path, why)
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -131,10 +141,10 @@ def check_annotations(annotations: Mapping[str, str], policy: TemplatePolicy = D
     check_annotation_domains(annotations, policy)
 
 
-def _refuse_reference(references: Iterator[tuple[str, str]], refused: str, why: str) -> None:
+def _refuse_reference(references: Iterator[tuple[str, str]], refused: str, template: str, why: str) -> None:
     for path, name in references:
         if name == refused:
-            raise FieldError(f"trialTemplate.spec.{path}", f"{name!r} {why}")
+            raise FieldError(f"{template}.spec.{path}", f"{name!r} {why}")
 
 
 def _check_keys(kind: str, entries: Mapping[str, str]) -> None:

@@ -32,6 +32,10 @@ _VARIABLES = frozenset(
         layout.ENV_INDEX,
         layout.ENV_RANK,
         layout.ENV_REPLICAS,
+        layout.ENV_ROLE,
+        layout.ENV_ROLE_INDEX,
+        layout.ENV_ROLE_REPLICAS,
+        layout.ENV_ROLES,
         layout.ENV_SEED,
         layout.ENV_REUSE,
     }

@@ -14,7 +14,7 @@ from podtune.api.expressions.expression import ExpressionText
 from podtune.api.json_values import MAX_VALUE_TEXT
 from podtune.api.names import ExperimentState
 from podtune.api.object_names import RecordedName
-from podtune.api.pods.gpus import count_gpus_among
+from podtune.api.pods.limit_names import check_limit_roles
 from podtune.api.pods.parameter_text import check_parameter_text
 from podtune.api.pods.pod_template import check_claim_references, check_secret_references
 from podtune.api.pods.pod_values import check_references
@@ -188,11 +188,23 @@ class ExperimentSpec(ApiModel):
 
     def _check_store_is_hidden(self) -> None:
         """Checks that trials see neither the store's credentials nor its volume."""
-        store, template = self.checkpoints.store, self.trial_template.spec
-        if store is not None and store.credentials_secret is not None:
-            check_secret_references(template, store.credentials_secret)
-        if store is not None and store.volume is not None:
-            check_claim_references(template, store.volume.claim_name)
+        store = self.checkpoints.store
+        if store is None:
+            return
+        for role in self.trial_template.ranked_roles:
+            if store.credentials_secret is not None:
+                check_secret_references(role.template.spec, store.credentials_secret, role.path)
+            if store.volume is not None:
+                check_claim_references(role.template.spec, store.volume.claim_name, role.path)
+
+    def _check_limits(self, rules: ConfigurationRules) -> None:
+        """Checks what limits are computed from, and whose they are."""
+        for role in self.trial_template.ranked_roles:
+            for name, expression in role.template.computed_limits.items():
+                rules.dependencies.check_names(expression, f"{role.path}.limits.{name}.expression")
+        for position, rung in enumerate(self.scheduler.resources):
+            path = f"scheduler.resources[{position}].limits"
+            check_limit_roles(rung.limits, self.trial_template.role_names, path)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -202,18 +214,17 @@ class ExperimentSpec(ApiModel):
             raise FieldError("parameters", f"{doubled[0]!r} is listed twice; give each parameter its own name")
         _check_parameters_in_template(self.trial_template, names)
         rules = ConfigurationRules(self.parameters, self.constraints)
-        for name, expression in self.trial_template.computed_limits.items():
-            rules.dependencies.check_names(expression, f"trialTemplate.limits.{name}.expression")
+        self._check_limits(rules)
         check_search(self.search, rules, self.objective, self.scheduler.name, self.stop)
         if self.search.algorithm == "bruteForce":
             check_finite(self.parameters)
         check_combination(self.objective, self.search, self.scheduler)
         self._check_store_is_hidden()
         store = self.checkpoints.store
-        if self.checkpoints.scratch is not None and self.trial_template.replicas > 1:
+        if self.checkpoints.scratch is not None and self.trial_template.pod_count > 1:
             raise FieldError(
                 "checkpoints.scratch",
-                "is set, but the pods of a gang can't share a volume; remove scratch or replicas",
+                "is set, but the pods of a gang can't share a volume; remove scratch, or replicas and roles",
             )
         if self.checkpoints.scratch is not None and self.trial_template.reuse:
             raise FieldError(
@@ -248,7 +259,7 @@ class ExperimentSpec(ApiModel):
         if self.scheduler.population is not None:
             check_population(*self.scheduler.population, self.search, self.parameters)
         budget = self.stop.counts_gpus
-        of_rungs = any(count_gpus_among(rung.limits) for rung in self.scheduler.resources)
+        of_rungs = any(rung.counts_gpus for rung in self.scheduler.resources)
         if budget and not of_rungs and not self.trial_template.may_use_gpus:
             raise FieldError(
                 budget,
@@ -260,13 +271,16 @@ class ExperimentSpec(ApiModel):
 
 def _check_parameters_in_template(template: TrialTemplate, names: Sequence[str]) -> None:
     """Refuses references to parameters that don't exist."""
-    try:
-        check_references(template.spec, names)
-    except FieldError as error:
-        raise FieldError(f"trialTemplate.spec.{error.path}", error.problem) from error
     check_parameter_text(template.display_name, "trialTemplate.displayName", names)
     for key, text in template.metadata.labels.items():
         check_parameter_text(text, f"trialTemplate.metadata.labels.{key}", names)
+    for role in template.ranked_roles:
+        try:
+            check_references(role.template.spec, names)
+        except FieldError as error:
+            raise FieldError(f"{role.path}.spec.{error.path}", error.problem) from error
+        for key, text in role.template.metadata.labels.items():
+            check_parameter_text(text, f"{role.path}.metadata.labels.{key}", names)
 
 
 class TrialCounts(StatusModel):

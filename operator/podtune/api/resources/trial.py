@@ -12,6 +12,7 @@ from podtune.api.base import ATOMIC, ApiModel, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
 from podtune.api.object_names import OwnName, RecordedName
+from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.restore_from import RestoreFrom
@@ -199,8 +200,9 @@ class TrialSpec(ApiModel):
         max_length=MAX_LIMITS,
         description=(
             "Resource limits of the training container from the trial's next attempt on, by resource name, such as "
-            "memory: 16Gi. They come before those of trialTemplate and of scheduler.resources, and before what "
-            "failures.outOfMemory has raised. 0 removes a limit."
+            "memory: 16Gi; in a gang with roles after the role, such as worker:memory: 16Gi. They come before those of "
+            "trialTemplate and of scheduler.resources, and before what failures.outOfMemory has raised. 0 removes a "
+            "limit."
         ),
     )
     retry: RetryRequest | None = Field(
@@ -416,6 +418,18 @@ class RaisedMemory(StatusModel):
 
     previous: str = Field(max_length=MAX_LIMIT, alias="from", description="Limit of the attempt that was killed.")
     limit: str = Field(max_length=MAX_LIMIT, alias="to", description="Limit of the attempts after it.")
+    role: str = Field(
+        default="", max_length=MAX_ROLE_NAME, description="In a gang with roles, the role whose pods have that limit."
+    )
+    others: dict[str, Annotated[str, Field(max_length=MAX_LIMIT)]] = Field(
+        default_factory=dict,
+        max_length=MAX_ROLES,
+        description="Limits that the memory of other roles was raised to before, by role.",
+    )
+
+    def find_limit(self, role: str) -> str:
+        """What the memory of a role was raised to; empty where it was not."""
+        return self.limit if role == self.role else self.others.get(role, "")
 
 
 class TrialStatus(StatusModel):
@@ -438,7 +452,7 @@ class TrialStatus(StatusModel):
     )
     limits: dict[str, Annotated[str, Field(max_length=MAX_LIMIT)]] = Field(
         default_factory=dict,
-        max_length=MAX_LIMITS + 1,
+        max_length=MAX_LIMITS + MAX_ROLES,
         description=(
             "Resource limits of its current or next attempt that it has for itself: those of spec.limits, and the "
             "memory that failures.outOfMemory has raised. They are written before its pods are created."

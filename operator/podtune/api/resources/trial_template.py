@@ -1,4 +1,4 @@
-"""The template of a trial's pods, and what of it may be used at all."""
+"""The template of a trial's pods: one for all of them, or one for each role of a gang."""
 
 from __future__ import annotations
 
@@ -6,125 +6,43 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import (
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form, StatusModel, key_by
-from podtune.api.expressions.expression import Expression, ExpressionText
-from podtune.api.pods.container_resources import check_amounts
-from podtune.api.pods.gpus import count_gpus_among, count_requested_gpus
-from podtune.api.pods.pod_template import check_annotations, check_labels, check_pod_spec, check_reusable
-from podtune.api.pods.pod_values import check_pod_values
-from podtune.api.pods.quantities import ResourceName, read_quantity
-from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
+from podtune.api.base import Duration, FieldError, StatusModel, key_by
+from podtune.api.names import QUEUE_NAME
+from podtune.api.pods.limit_names import MAX_ROLES
+from podtune.api.pods.pod_template import check_reusable
+from podtune.api.resources.gang_roles import GangRole, RankedRole
+from podtune.api.resources.template import PodTemplate, TemplateMetadata
 
-LabelValue = Annotated[
-    str,
-    Field(max_length=256),
-    Form(
-        r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?"
-        r"|[A-Za-z0-9_.-]*([$][(]PODTUNE_PARAM_[A-Za-z_][A-Za-z0-9_]*[)][A-Za-z0-9_.-]*)+",
-        "is not a valid label value; use up to 63 letters, digits, -, _ and ., with a letter or digit at both ends, or "
-        "$(PODTUNE_PARAM_<name>)",
-    ),
-]
-
-
-class ComputedLimit(ApiModel):
-    """A limit that follows from a trial's parameters."""
-
-    expression: ExpressionText = Field(description="What it is computed by: a number, or a text such as '16Gi'.")
-
-
-def _read_limit(value: object) -> str | ComputedLimit:
-    """Says one thing of a mistake; a union would say one for each of its types."""
-    if isinstance(value, ComputedLimit):
-        return value
-    if not isinstance(value, Mapping):
-        return read_quantity(value)
-    text = value.get("expression")
-    if value.keys() != {"expression"} or not isinstance(text, str):
-        raise ValueError("is a map; write an amount such as 8Gi, or only expression below it: {expression: workers}")
-    Expression(text)  # says what is wrong with it
-    return ComputedLimit(expression=text)
-
-
-def _write_limit(limit: str | ComputedLimit) -> str | dict[str, str]:
-    """Is given, because what a union with a model is read by writes it twice, and warns the second time."""
-    return limit if isinstance(limit, str) else {"expression": limit.expression}
-
-
-Limit = Annotated[
-    str | ComputedLimit,
-    PlainValidator(_read_limit),
-    PlainSerializer(_write_limit),
-    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True}),
-]
-"""An amount of a resource, or the expression that it is computed by."""
-AnnotationValue = Annotated[str, Field(max_length=4096)]
 MAX_REPLICAS = 64
 REVISION_DIGITS = 10
 """Hexadecimal digits of a template's revision."""
 MAX_REVISIONS = 32
 """So many revisions are kept at most."""
-TEMPLATE_POLICY = "template_policy"
-"""Key in the validation's context: what the operator's administrator decides about trial templates."""
 
 
-class TemplateMetadata(ApiModel):
-    """Labels and annotations of a trial's pods."""
-
-    labels: dict[str, LabelValue] = Field(
-        default_factory=dict,
-        max_length=32,
-        description="Labels to add to the pods. One that holds $(PODTUNE_PARAM_<name>) is added to the Trial, too.",
-    )
-    annotations: dict[str, AnnotationValue] = Field(
-        default_factory=dict,
-        max_length=32,
-        description=(
-            "Annotations to add to the pods. Keys have no domain, or one that the operator's administrator allows."
-        ),
-    )
-
-    @model_validator(mode="after")
-    def _check(self, info: ValidationInfo) -> Self:
-        check_labels(self.labels)
-        check_annotations(self.annotations, _read_policy(info))
-        return self
-
-
-def _read_policy(info: ValidationInfo) -> TemplatePolicy:
-    policy: TemplatePolicy = (info.context or {}).get(TEMPLATE_POLICY, DEFAULT_POLICY)
-    return policy
-
-
-class TrialTemplate(ApiModel):
+class TrialTemplate(PodTemplate):
     """Template of the pods that trials run in."""
 
-    metadata: TemplateMetadata = Field(default_factory=TemplateMetadata, description="Metadata of the pods.")
     spec: dict[str, Any] = Field(
+        default_factory=dict,
         description=(
             "Spec of the pods. The container named trial, or else the first one, runs the training program. Use "
-            "parameters as $(PODTUNE_PARAM_<name>) in command, args and env."
-        )
-    )
-    limits: dict[ResourceName, Limit] = Field(
-        default_factory=dict,
-        max_length=16,
-        description=(
-            "Resource limits that replace the training container's own, by resource name, such as memory: 8Gi. An "
-            "amount may follow from the trial's parameters: nvidia.com/gpu: {expression: workers}. 0 removes a limit."
+            "parameters as $(PODTUNE_PARAM_<name>) in command, args and env. Either spec or roles is required."
         ),
+    )
+    roles: list[GangRole] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=MAX_ROLES,
+        description=(
+            "In place of spec: roles of a gang, such as a driver and workers, each with a template of its own. Ranks "
+            "follow the order of the roles; rank 0, the first pod of the first role, reports the results."
+        ),
+        json_schema_extra=key_by("name"),
     )
     display_name: str = Field(
         default="",
@@ -166,43 +84,95 @@ class TrialTemplate(ApiModel):
         made_from = self.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=apart)
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:REVISION_DIGITS]
 
-    @field_validator("spec")
-    @classmethod
-    def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        check_pod_spec(spec, _read_policy(info))
-        check_pod_values(spec)
-        return spec
-
-    @field_validator("limits")
-    @classmethod
-    def _check_limits(cls, limits: dict[str, str | ComputedLimit]) -> dict[str, str | ComputedLimit]:
-        check_amounts({name: limit for name, limit in limits.items() if isinstance(limit, str)}, "")
-        return limits
-
     @cached_property
-    def computed_limits(self) -> Mapping[str, Expression]:
-        """The limits that follow from parameters, by resource name."""
-        return {
-            name: Expression(limit.expression)
-            for name, limit in self.limits.items()
-            if isinstance(limit, ComputedLimit)
-        }
+    def ranked_roles(self) -> tuple[RankedRole, ...]:
+        """The roles with the ranks of their pods; of a template without roles, one without a name."""
+        if not self.roles:
+            own = PodTemplate.model_construct(metadata=self.metadata, spec=self.spec, limits=self.limits)
+            return (RankedRole("", 0, self.replicas, own, "trialTemplate"),)
+        found, rank = [], 0
+        for position, role in enumerate(self.roles):
+            path = f"trialTemplate.roles[{position}].template"
+            template = role.template.model_copy(update={"metadata": self._add_metadata(role.template.metadata)})
+            found.append(RankedRole(role.name, rank, role.replicas, template, path))
+            rank += role.replicas
+        return tuple(found)
 
-    @cached_property
-    def fixed_limits(self) -> Mapping[str, str]:
-        """The limits that are the same for all trials, by resource name."""
-        return {name: limit for name, limit in self.limits.items() if isinstance(limit, str)}
+    def find_role(self, rank: int) -> RankedRole:
+        """The role of a pod: the one place that says which template a pod is made from."""
+        return next(role for role in reversed(self.ranked_roles) if role.first_rank <= rank)
+
+    @property
+    def leading_role(self) -> RankedRole:
+        """The role of rank 0."""
+        return self.ranked_roles[0]
+
+    @property
+    def role_names(self) -> tuple[str, ...]:
+        """Names of the roles; none where one template is for all pods."""
+        return tuple(role.name for role in self.roles or ())
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods a trial has."""
+        return sum(role.replicas for role in self.ranked_roles)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether it sets limits apart from its containers' own."""
+        return any(role.template.limits for role in self.ranked_roles)
+
+    @property
+    def has_computed_limits(self) -> bool:
+        """Whether some of them follow from parameters."""
+        return any(role.template.computed_limits for role in self.ranked_roles)
 
     @property
     def may_use_gpus(self) -> bool:
-        """Whether a trial's pod asks for GPUs, or may come to."""
-        computed = dict.fromkeys(self.computed_limits, 1)
-        return bool(count_requested_gpus(self.spec) or count_gpus_among({**self.fixed_limits, **computed}))
+        """Whether one of a trial's pods asks for GPUs, or may come to."""
+        return any(role.template.may_use_gpus for role in self.ranked_roles)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of all roles; of those with the same key, that of the first role."""
+        return {
+            key: text for role in reversed(self.ranked_roles) for key, text in role.template.metadata.labels.items()
+        }
+
+    def _add_metadata(self, own: TemplateMetadata) -> TemplateMetadata:
+        labels, annotations = self.metadata.labels | own.labels, self.metadata.annotations | own.annotations
+        return TemplateMetadata.model_construct(labels=labels, annotations=annotations)
+
+    @model_validator(mode="after")
+    def _check_roles(self) -> Self:
+        if not self.roles:
+            if not self.spec:
+                raise FieldError("spec", "is missing; write the pod's spec, or roles that have one each")
+            return self
+        if self.spec:
+            raise FieldError("spec", "is set besides roles; write it to the template of a role")
+        if self.limits:
+            raise FieldError("limits", "is set besides roles; write it to the template of a role")
+        if self.replicas != 1:
+            raise FieldError("replicas", f"is {self.replicas}, but roles have replicas of their own; remove it")
+        names = [role.name for role in self.roles]
+        if doubled := next((name for name in names if names.count(name) > 1), None):
+            raise FieldError("roles", f"{doubled!r} is listed twice; give each role its own name")
+        if self.pod_count > MAX_REPLICAS:
+            message = f"have {self.pod_count} pods in all, and a gang has at most {MAX_REPLICAS}; lower their replicas"
+            raise FieldError("roles", message)
+        for position, role in enumerate(self.roles):
+            if QUEUE_NAME in role.template.metadata.labels:
+                path = f"roles[{position}].template.metadata.labels.{QUEUE_NAME}"
+                raise FieldError(
+                    path, "is for one role, but a gang is admitted whole; set it in trialTemplate.metadata"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_reuse(self) -> Self:
-        if self.reuse and self.replicas > 1:
-            message = "is true, but a gang's pods can't be reused; remove reuse or replicas"
+        if self.reuse and self.pod_count > 1:
+            message = "is true, but a gang's pods can't be reused; remove reuse, or replicas and roles"
             raise FieldError("reuse", message)
         if self.reuse:
             check_reusable(self.spec, self.metadata.labels)

@@ -9,7 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from podtune.api.base import ApiModel, FieldError, key_by
 from podtune.api.pods.container_resources import check_amounts
-from podtune.api.pods.quantities import Quantity, ResourceName
+from podtune.api.pods.gpus import count_gpus_among
+from podtune.api.pods.limit_names import LimitName, split_limit
+from podtune.api.pods.quantities import Quantity
 from podtune.api.tuning.objective import MetricName
 from podtune.api.tuning.plugin import Plugin
 from podtune.api.tuning.population import Pb2Settings, PbtSettings, PopulationSettings
@@ -172,20 +174,27 @@ class RungResources(ApiModel):
     at_rung: int = Field(
         ge=1, le=64, description="How many rungs a trial has passed when it is resumed with these limits."
     )
-    limits: dict[ResourceName, Quantity] = Field(
+    limits: dict[LimitName, Quantity] = Field(
         min_length=1,
         max_length=16,
         description=(
-            "Limits by resource name, such as nvidia.com/gpu or nvidia.com/mig-3g.20gb. They replace the trial "
-            "container's own limits and those of lower rungs; 0 removes a limit."
+            "Limits by resource name, such as nvidia.com/gpu or nvidia.com/mig-3g.20gb; in a gang with roles after the "
+            "role, such as worker:nvidia.com/gpu. They replace the trial container's own limits and those of lower "
+            "rungs; 0 removes a limit."
         ),
     )
 
     @field_validator("limits")
     @classmethod
     def _check(cls, limits: dict[str, str]) -> dict[str, str]:
-        check_amounts(limits, "")
+        for name, amount in limits.items():
+            check_amounts({split_limit(name)[1]: amount}, "")
         return limits
+
+    @property
+    def counts_gpus(self) -> bool:
+        """Whether it gives GPUs to a pod."""
+        return any(count_gpus_among({split_limit(name)[1]: amount}) for name, amount in self.limits.items())
 
 
 class SchedulerSpec(ApiModel):

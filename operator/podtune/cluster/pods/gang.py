@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 
-from podtune.api.names import GANG_GATE, LABEL_EXPERIMENT, LABEL_RANK, LABEL_TRIAL, QUEUE_NAME
+from podtune.api.names import GANG_GATE, LABEL_EXPERIMENT, LABEL_RANK, LABEL_ROLE, LABEL_TRIAL, QUEUE_NAME
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
+from podtune.api.resources.trial_template import TrialTemplate
 from podtune.cluster.pods.manifest import INPUTS_VOLUME
 from podtune.kube.manifests import Manifest, make_labels, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
@@ -49,12 +51,16 @@ def make_gang_service(experiment: Experiment, action: CreatePod) -> Manifest:
 
 
 def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: int, leader_uid: str) -> Manifest:
-    """The pod of a rank, made from the pod of a single-pod attempt; rank 0 needs no `leader_uid`."""
+    """The pod of a rank, made from the pod of its role; rank 0 needs no `leader_uid`."""
     assert experiment.spec is not None  # there are no trials without
+    template = experiment.spec.trial_template
+    role = template.find_role(rank)
     pod = copy.deepcopy(pod)
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["name"] = action.format_name(rank)
     metadata["labels"][LABEL_RANK] = str(rank)
+    if role.name:
+        metadata["labels"][LABEL_ROLE] = role.name
     if QUEUE_NAME in metadata["labels"]:
         metadata["labels"][POD_GROUP] = f"{action.trial}-{action.attempt}"
         metadata["annotations"][POD_GROUP_SIZE] = str(action.replicas)
@@ -70,7 +76,7 @@ def make_rank(pod: Manifest, experiment: Experiment, action: CreatePod, rank: in
         _take_token(spec)
     for container in [*spec["initContainers"], *spec["containers"]]:
         own = container["name"] in (AGENT_CONTAINER, RESTORE_CONTAINER)
-        added = agents if own else _build_program_environment(action, rank)
+        added = agents if own else _build_program_environment(action, rank) | _build_role_environment(template, rank)
         container["env"] = [*({"name": name, "value": value} for name, value in added.items()), *container["env"]]
     return pod
 
@@ -90,6 +96,19 @@ def _build_program_environment(action: CreatePod, rank: int) -> dict[str, str]:
         "WORLD_SIZE": str(action.replicas),
         "MASTER_ADDR": f"{make_host_name(action.attempt, 0)}.{make_service_name(action.trial)}",
         "MASTER_PORT": MASTER_PORT,
+    }
+
+
+def _build_role_environment(template: TrialTemplate, rank: int) -> dict[str, str]:
+    """Where a program finds its role; nothing where one template is for all pods."""
+    role = template.find_role(rank)
+    if not role.name:
+        return {}
+    return {
+        layout.ENV_ROLE: role.name,
+        layout.ENV_ROLE_INDEX: str(rank - role.first_rank),
+        layout.ENV_ROLE_REPLICAS: str(role.replicas),
+        layout.ENV_ROLES: json.dumps({other.name: other.replicas for other in template.ranked_roles}),
     }
 
 

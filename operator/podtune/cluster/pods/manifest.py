@@ -28,6 +28,7 @@ from podtune.api.names import (
     LABEL_REVISION,
     TOKEN_AUDIENCE,
 )
+from podtune.api.pods.limit_names import select_limits
 from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
@@ -99,9 +100,10 @@ class AgentSettings:
     non_root: bool = False
 
 
-def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) -> Manifest:
-    """The pod of an attempt."""
-    template = _get_spec(experiment).trial_template
+def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, rank: int = 0) -> Manifest:
+    """The pod of an attempt; of a gang, that of a rank without what only a gang has, made from its role's template."""
+    role = _get_spec(experiment).trial_template.find_role(rank)
+    template, limits = role.template, select_limits(action.limits, role.name)
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"
     spec["automountServiceAccountToken"] = False
@@ -122,10 +124,9 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
     for container in [*spec["containers"], *own_containers]:
         container["env"] = [*environment, *(container.get("env") or ())]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
-    if action.limits:
+    if limits:
         _set_limits(
-            next(c for c in spec["containers"] if c.get("name", "") == find_trial_container(template.spec)),
-            action.limits,
+            next(c for c in spec["containers"] if c.get("name", "") == find_trial_container(template.spec)), limits
         )
     agents = _make_agent_containers(experiment, action, agent, drain)
     for container in agents:
@@ -135,7 +136,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings) ->
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": action.name,
+            "name": action.format_name(rank),
             "labels": {
                 **format_labels(template.metadata.labels, action.spec.parameters),
                 **make_pod_labels(experiment.name, action),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 
 from podtune.api.names import (
     ANNOTATION_MADE_FOR,
@@ -77,15 +77,15 @@ class PodRequests:
         Whatever is not said of the pod itself (it is there already, quota is used up, an admission webhook knows no dry
         runs) is no refusal: the request that makes it comes next, and is answered for good.
         """
-        body = make_pod(experiment, action.creation, self._agent)
-        try:
-            path = paths.pods(experiment.namespace)
-            await self._client.request("POST", path, params={"dryRun": "All"}, body=body, idempotent=True)
-        except ApiRefusal as refusal:
-            if refusal.is_transient:
-                raise
-            if _is_final(refusal) and not refusal.is_about_dry_runs:
-                return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
+        path = paths.pods(experiment.namespace)
+        for body in self._make_pods_of_roles(experiment, action.creation).values():
+            try:
+                await self._client.request("POST", path, params={"dryRun": "All"}, body=body, idempotent=True)
+            except ApiRefusal as refusal:
+                if refusal.is_transient:
+                    raise
+                if _is_final(refusal) and not refusal.is_about_dry_runs:
+                    return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
         self._first_answers.forget_refusals(experiment.uid)
         return DONE
 
@@ -150,34 +150,44 @@ class PodRequests:
         return DONE
 
     async def _create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
-        body = make_pod(experiment, action, self._agent)
+        bodies = self._make_pods_of_roles(experiment, action)
         try:
-            in_the_way = await self._prepare_claim(experiment, body)
+            in_the_way = await self._prepare_claim(experiment, *bodies.values())
             if in_the_way := in_the_way or await ensure_claim(self._client, experiment, action):
                 return ActionResult(ActionStatus.FAILED, in_the_way)
             if action.replicas > 1:
-                return await self._create_gang(experiment, action, body)
-            return (await self._create_one(experiment, body))[1]
+                return await self._create_gang(experiment, action, bodies)
+            return (await self._create_one(experiment, bodies[0]))[1]
         except ApiRefusal as refusal:
             if not _is_final(refusal):
                 raise
             return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
 
-    async def _prepare_claim(self, experiment: Experiment, pod: Manifest) -> str:
-        """Has a pod run where it can mount the store's volume; says what is in the way of that, if anything."""
+    def _make_pods_of_roles(self, experiment: Experiment, action: CreatePod) -> dict[int, Manifest]:
+        """A pod for each role, by the first rank that has it."""
+        assert experiment.spec is not None  # there are no trials without
+        roles = experiment.spec.trial_template.ranked_roles
+        return {role.first_rank: make_pod(experiment, action, self._agent, role.first_rank) for role in roles}
+
+    async def _prepare_claim(self, experiment: Experiment, *pods: Manifest) -> str:
+        """Has pods run where they can mount the store's volume; says what is in the way of that, if anything."""
         state = await self._claims.read(experiment)
-        if state.shares_node:
+        for pod in pods if state.shares_node else ():
             share_node(pod, find_store_claim(experiment))
         return state.problem
 
-    async def _create_gang(self, experiment: Experiment, action: CreatePod, body: Manifest) -> ActionResult:
+    async def _create_gang(
+        self, experiment: Experiment, action: CreatePod, bodies: Mapping[int, Manifest]
+    ) -> ActionResult:
         """Creates the pods of a gang by rank: those after rank 0 hold its UID, which is the attempt's id."""
+        assert experiment.spec is not None  # there are no trials without
         service = make_gang_service(experiment, action)
         if await create_owned(self._client, paths.services(experiment.namespace), service) is None:
             name = service["metadata"]["name"]
             return ActionResult(ActionStatus.FAILED, f"a Service {name} with another owner already exists; delete it")
         leader_uid = ""
         for rank in range(action.replicas):
+            body = bodies[experiment.spec.trial_template.find_role(rank).first_rank]
             made, result = await self._create_one(experiment, make_rank(body, experiment, action, rank, leader_uid))
             if made is None:
                 return result

@@ -46,7 +46,7 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
     )
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
     name = format_storage_pod_name(experiment.name, action.number)
-    template = experiment.spec.trial_template.spec
+    template = experiment.spec.trial_template.leading_role.template.spec
     context = template.get("securityContext") or {}
     container = {
         "name": CONTAINER,

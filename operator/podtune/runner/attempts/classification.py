@@ -66,6 +66,7 @@ class AttemptOutcome:
         excludes_node: Whether a rule says that the trial is to be tried on another node.
         memory: Memory limit of the training container, where that was killed for using more: empty where it had none.
             None where it was not.
+        role: In a gang with roles, that of the pod that tells the end.
     """
 
     failure_class: FailureClass
@@ -75,6 +76,7 @@ class AttemptOutcome:
     node: str = ""
     excludes_node: bool = False
     memory: str | None = None
+    role: str = ""
 
     @property
     def blames_node(self) -> bool:
@@ -225,7 +227,7 @@ def _classify_pod(pod: Pod, *, said_done: bool, failures: Failures) -> AttemptOu
     outcome = (
         _describe_disruption(pod) if _was_taken_away(pod) else _describe_failure(pod, failures.non_retriable_exit_codes)
     )
-    return replace(outcome, node=pod.node)
+    return replace(outcome, node=pod.node, role=pod.role)
 
 
 def _has_ended_by_itself(pod: Pod) -> bool:

@@ -73,7 +73,8 @@ def _end(trial: TrialMachine, fallen: list[Pod], now: float) -> None:
         return
     first = fallen[0]
     what = "is being taken away" if not first.is_over else "is gone" if first.gone else "has ended"
-    message = f"the pod of rank {first.rank} {what}, so the other pods are deleted"
+    which = f"rank {first.rank} ({first.role})" if first.role else f"rank {first.rank}"
+    message = f"the pod of {which} {what}, so the other pods are deleted"
     trial.decide(DecisionAction.END, TrialReason.RANK_ENDED, message, ranks=[pod.rank for pod in fallen], now=now)
 
 

@@ -1,5 +1,7 @@
 """Help after an out-of-memory failure: the trial's next attempt gets a higher memory limit (failures.outOfMemory).
 
+In a gang with roles, the pods of the role whose container was killed get it, and those of other roles don't.
+
 The new limit follows from that of the container that was killed, and is in the status that records the failure. So a
 restarted operator gives the next attempt the same.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from podtune.api.pods.limit_names import qualify_limit
 from podtune.api.pods.quantities import parse_quantity
 from podtune.api.resources.failures import Failures, OutOfMemoryPolicy
 from podtune.api.resources.trial import RaisedMemory, TrialSpec, TrialStatus
@@ -37,14 +40,14 @@ def help_after_out_of_memory(
         return outcome, None
     is_retried = retries.may_retry(status, failures, outcome.failure_class)
     raised, words = None, ""
-    if MEMORY in trial.limits:
-        words = _describe_limit_of_user(outcome.memory, trial.limits[MEMORY], is_retried=is_retried)
+    if (name := qualify_limit(outcome.role, MEMORY)) in trial.limits:
+        words = _describe_limit_of_user(outcome.memory, trial.limits[name], is_retried=is_retried)
     elif failures.out_of_memory is None or not is_retried:
         words = RAISE_IN_TEMPLATE
     elif not parse_quantity(outcome.memory):
         words = "it has no memory limit that failures.outOfMemory could raise; set limits.memory in spec.trialTemplate"
     elif limit := _raise_limit(outcome.memory, failures.out_of_memory):
-        raised = RaisedMemory(previous=outcome.memory, limit=limit)
+        raised = _note_raise(outcome, limit, status.raised_memory)
         words = describe_raise(raised)
     else:
         highest = f"failures.outOfMemory.upTo, {failures.out_of_memory.up_to}"
@@ -55,7 +58,15 @@ def help_after_out_of_memory(
 
 def describe_raise(raised: RaisedMemory) -> str:
     """Such as: memory raised from 2Gi to 3Gi after an out-of-memory failure."""
-    return f"memory raised from {raised.previous} to {raised.limit} after an out-of-memory failure"
+    name = f"memory of role {raised.role}" if raised.role else "memory"
+    return f"{name} raised from {raised.previous} to {raised.limit} after an out-of-memory failure"
+
+
+def _note_raise(outcome: AttemptOutcome, limit: str, before: RaisedMemory | None) -> RaisedMemory:
+    """Only the role whose container was killed gets more; what others got before stays."""
+    others = {} if before is None else {**before.others, before.role: before.limit}
+    others.pop(outcome.role, None)
+    return RaisedMemory(previous=outcome.memory or "", limit=limit, role=outcome.role, others=others)
 
 
 def _describe_limit_of_user(before: str, limit: str, *, is_retried: bool) -> str:

@@ -127,7 +127,7 @@ class Refusals:
             trial=creation.trial, generation=self._experiment.generation, time=format_rfc3339(now)
         )
         spec = self._experiment.spec
-        self._message = _describe(creation, spec.trial_template.fixed_limits if spec is not None else {}, words)
+        self._message = _describe(creation, resources.list_fixed_limits(spec) if spec is not None else {}, words)
         if is_new and self._message != self._told:
             self._told = self._message
             event = EmitEvent("", str(ExperimentReason.POD_REFUSED), self._message, warning=True)

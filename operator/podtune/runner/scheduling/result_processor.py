@@ -218,7 +218,7 @@ class ResultProcessor:
 
     def _compose_limits(self, trial: TrialMachine, own: Mapping[str, str]) -> resources.TrialLimits:
         spec = trial.context.spec
-        if not spec.scheduler.resources and not spec.trial_template.limits and not own:
+        if not spec.scheduler.resources and not spec.trial_template.has_limits and not own:
             return resources.CONTAINER_LIMITS
         return resources.compose_limits(spec, trial.configuration, self.scheduler.rungs_passed(trial.index), own)
 

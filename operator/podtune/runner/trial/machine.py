@@ -132,7 +132,8 @@ class TrialMachine:
     @property
     def limits_problem(self) -> str:
         """What is wrong with the limits that its user has set: it does not start before that is corrected."""
-        return resources.find_limits_problem(self.spec.limits) if self.spec.limits else ""
+        roles = self.context.spec.trial_template.role_names
+        return resources.find_limits_problem(self.spec.limits, roles) if self.spec.limits else ""
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -203,10 +204,17 @@ class TrialMachine:
         recorded = self.saved.pod
         if self.lacks_recorded_pod and recorded is not None:
             self._miss_pod(0, recorded.name, recorded.uid, recorded.node)
-        if self.current.pods.has_begun:
+        if self.current.pods.has_begun or self._ends_before_it_has_begun:
             for rank in range(self.current.pods.replicas):
                 if self.current.pods.find_pod(rank) is None:
                     self._miss_pod(rank, format_pod_name(self.name, self.attempt, rank, self.current.pods.replicas))
+
+    @property
+    def _ends_before_it_has_begun(self) -> bool:
+        """Whether a gang is given up whose pods are behind their gate: those that are gone are not made again."""
+        decision = self.saved.decision
+        is_over = decision is not None and decision.attempt == self.attempt and not self.is_finished
+        return is_over and self.context.replicas > 1
 
     def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
         lost = Pod(

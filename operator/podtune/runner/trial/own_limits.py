@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from podtune.api.conditions import clip
 from podtune.api.names import TrialReason, TrialState
+from podtune.api.pods.limit_names import qualify_limit
 from podtune.runner import resources
 from podtune.runner.attempts.out_of_memory import describe_raise
 from podtune.runner.trial.machine import TrialMachine
@@ -56,9 +57,10 @@ def describe_limits(trial: TrialMachine, shown: Mapping[str, str]) -> list[str]:
         shown: Limits that other trials need not have.
     """
     parts, raised, given = [], trial.status.raised_memory, trial.saved.limits
-    if raised is not None and given.get(resources.MEMORY) == raised.limit:
+    raised_name = qualify_limit(raised.role, resources.MEMORY) if raised is not None else ""
+    if raised is not None and given.get(raised_name) == raised.limit:
         parts.append(describe_raise(raised))
-        shown = {name: amount for name, amount in shown.items() if name != resources.MEMORY}
+        shown = {name: amount for name, amount in shown.items() if name != raised_name}
     if words := resources.show_limits(shown):
         parts.append(f"with {words}")
     if problem := trial.limits_problem:

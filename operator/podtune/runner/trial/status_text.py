@@ -38,7 +38,7 @@ def explain_pods(trial: TrialMachine, limits: resources.TrialLimits, now: float)
     else:
         reason, message = _explain_pending(waiting)
         if trial.current.pods.replicas > 1:
-            message = f"rank {waiting.rank}: {message}"
+            message = f"rank {waiting.rank}{f' ({waiting.role})' if waiting.role else ''}: {message}"
         before = trial.status.reason
         if trial.explain(TrialState.PENDING, reason, clip(message)):
             trial.set(attempt=trial.attempt)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from podtune.api.names import ExperimentReason
 from podtune.api.pods.container_resources import find_memory_limit
+from podtune.api.pods.limit_names import select_limits
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
@@ -181,7 +182,7 @@ class Simulation:
         self.api = ApiServer(
             Experiment("ns", "e", "e-uid", 1, 1, experiment, ExperimentStatus()),
             self._watched,
-            allowed_alive=min(experiment.max_concurrent_trials * experiment.trial_template.replicas, pods_allowed),
+            allowed_alive=min(experiment.max_concurrent_trials * experiment.trial_template.pod_count, pods_allowed),
         )
         store = experiment.checkpoints.store
         self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
@@ -485,7 +486,8 @@ class Simulation:
 
     def _new_pod(self, action: CreatePod, rank: int) -> Pod:
         name, version = action.format_name(rank), self.api.next_version()
-        template = self.api.experiment.spec.trial_template.spec
+        role = self.api.experiment.spec.trial_template.find_role(rank)
+        template, limits = role.template.spec, select_limits(action.limits, role.name)
         return Pod(
             name,
             f"{name}-uid-{version}",
@@ -495,12 +497,13 @@ class Simulation:
             trial_uid=action.trial_uid,
             created=self.now,
             rank=rank,
+            role=role.name,
             gated=action.replicas > 1,
             avoids=action.avoid,
             template_hash=action.template_hash,
             revision=action.revision,
             own_limits="" if action.template_hash else write_own_limits(action.own_limits),
-            memory=find_memory_limit(set_limits(template, action.limits), "trial"),
+            memory=find_memory_limit(set_limits(template, limits), "trial"),
             own_grace=grace_periods.read_from_template(template),
         )
 
