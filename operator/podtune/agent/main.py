@@ -1,4 +1,4 @@
-"""The command `podtune-agent`: `run` beside a training program, `restore` before it, `storage` without one."""
+"""The command `podtune-agent`: `run` beside a training program, `restore` before it, others in pods without one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from podtune.agent.checkpoints.lazy_store import make_lazy_store
 from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
+from podtune.agent.reader_pod.pod import run_reader_pod, run_volume_reading
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for of_a_trial in (run, before):
         of_a_trial.add_argument("variables", nargs="?", default="{}", help="JSON object, adds to the environment")
     commands.add_parser("storage", help="do one job in the bucket, without a trial (pod of its own)")
+    commands.add_parser("reader", help="wait until nobody reads the volume any more (pod of a person)")
+    commands.add_parser("read-volume", help="answer what is asked of the volume on standard input (in such a pod)")
     given = parser.parse_args(arguments)
     command = given.command
     log = EventLog(time.time)
@@ -42,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if command == "storage":
             return run_storage(StoragePodSettings.from_environ(os.environ), log, Random(), make_store)
+        if command == "reader":
+            return run_reader_pod(log)
+        if command == "read-volume":
+            return run_volume_reading(os.environ, log)
         settings = Settings.from_environ(os.environ, given.variables)
     except AgentSettingsError as error:
         log.error("settings are wrong", message=str(error))

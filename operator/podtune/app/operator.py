@@ -69,7 +69,7 @@ class Operator:
         self._label = LeaderLabel(lease_client, settings.pod_namespace, settings.pod_name)
         client = client.guard_writes(lambda: self._lease.is_held)
         queue = WorkQueue(time.time)
-        limits = RunnerSettings(proposal_deadline=settings.proposal_deadline)
+        limits = RunnerSettings(agent_image=settings.agent.image, proposal_deadline=settings.proposal_deadline)
         self._overdue_pods = OverduePods(client, time.time)
         self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits, self._overdue_pods)
         self._health = WatchHealth(time.monotonic)

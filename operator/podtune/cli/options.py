@@ -59,6 +59,10 @@ StoreRegion = Annotated[str, typer.Option("--region", help="Region of the bucket
 OwnCredentials = Annotated[
     bool, typer.Option("--own-credentials", help="Your AWS credentials, not those of the Experiment's Secret.")
 ]
+AgentImage = Annotated[
+    str,
+    typer.Option("--agent-image", metavar="IMAGE", help="Of the pod that reads a volume; else the operator's agent."),
+]
 
 
 def read_duration_option(text: str, option: str) -> float:

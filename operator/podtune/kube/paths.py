@@ -31,6 +31,7 @@ __all__ = [
     "controller_revision",
     "controller_revisions",
     "events",
+    "exec_in",
     "experiment",
     "experiments",
     "lease",
@@ -173,6 +174,11 @@ def status_of(path: str) -> str:
 def log_of(pod_path: str) -> str:
     """The log of a pod."""
     return f"{pod_path}/log"
+
+
+def exec_in(pod_path: str) -> str:
+    """Where processes are started in a pod."""
+    return f"{pod_path}/exec"
 
 
 def check_path(path: str) -> str:

@@ -9,9 +9,10 @@ from podtune.runner.backoff import Backoff
 
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
-    """How long the runner waits for what; all in seconds.
+    """How long the runner waits for what, all in seconds; and what it is told of the operator.
 
     Attributes:
+        agent_image: The agent's image, for the status of experiments that store on a volume.
         result_debounce: A result that nothing depends on is written to the status within this.
         throttle_above_trials: Where more trials than this have a pod, in all experiments, that time grows in
             proportion, up to 30 seconds. Agents keep what is not written.
@@ -46,6 +47,7 @@ class RunnerSettings:
         api_backoff: Wait before an action that failed is tried again.
     """
 
+    agent_image: str = ""
     result_debounce: float = 3.0
     throttle_above_trials: int = 100
     checkpoint_debounce: float = 0.5

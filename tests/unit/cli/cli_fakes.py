@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from podtune.cli.client.api_client import Change
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound, make_refusal
 from podtune.kube.manifests import Manifest
+from podtune.storage.volume.remote_store import ReaderConnection
 
 NAMESPACE = "vision"
 
@@ -22,6 +23,9 @@ class FakeApi:
         self.scripts: dict[str, list[Change | Exception]] = {}
         self.patched: list[tuple[str, dict[str, Any]]] = []
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.deleted: list[str] = []
+        self.executed: list[tuple[str, ...]] = []
+        self.start_process: Callable[[], ReaderConnection] = _refuse_processes
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         self.asked.append((path, dict(params or {})))
@@ -40,6 +44,16 @@ class FakeApi:
         metadata = {**item["metadata"], "uid": f"uid-{len(self.objects)}", "resourceVersion": "1"}
         self.objects[place] = {**item, "metadata": metadata}
         return self.objects[place]
+
+    def delete(self, path: str, uid: str) -> None:
+        if self.get(path)["metadata"]["uid"] != uid:
+            raise make_refusal(409, "Conflict", "it is another one")
+        del self.objects[path]
+        self.deleted.append(path)
+
+    def execute(self, path: str, container: str, command: Sequence[str]) -> ReaderConnection:
+        self.executed.append((path, container, *command))
+        return self.start_process()
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         self.asked.append((path, dict(params or {})))
@@ -71,6 +85,10 @@ class FakeApi:
     def add_trial(self, item: Manifest) -> None:
         metadata = item["metadata"]
         self.objects[paths.trial(metadata["namespace"], metadata["name"])] = item
+
+
+def _refuse_processes() -> ReaderConnection:
+    raise make_refusal(404, "NotFound", "no such pod")
 
 
 def experiment(name: str = "digits", namespace: str = NAMESPACE, **status: Any) -> Manifest:

@@ -418,6 +418,11 @@ class ExperimentStatus(StatusModel):
     storage: StorageStatus | None = Field(
         default=None, description="Jobs that storage pods do in the bucket, such as exports."
     )
+    agent_image: str = Field(
+        default="",
+        max_length=512,
+        description="Image of the agent, of which pods are made that read the volume in checkpoints.store.",
+    )
     start_time: str | None = Field(default=None, max_length=32, description="When the first trial was created.")
     suspended_since: str | None = Field(
         default=None, max_length=32, description="When it was suspended; empty if it is not."

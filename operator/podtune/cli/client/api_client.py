@@ -1,4 +1,4 @@
-"""The API server, as far as the commands need it: read one thing, a list, changes, a log; change a field."""
+"""The API server, as far as the commands need it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from podtune.cli.client.kubeconfig import ServerAccess, connect
+from podtune.cli.client.pod_process import start_process
 from podtune.kube.answers import check_answer, parse_refusal
 from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiRefusal, NotSent, Unanswered, make_refusal
 from podtune.kube.manifests import Manifest
 from podtune.kube.pages import PageRequest
 from podtune.kube.paths import check_path
+from podtune.storage.volume.remote_store import ReaderConnection
 
 _TIMEOUT = 30.0
 """Seconds to wait for an answer."""
@@ -68,6 +70,17 @@ class Api(Protocol):
     def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
         """Makes an object in a collection, and gives it as it is then; raises as `get`."""
 
+    def delete(self, path: str, uid: str) -> None:
+        """Deletes one object, if it is the one of this UID; raises as `get`."""
+
+    def execute(self, path: str, container: str, command: Sequence[str]) -> ReaderConnection:
+        """Starts a process in a container of a pod.
+
+        Raises:
+            ApiRefusal: The server refuses.
+            ConnectionLost: It does not answer.
+        """
+
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         """Reads all objects of a collection, page by page; raises as `get`."""
 
@@ -110,6 +123,16 @@ class HttpApi:
         """See `Api`."""
         with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=item, method="POST") as answer:
             return self._read_object(answer)
+
+    def delete(self, path: str, uid: str) -> None:
+        """See `Api`."""
+        only = {"preconditions": {"uid": uid}}
+        with self._open(path, None, _TIMEOUT, change=only, method="DELETE") as answer:
+            self._read_object(answer)
+
+    def execute(self, path: str, container: str, command: Sequence[str]) -> ReaderConnection:
+        """See `Api`."""
+        return start_process(self._connection, path, container, command)
 
     def _read_object(self, answer: Any) -> Manifest:
         try:

@@ -1,11 +1,13 @@
-"""`podtune checkpoints download`: a whole checkpoint as a folder, whatever layout it has in the bucket."""
+"""`podtune checkpoints download`: a whole checkpoint as a folder, whatever layout it has in the store."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Annotated
@@ -27,7 +29,7 @@ from podtune.cli.client.store_access import (
 )
 from podtune.cli.commands.lifecycle import find_target
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, Kubeconfig, Namespace, OwnCredentials, StoreEndpoint, StoreRegion
+from podtune.cli.options import AgentImage, Context, Kubeconfig, Namespace, OwnCredentials, StoreEndpoint, StoreRegion
 from podtune.cli.output import print_lines, print_note
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.runner.checkpoints.retention import find_best_checkpoint
@@ -36,7 +38,7 @@ from podtune.storage.checkpoint.address import CheckpointAddress, parse_checkpoi
 from podtune.storage.checkpoint.manifest import MAX_MANIFEST_BYTES, CheckpointManifest, digest_of
 from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.directory import Directory
-from podtune.storage.errors import NotFound, StoreError
+from podtune.storage.errors import NotFound, StoreError, StoreSettingsError
 
 PATIENCE = 30.0
 """Seconds that a store that does not answer is waited for: somebody sits and waits, too."""
@@ -74,6 +76,7 @@ def download(
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
     own_credentials: OwnCredentials = False,
+    agent_image: AgentImage = "",
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -81,15 +84,16 @@ def download(
     """Download a checkpoint, and check the hash of all that is in it."""
     if step is not None and best:
         raise CliError("--step and --best each choose a checkpoint; give one of them")
-    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials)
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
     if _SCHEME in name:
         if step is not None or best:
             raise CliError(f"{name} is one checkpoint; leave out --step and --best")
-        print_lines([_download_uri(name, directory, options)])
+        open_api = partial(api_client.open_api, kubeconfig, context, namespace)
+        print_lines([_download_uri(name, directory, options, open_api)])
         return
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     experiment, choice = _choose(api, chosen, name, step=step, best=best)
-    with open_experiment_store(api, chosen, experiment.name, experiment.spec, options) as opened:
+    with open_experiment_store(api, experiment, options) as opened:
         print_lines([_fetch(opened, choice, directory)])
 
 
@@ -138,20 +142,30 @@ def _read_objective(experiment: ExperimentView) -> Objective:
         ) from error
 
 
-def _download_uri(uri: str, directory: Path | None, options: StoreOptions) -> str:
+def _download_uri(
+    uri: str, directory: Path | None, options: StoreOptions, open_api: Callable[[], tuple[Api, str]]
+) -> str:
     """Downloads a checkpoint that is known by its URI alone: its manifest is compared with nothing."""
     try:
-        opened = open_store_of(uri, options)
-        address = parse_checkpoint_uri(opened.address, uri)
+        with open_store_of(uri, options, open_api) as opened:
+            choice = _find_by_uri(opened, uri)
+            trial, last = _read_owner(parse_checkpoint_uri(opened.address, uri))
+            done = _fetch(opened, choice, directory or Path(f"{trial}-{last}"))
+    except StoreSettingsError as error:
+        raise explain_store_error(error) from error
+    return f"{done}; no Trial was asked whether its manifest is the one that was committed"
+
+
+def _find_by_uri(opened: OpenedStore, uri: str) -> CheckpointChoice:
+    """The checkpoint that an URI is of, as its manifest is now."""
+    address = parse_checkpoint_uri(opened.address, uri)
+    try:
         manifest = opened.store.get_bytes(address.manifest, MAX_MANIFEST_BYTES)
     except NotFound as error:
         raise CliError(f"there is no checkpoint at {uri}; it was deleted, or never was one") from error
     except StoreError as error:
-        raise explain_store_error(error) from error
-    trial, last = _read_owner(address)
-    choice = CheckpointChoice(trial, CheckpointRef(uri, digest_of(manifest), address.step))
-    done = _fetch(opened, choice, directory or Path(f"{trial}-{last}"))
-    return f"{done}; no Trial was asked whether its manifest is the one that was committed"
+        raise explain_store_error(error, opened.address) from error
+    return CheckpointChoice(_read_owner(address)[0], CheckpointRef(uri, digest_of(manifest), address.step))
 
 
 def _read_owner(address: CheckpointAddress) -> tuple[str, str]:
@@ -180,7 +194,7 @@ def _fetch(opened: OpenedStore, choice: CheckpointChoice, directory: Path | None
     except OSError as error:
         raise CliError(f"{destination}: {error.strerror or error}; name a directory that can be written") from error
     except StoreError as error:
-        raise explain_store_error(error) from error
+        raise explain_store_error(error, opened.address) from error
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -15,6 +15,7 @@ from podtune.cli.client.resources import TrialView, get_experiment, get_trial
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.errors import CliError, explain_error
 from podtune.cli.options import (
+    AgentImage,
     Context,
     Kubeconfig,
     Namespace,
@@ -42,16 +43,19 @@ def logs(
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
     own_credentials: OwnCredentials = False,
+    agent_image: AgentImage = "",
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the log of a Trial's current or last attempt, or what is stored of all of them."""
-    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials)
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
     if stored and (follow or agent):
         raise CliError("--stored prints what the program has printed so far; leave out --follow and --agent")
     if options != StoreOptions() and not stored:
-        raise CliError("--endpoint, --region and --own-credentials say how to read the store; add --stored")
+        raise CliError(
+            "--endpoint, --region, --own-credentials and --agent-image say how to read the store; add --stored"
+        )
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
     if stored:
@@ -74,7 +78,7 @@ def read_stored_log(
     experiment = get_experiment(api, namespace, trial.experiment)
     folder = trial.status.folder
     title: tuple[int, int] | None = None
-    with open_experiment_store(api, namespace, experiment.name, experiment.spec, options) as opened:
+    with open_experiment_store(api, experiment, options) as opened:
         try:
             prefix = opened.address.find_key(folder.rstrip("/")).removesuffix(trial.name) if folder else ""
             for line in read_logs(opened.store, prefix, trial.name, rank=rank) if prefix else ():
@@ -85,7 +89,7 @@ def read_stored_log(
                     yield f"[podtune: {line.missed} lines are not kept here]"
                 yield line.text
         except StoreError as error:
-            raise explain_store_error(error) from error
+            raise explain_store_error(error, opened.address) from error
     if title is None:
         of_rank = "" if rank is None else f" of rank {rank}"
         raise CliError(

@@ -15,6 +15,7 @@ from podtune.cli.client.resources import TrialView, get_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.commands.lifecycle import find_target
 from podtune.cli.options import (
+    AgentImage,
     Context,
     Kubeconfig,
     Namespace,
@@ -46,6 +47,7 @@ def results(
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
     own_credentials: OwnCredentials = False,
+    agent_image: AgentImage = "",
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -57,14 +59,14 @@ def results(
         experiment, trial = get_experiment(api, chosen, view.experiment), view.name
     else:
         experiment, trial = view, ""
-    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials)
-    with open_experiment_store(api, chosen, experiment.name, experiment.spec, options) as opened:
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
+    with open_experiment_store(api, experiment, options) as opened:
         prefix = opened.address.experiment_prefix(experiment.uid)
         found = _note_gaps(read_results(opened.store, prefix, trial=trial, rank=rank))
         try:
             any_printed = (_print_table if output is ResultFormat.CSV else _print_json)(found)
         except StoreError as error:
-            raise explain_store_error(error) from error
+            raise explain_store_error(error, opened.address) from error
     if not any_printed:
         print_note(f"{view.name} has stored no results{f' of rank {rank}' if rank else ''}")
 

@@ -33,7 +33,7 @@ from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.cluster.pods.scratch import find_scratch, let_agent_write, make_scratch_mounts, make_scratch_volumes
+from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
     encode_store,
@@ -42,6 +42,7 @@ from podtune.cluster.pods.store_access import (
     make_store_mounts,
     make_store_volumes,
 )
+from podtune.kube.agent_pods import AGENT_CONFINES, let_agent_write
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import encode_restore_list
@@ -67,23 +68,6 @@ DRAIN_WITHOUT_STORE = 20
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 LONGEST_DRAIN = 86_399
 """Seconds that an agent may be told."""
-
-AGENT_CONFINES: Manifest = {
-    "resources": {
-        "requests": {"cpu": "20m", "memory": "64Mi"},
-        "limits": {"memory": "512Mi"},
-    },
-    "securityContext": {
-        "runAsUser": AGENT_UID,
-        "runAsGroup": AGENT_UID,
-        "runAsNonRoot": True,
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-        "seccompProfile": {"type": "RuntimeDefault"},
-    },
-}
-"""What a container of the agent may use, and do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,9 @@ from podtune.cluster.pods.gang import belongs_to, make_gang_service, make_rank
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.cluster.pods.scratch import ensure_claim
 from podtune.cluster.pods.storage_pod import make_storage_pod, make_trial_chunks
-from podtune.cluster.pods.store_claim import StoreClaims, find_store_claim, share_node
+from podtune.cluster.pods.store_claim import StoreClaims, find_store_claim
 from podtune.kube import paths
+from podtune.kube.agent_pods import share_node
 from podtune.kube.errors import ApiRefusal, ResourceConflict, ResourceNotFound
 from podtune.kube.manifests import Manifest
 from podtune.protocol.storage_job import encode_chunks

@@ -41,15 +41,6 @@ def make_scratch_mounts(scratch: Scratch | None) -> list[Manifest]:
     return [] if scratch is None else [{"name": SCRATCH_VOLUME, "mountPath": agent_env.SCRATCH_DIRECTORY}]
 
 
-def let_agent_write(pod_spec: Manifest, group: int) -> None:
-    """Gives the agent's group to the pod's volumes, unless the template has a group, or volumes that are its own."""
-    context = pod_spec.get("securityContext") or {}
-    claims = any("persistentVolumeClaim" in volume for volume in pod_spec.get("volumes") or ())
-    if context.get("fsGroup") is None and not claims:
-        # A store may hold many files: where its root directory has the group, the others have it, too.
-        pod_spec["securityContext"] = {**context, "fsGroup": group, "fsGroupChangePolicy": "OnRootMismatch"}
-
-
 async def ensure_claim(client: ClusterClient, experiment: Experiment, action: CreatePod) -> str:
     """Makes a trial's claim; says what is in the way of it, if anything.
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from podtune.api.names import LABEL_STORAGE
 from podtune.api.pods.pod_template import AGENT_UID
-from podtune.cluster.pods.manifest import AGENT_CONFINES, AgentSettings, escape_expansions
-from podtune.cluster.pods.scratch import let_agent_write
+from podtune.cluster.pods.manifest import AgentSettings, escape_expansions
 from podtune.cluster.pods.store_access import encode_store, make_credentials_env, make_store_mounts, make_store_volumes
+from podtune.kube.agent_pods import AGENT_CONFINES, choose_from_template, choose_volume_groups, let_agent_write
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask
@@ -26,9 +26,6 @@ CONTAINER = "podtune-storage"
 VOLUME = "podtune-trials"
 DEADLINE_SECONDS = 2 * 3600
 """After this time a pod that is still working is ended; the next one continues where it stopped."""
-_FROM_TEMPLATE = ("imagePullSecrets", "serviceAccountName", "nodeSelector", "tolerations", "priorityClassName")
-_OF_VOLUMES = ("fsGroup", "fsGroupChangePolicy", "supplementalGroups")
-"""What a template may say of who writes to volumes."""
 
 
 def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
@@ -47,7 +44,6 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
     name = format_storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.leading_role.template.spec
-    context = template.get("securityContext") or {}
     container = {
         "name": CONTAINER,
         "image": agent.image,
@@ -61,14 +57,14 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         **AGENT_CONFINES,
     }
     spec: Manifest = {
-        **{field: template[field] for field in _FROM_TEMPLATE if template.get(field)},
+        **choose_from_template(template),
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "containers": [container],
     }
     if store.volume is not None:
-        spec["securityContext"] = {field: value for field, value in context.items() if field in _OF_VOLUMES}
+        spec["securityContext"] = choose_volume_groups(template)
         let_agent_write(spec, AGENT_UID)
     if volumes := make_store_volumes(store):
         spec["volumes"] = volumes

@@ -8,6 +8,7 @@ from podtune.api.base import parse_duration
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import KeptLogs, Results
+from podtune.kube.agent_pods import make_claim_mount, make_claim_volume
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
@@ -18,7 +19,6 @@ _READABLE = 0o444
 CA_VOLUME = "podtune-ca"
 CA_DIRECTORY = "/etc/podtune/ca"
 CA_FILE = "ca.crt"
-STORE_VOLUME = "podtune-store"
 
 
 def encode_store(store: CheckpointStore) -> str:
@@ -75,8 +75,7 @@ def make_store_mounts(store: CheckpointStore | None, *, read_only: bool = False)
     """Where these are, for the agent's containers alone: no program sees them, and the operator reads no Secret."""
     mounts: list[Manifest] = []
     if store is not None and store.volume is not None:
-        access = {"readOnly": True} if read_only else {}
-        mounts.append({"name": STORE_VOLUME, "mountPath": agent_env.STORE_DIRECTORY, **access})
+        mounts.append(make_claim_mount(read_only=read_only))
     if store is not None and store.credentials_secret:
         path = _format_secret_directory(store.credentials_secret)
         mounts.append({"name": CREDENTIALS_VOLUME, "mountPath": path, "readOnly": True})
@@ -107,7 +106,7 @@ def _make_claim_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """The volume that is the store, where it is one."""
     if store is None or store.volume is None:
         return []
-    return [{"name": STORE_VOLUME, "persistentVolumeClaim": {"claimName": store.volume.claim_name}}]
+    return [make_claim_volume(store.volume.claim_name)]
 
 
 def _make_ca_volumes(store: CheckpointStore | None) -> list[Manifest]:

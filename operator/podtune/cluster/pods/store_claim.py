@@ -1,18 +1,15 @@
 """The claim of a volume that checkpoints are stored on: whether pods can use it, and whether they must share a node.
 
 Where a volume can be mounted by one node at a time, a pod on another node would hang while its containers are created,
-and nothing in its status would say why. So all pods of such a claim are told to run where the others of it do: the
-scheduler lets the first go where it likes.
+and nothing in its status would say why. So all pods of such a claim are told to run where the others of it do
+(`share_node`).
 """
 
 from __future__ import annotations
 
-import copy
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from podtune.api.names import LABEL_STORE_CLAIM
 from podtune.cluster.client import ClusterClient, read_if_there
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest
@@ -20,8 +17,6 @@ from podtune.runner.records import Experiment
 
 FRESH = 60.0
 """Seconds for which what is known of a claim that pods can use is believed."""
-_MAX_LABEL = 63
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +64,6 @@ def find_store_claim(experiment: Experiment) -> str:
     """Name of the claim that the experiment's checkpoints are stored on; empty where they are not on a volume."""
     store = experiment.spec.checkpoints.store if experiment.spec else None
     return store.volume.claim_name if store is not None and store.volume is not None else ""
-
-
-def share_node(pod: Manifest, claim: str) -> None:
-    """Adds to a pod's manifest that it must run on the node of the other pods of a claim, where there are any."""
-    value = claim if len(claim) <= _MAX_LABEL else hashlib.sha256(claim.encode()).hexdigest()[:32]
-    pod["metadata"]["labels"] = {**pod["metadata"]["labels"], LABEL_STORE_CLAIM: value}
-    term = {"labelSelector": {"matchLabels": {LABEL_STORE_CLAIM: value}}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = copy.deepcopy(pod["spec"].get("affinity") or {})
-    of_pods = affinity.get("podAffinity") or {}
-    affinity["podAffinity"] = {**of_pods, _REQUIRED: [*(of_pods.get(_REQUIRED) or ()), term]}
-    pod["spec"]["affinity"] = affinity
 
 
 def _describe(name: str, claim: Manifest | None) -> ClaimState:

@@ -406,6 +406,7 @@ class ExperimentPlanner:
         """Has the Experiment's status say what is known."""
         self._front.take_in(self._search)
         self._actions.timers.set(EXPERIMENT, self._nodes.find_next_change(now))
+        settings = self._settings
         inputs = StatusInputs(
             blocker=None if self.spec.suspend else self._search.blocker,
             refusal=self._refusals.record,
@@ -417,12 +418,17 @@ class ExperimentPlanner:
             storage=storage,
             template=self._revisions.build_status(self.experiment.status, self.spec),
             outdated=self._revisions.describe_outdated(),
+            agent_image=settings.agent_image if self._stores_on_volume else "",
         )
-        settings = self._settings
         debounce = self._lasting.throttle.stretch_experiment_wait(
             settings.experiment_debounce, settings.throttle_above_experiments
         )
         self.tracker.write(inputs, debounce, now)
+
+    @property
+    def _stores_on_volume(self) -> bool:
+        store = self.spec.checkpoints.store
+        return store is not None and store.volume is not None
 
     # Steps that several sentences share
 

@@ -79,6 +79,7 @@ class StatusInputs:
         storage: What is to be said of work in the bucket: it goes on only when that is written.
         template: Which revisions of the trial template there are.
         outdated: How many trials run another one than the present; empty where none does.
+        agent_image: The agent's image, where a person needs it to read the store; else empty.
     """
 
     blocker: ProposalBlocker | None = None
@@ -91,6 +92,7 @@ class StatusInputs:
     storage: StorageStatus | None = None
     template: TemplateStatus | None = None
     outdated: str = ""
+    agent_image: str = ""
 
 
 def build_counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:

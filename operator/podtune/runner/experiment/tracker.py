@@ -219,6 +219,7 @@ class ExperimentTracker(TrialIndex):
                 "pod_refusal": refusal,
                 "pareto_front": before.pareto_front if recorded else list(inputs.front),
                 "template": before.template if recorded else inputs.template,
+                "agent_image": before.agent_image if recorded else inputs.agent_image,
                 "avoided_nodes": before.avoided_nodes if recorded else list(inputs.avoided),
                 "missing_metrics": before.missing_metrics if recorded else self._missing_metrics,
                 "lost_checkpoints": before.lost_checkpoints if recorded else self._lost_checkpoints,

@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 
 from podtune.cli.client import store_access
+from podtune.cli.client.api_client import Api
+from podtune.cli.client.resources import ExperimentView, read_experiment
 from podtune.cli.client.store_access import StoreOptions, open_experiment_store, open_store_of
 from podtune.cli.errors import CliError
 from podtune.kube import paths
 from podtune.kube.errors import make_refusal
 from podtune.kube.manifests import Manifest
 from podtune.storage.address import S3Address
-from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi
+from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment
 
 SECRET = {"accessKeyID": "key", "secretAccessKey": "hush"}
 
 
-def spec(**store: Any) -> dict[str, Any]:
-    return {"checkpoints": {"store": {"bucket": "models", **store}}}
+def view(checkpoints: Manifest | None = None, **store: Any) -> ExperimentView:
+    """An experiment that stores in a bucket, or as it is said."""
+    made = experiment()
+    made["spec"]["checkpoints"] = {"store": {"bucket": "models", **store}} if checkpoints is None else checkpoints
+    return read_experiment(made)
 
 
 def encode(values: Mapping[str, str]) -> Manifest:
@@ -36,9 +41,8 @@ def api() -> FakeApi:
 
 def test_the_secret_lies_in_files_as_long_as_the_store_is_open(api: FakeApi) -> None:
     api.objects[paths.secret(NAMESPACE, "podtune-s3")] = encode(SECRET | {"more": "?"})
-    with open_experiment_store(
-        api, NAMESPACE, "digits", spec(credentialsSecret="podtune-s3"), StoreOptions()
-    ) as opened:
+    with open_experiment_store(api, view(credentialsSecret="podtune-s3"), StoreOptions()) as opened:
+        assert isinstance(opened.address, S3Address)
         directory = Path(opened.address.credentials)
         assert directory.name == "podtune-s3", "messages name the Secret by it"
         assert directory.parent.stat().st_mode & 0o077 == 0
@@ -48,7 +52,7 @@ def test_the_secret_lies_in_files_as_long_as_the_store_is_open(api: FakeApi) -> 
 
 def test_own_credentials_are_used_where_they_are_asked_for(api: FakeApi) -> None:
     options = StoreOptions(own_credentials=True)
-    with open_experiment_store(api, NAMESPACE, "digits", spec(credentialsSecret="podtune-s3"), options) as opened:
+    with open_experiment_store(api, view(credentialsSecret="podtune-s3"), options) as opened:
         assert opened.address == S3Address("models")
     assert api.asked == []
 
@@ -60,10 +64,8 @@ def test_own_credentials_are_used_where_the_secret_may_not_be_read(
         raise make_refusal(403, "Forbidden", "not for you")
 
     monkeypatch.setattr(api, "get", refuse)
-    with open_experiment_store(
-        api, NAMESPACE, "digits", spec(credentialsSecret="podtune-s3"), StoreOptions()
-    ) as opened:
-        assert opened.address.credentials == ""
+    with open_experiment_store(api, view(credentialsSecret="podtune-s3"), StoreOptions()) as opened:
+        assert opened.address == S3Address("models")
     assert capsys.readouterr().err == (
         "Secret podtune-s3 can't be read (the API server says 403: not for you); your own AWS credentials are used\n"
     )
@@ -76,21 +78,22 @@ def test_authorities_are_those_of_the_manifest(api: FakeApi, kind: str) -> None:
     else:
         api.objects[paths.config_map(NAMESPACE, "ca")] = {"data": {"ca.pem": "PEM"}}
     bundle = {"kind": kind, "name": "ca", "key": "ca.pem"}
-    with open_experiment_store(api, NAMESPACE, "digits", spec(caBundle=bundle), StoreOptions()) as opened:
+    with open_experiment_store(api, view(caBundle=bundle), StoreOptions()) as opened:
+        assert isinstance(opened.address, S3Address)
         assert Path(opened.address.ca_file).read_text() == "PEM"
     with (
         pytest.raises(CliError, match=r"'ca' has no key 'ca.crt'"),
-        open_experiment_store(api, NAMESPACE, "digits", spec(caBundle={"kind": kind, "name": "ca"}), StoreOptions()),
+        open_experiment_store(api, view(caBundle={"kind": kind, "name": "ca"}), StoreOptions()),
     ):
         pass
 
 
 def test_what_the_command_line_says_takes_the_place_of_the_manifest(api: FakeApi) -> None:
-    store = spec(prefix="demo", endpoint="http://s3:9000", region="eu-1", addressing="Path")
-    with open_experiment_store(api, NAMESPACE, "digits", store, StoreOptions()) as opened:
+    store = view(prefix="demo", endpoint="http://s3:9000", region="eu-1", addressing="Path")
+    with open_experiment_store(api, store, StoreOptions()) as opened:
         assert opened.address == S3Address("models", "demo", "http://s3:9000", "eu-1", "Path")
     options = StoreOptions("http://localhost:9000", "us-2")
-    with open_experiment_store(api, NAMESPACE, "digits", store, options) as opened:
+    with open_experiment_store(api, store, options) as opened:
         assert opened.address == S3Address("models", "demo", "http://localhost:9000", "us-2", "Path")
 
 
@@ -101,19 +104,28 @@ def test_what_the_command_line_says_takes_the_place_of_the_manifest(api: FakeApi
         ({"store": {"box": "x"}}, "names no bucket"),
         (
             {"store": {"volume": {"claimName": "weights"}}},
-            "on the volume of claim 'weights', which only pods can read; set checkpoints.export",
+            "experiment digits does not say which image reads claim weights; name the agent's with --agent-image",
         ),
     ],
 )
-def test_without_a_bucket_there_is_nothing_to_open(api: FakeApi, written: Manifest, problem: str) -> None:
+def test_without_a_store_that_is_known_there_is_nothing_to_open(api: FakeApi, written: Manifest, problem: str) -> None:
     with (
         pytest.raises(CliError, match=problem),
-        open_experiment_store(api, NAMESPACE, "digits", {"checkpoints": written}, StoreOptions()),
+        open_experiment_store(api, view(written), StoreOptions()),
     ):
         pass
 
 
-def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_named(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_access, "find_spec", lambda name: None)
-    with pytest.raises(CliError, match=r"pip install 'podtune\[cli,store\]'"):
-        open_store_of("s3://models/demo/9", StoreOptions())
+    volume = view({"store": {"volume": {"claimName": "weights"}}})
+    for open_one in (
+        open_store_of("s3://models/demo/9", StoreOptions(), open_no_api),
+        open_experiment_store(api, volume, StoreOptions()),
+    ):
+        with pytest.raises(CliError, match=r"pip install 'podtune\[cli,store\]'"), open_one:
+            pass
+
+
+def open_no_api() -> tuple[Api, str]:
+    raise AssertionError("a bucket is opened without the API server")

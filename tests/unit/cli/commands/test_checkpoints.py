@@ -192,9 +192,7 @@ def test_an_export_is_a_checkpoint(bucket: Bucket, podtune: Podtune, tmp_path: P
         ("gs://models/demo", "'gs://models/demo' is not an address in a bucket; write it like s3://bucket/path"),
         (
             "volume://weights/demo/x/9",
-            "volume://weights/demo/x/9 is on the volume of claim 'weights', which only pods can read; set "
-            "checkpoints.export, which puts whole files on that volume, and copy them, or logs, out of a pod that "
-            "mounts the claim, with kubectl cp",
+            "there is no experiment to say which image reads claim weights; name the agent's with --agent-image",
         ),
         ("digits-7 no/such/place", "no/such/place: No such file or directory; name a directory that can be written"),
     ],

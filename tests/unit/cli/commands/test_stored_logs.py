@@ -100,7 +100,7 @@ def test_what_was_dropped_is_said_where_it_was(store: MemoryStore, podtune: Podt
         ("--stored --rank 3", "no log of rank 3 of digits-7 is stored"),
         ("--stored -f", "--stored prints what the program has printed so far; leave out --follow and --agent"),
         ("--stored --agent", "leave out --follow and --agent"),
-        ("--region eu-1", "--endpoint, --region and --own-credentials say how to read the store; add --stored"),
+        ("--region eu-1", "--own-credentials and --agent-image say how to read the store; add --stored"),
     ],
 )
 def test_what_can_not_be_printed_is_said(store: MemoryStore, podtune: Podtune, line: str, said: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings
-from podtune.cluster.pods.store_claim import FRESH, StoreClaims, share_node
+from podtune.cluster.pods.store_claim import FRESH, StoreClaims
 from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import DONE, ActionResult, ActionStatus, ClusterAction, CreateStoragePod
 from tests.unit.cluster.fake_client import FakeCluster
@@ -92,20 +92,6 @@ async def test_where_it_can_be_on_many_they_run_anywhere(cluster: FakeCluster, m
     (pod,) = cluster.all("pods")
     assert "affinity" not in pod["spec"]
     assert "podtune.dev/store-claim" not in pod["metadata"]["labels"]
-
-
-def test_what_the_template_says_of_nodes_stays() -> None:
-    own = {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": "zone"}
-    affinity = {"nodeAffinity": {"required": 1}, "podAffinity": {REQUIRED: [own], "preferred": 2}}
-    pod: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"affinity": affinity}}
-    share_node(pod, "c" * 100)
-    terms = pod["spec"]["affinity"]["podAffinity"][REQUIRED]
-    assert terms[0] == own
-    assert len(terms[1]["labelSelector"]["matchLabels"]["podtune.dev/store-claim"]) == 32
-    assert pod["spec"]["affinity"]["podAffinity"]["preferred"] == 2
-    assert pod["spec"]["affinity"]["nodeAffinity"] == {"required": 1}
-    assert affinity["podAffinity"] == {REQUIRED: [own], "preferred": 2}, "the template's own is not changed"
-    assert pod["metadata"]["labels"]["a"] == "b"
 
 
 async def test_a_claim_that_can_be_used_is_read_once_in_a_while_and_another_each_time(cluster: FakeCluster) -> None:

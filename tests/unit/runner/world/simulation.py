@@ -185,7 +185,7 @@ class Simulation:
             allowed_alive=min(experiment.max_concurrent_trials * experiment.trial_template.pod_count, pods_allowed),
         )
         store = experiment.checkpoints.store
-        self.prefix = f"s3://{store.bucket}/{store.prefix}/e-uid/" if store else ""
+        self.prefix = store.build_prefix("e-uid") if store else ""
         self.bucket = WatchedBucket(self.api.trials)
         self.pods: dict[str, SimulatedPod] = {}
         self.storage = StoragePods(self, lambda: self.api.experiment, self.api.next_version)
