@@ -7,6 +7,7 @@ a reader sees where the store has dropped some.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 
 from podtune.agent.results.stdout_results import parse_nanoseconds
@@ -18,6 +19,10 @@ BURST = 16 << 20
 """What is recorded at once, before that limit holds: more than a kubelet keeps of a log."""
 RESUMES_AT = 1 << 20
 """Room for bytes that has to be there until lines are recorded again, so that whole passages are, not single lines."""
+
+
+KEPT_AT_END = 64 << 10
+"""What is recorded of the last lines in any case: why a program has failed stands there."""
 
 
 class LogRecorder:
@@ -32,6 +37,9 @@ class LogRecorder:
         self._filled_at = monotonic()
         self._dropped_since = b""
         """Time of the first line that was dropped; empty while none is."""
+        self._dropped: deque[bytes] = deque()
+        """The last of those lines, which may come to be the program's last."""
+        self._dropped_bytes = 0
         self._number = 0
         self._waiting: list[tuple[int, bytes]] | None = None
         """Lines that wait until it is known which of them an earlier process has stored; None when it is."""
@@ -60,12 +68,22 @@ class LogRecorder:
             size = len(line) + 1
             if self._room < (RESUMES_AT if self._dropped_since else size):
                 self._dropped_since = self._dropped_since or stamp
+                self._remember_dropped(line)
                 return
             self._room -= size
             if self._dropped_since:
-                self._append(moment, self._word_gap(stamp))
-                self._dropped_since = b""
+                self._append_gap(line)
             self._append(moment, line)
+
+    def finish(self) -> None:
+        """No line comes any more: the last ones are recorded, even where there was no room for them."""
+        with self._lock:
+            last = list(self._dropped)
+            if not last:
+                return
+            self._append_gap(last[0])
+            for line in last:
+                self._append(_read_moment(line), line)
 
     def compute_wait(self) -> float:
         """Seconds until lines are recorded again; 0 while they are."""
@@ -88,6 +106,18 @@ class LogRecorder:
         now = self._monotonic()
         self._room = min(BURST, self._room + (now - self._filled_at) * KEPT_BYTES_A_SECOND)
         self._filled_at = now
+
+    def _remember_dropped(self, line: bytes) -> None:
+        self._dropped.append(line)
+        self._dropped_bytes += len(line)
+        while self._dropped_bytes > KEPT_AT_END and len(self._dropped) > 1:
+            self._dropped_bytes -= len(self._dropped.popleft())
+
+    def _append_gap(self, following: bytes) -> None:
+        """Says before the line that follows that some are missing."""
+        self._append(_read_moment(following), self._word_gap(following.partition(b" ")[0]))
+        self._dropped_since, self._dropped_bytes = b"", 0
+        self._dropped.clear()
 
     def _word_gap(self, until: bytes) -> bytes:
         since = self._dropped_since.decode("ascii", "replace")

@@ -124,6 +124,7 @@ class SegmentUploader(threading.Thread):
                 self._attempt.changed.wait_for(lambda: stream.is_finished or self._attempt.fenced, LOG_END_SECONDS)
             if not stream.finds_results:
                 stream.cancel()
+            self.logs.finish()
 
     def _store_changes(self) -> StoreError | None:
         """Stores what has changed; returns why it could not, if it could not."""

@@ -93,6 +93,35 @@ def test_what_is_too_much_for_the_time_is_dropped_and_said_so(
     ]
 
 
+def test_of_a_program_that_prints_too_much_to_its_end_the_last_lines_are_kept(
+    store: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_recorder, "BURST", 3 * 40)
+    monkeypatch.setattr(log_recorder, "KEPT_AT_END", 2 * 40)
+    recorder = make_recorder(store, clock)
+    take(recorder, *(stamped(number, f"line {number}") for number in range(1, 9)))
+    recorder.finish()
+    recorder.finish()
+    store_all(recorder)
+    assert texts(store) == [
+        "line 1",
+        "line 2",
+        "line 3",
+        "[podtune: what was printed since 2026-01-01T00:00:04.000000004Z is not kept, because it is more than 256 KiB "
+        "a second]",
+        "line 7",
+        "line 8",
+    ]
+
+
+def test_where_all_was_recorded_the_end_adds_nothing(store: MemoryStore) -> None:
+    recorder = make_recorder(store)
+    take(recorder, stamped(1, "one"))
+    recorder.finish()
+    store_all(recorder)
+    assert texts(store) == ["one"]
+
+
 def test_a_burst_of_a_whole_file_is_kept(store: MemoryStore) -> None:
     recorder = make_recorder(store, keep=64 << 20)
     line = b"2026-01-01T00:00:00Z " + b"x" * (1 << 16)
