@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from http import HTTPStatus
 from itertools import count
 
@@ -44,6 +44,7 @@ class ApiServer:
         conflicts: Creations of what was there already.
         write_seconds: How long a request that writes takes at least.
         retry_after: Where it is not 0, requests are refused, those for Leases aside, until so many seconds later.
+        print_log: What a container prints, for each reader anew; nothing where it is None.
         refused: When those that create Trials were, by the clock of `time.monotonic`.
     """
 
@@ -53,6 +54,7 @@ class ApiServer:
         self.conflicts = 0
         self.write_seconds = 0.0
         self.retry_after = 0
+        self.print_log: Callable[[], AsyncIterator[bytes]] | None = None
         self.refused: list[float] = []
         self._lists: dict[str, list[bytes]] = {}
         self._tokens = count()
@@ -111,7 +113,7 @@ class ApiServer:
     ) -> web.StreamResponse:
         found = self.objects.of(plural)
         if part == "log":
-            return web.Response(text="")
+            return await self._stream_log(request)
         if request.method == "GET":
             if name:
                 return _json(found.get(namespace, name))
@@ -138,6 +140,14 @@ class ApiServer:
             case _:
                 raise Refused(405, "MethodNotAllowed", f"{request.method} is not served")
         return _json({"metadata": made["metadata"]} if request.headers.get("Accept") == METADATA else made)
+
+    async def _stream_log(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        if self.print_log is not None:
+            async for lines in self.print_log():
+                await response.write(lines)
+        return response
 
     def _delete(self, request: web.Request, found: Collection, namespace: str, name: str, body: Object) -> None:
         matches = selecting(request.query.get("labelSelector", ""))

@@ -72,6 +72,7 @@ class FakePod:
         self._started = ""
         self._deleted = asyncio.Event()
         number, token = int(metadata["labels"][LABEL_ATTEMPT]), token_of(body)
+        self._token = token
         self._agent = SimulatedAgent(
             self.answers,
             AttemptTruth(self.trial, number, metadata["uid"]),
@@ -93,6 +94,13 @@ class FakePod:
             self.values.append(value)
             self._agent.result(len(self.values), value, checkpoint=False)
         return len(self.values)
+
+    async def read_log(self, size: int) -> None:
+        """The agent reads so many bytes of the program's log, by way of the operator."""
+        url = f"{self._cluster.operator.url}/v1/namespaces/{NAMESPACE}/trials/{self.trial}/log"
+        headers = {"Authorization": f"Bearer {self._token}"}
+        async with self._cluster.session.get(url, headers=headers, raise_for_status=True) as answer:
+            await answer.content.readexactly(size)
 
     async def run(self, program: Program) -> None:
         """Lives."""

@@ -20,7 +20,7 @@ from e2e.bench.fake_cluster.fake_cluster import run_fake_cluster
 from e2e.bench.fake_cluster.operator_with_profile import EVENT_LOOP, owner, package_of
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
-from e2e.bench.operator import fairness, growth, profile, reaction, restart, results
+from e2e.bench.operator import fairness, growth, logs, profile, reaction, restart, results
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
@@ -103,6 +103,14 @@ async def test_results_of_a_few_agents_are_taken_in_with_decisions() -> None:
     figures = {figure.name: figure.value for figure in found.figures}
     assert figures["results lost"] == figures["results counted twice"] == 0
     assert figures["results taken in a second"] > 0
+    assert found.broken == []
+
+
+@pytest.mark.slow
+async def test_logs_of_a_few_pods_come_whole_to_their_agents() -> None:
+    found = await logs.measure_logs(3, seconds=2.0)
+    figures = {figure.name: figure.value for figure in found.figures}
+    assert figures["operator's processor time for a MiB of logs"] > 0
     assert found.broken == []
 
 
