@@ -60,11 +60,11 @@ PROMISES = (
     ),
     Promise(
         "A checkpoint that was accepted is not lost; one that is damaged is found out, and the one before is taken.",
-        ("bucket", "kills"),
+        ("bucket", "volume", "kills"),
     ),
     Promise(
         "The newest checkpoint that a program has reported before its end is stored, or told as lost.",
-        ("ends",),
+        ("ends", "volume"),
     ),
 )
 PLACES = {
@@ -78,6 +78,7 @@ PLACES = {
     "leaders": "A second leader, while the first is frozen or goes on",
     "clocks": "The operator's clock, an hour ahead or back",
     "bucket": "The agent's requests to S3, and the agent itself; also beside a program whose disk is full",
+    "volume": "The agent's calls to the file system of a volume in the bucket's place, and the agent itself",
     "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",
 }
 

@@ -130,6 +130,7 @@ def groups() -> tuple[Group, ...]:
         Group("clocks", 3, tuple(_clocks())),
         Group("bucket", 8, tuple(_bucket())),
         Group("ends", 4, tuple(_ends())),
+        Group("volume", 8, tuple(_volume())),
     )
 
 
@@ -290,3 +291,45 @@ def _ends() -> Iterator[Perturbation]:
     yield Perturbation("hasty", Call.S3_PUT_MANIFEST, 1, Fault.OUTAGE)
     yield from _each((Fault.KILL_BEFORE,), [("draining", Call.TRIAL_CHECKPOINT, 1), ("cut-short", Call.ATTEMPT_END, 1)])
     yield Perturbation("cut-short", Call.TRIAL_END, 1, Fault.KILL_AFTER)
+
+
+VOLUME_FAULTS = (
+    Fault.DISK_FULL,
+    Fault.READ_ONLY,
+    Fault.STALE_HANDLE,
+    Fault.IO_ERROR,
+    Fault.DONE_BUT_IO_ERROR,
+    Fault.SLOW,
+    Fault.KILL_BEFORE,
+    Fault.KILL_AFTER,
+)
+VOLUME_READ_FAULTS = (Fault.STALE_HANDLE, Fault.IO_ERROR, Fault.SLOW, Fault.TRUNCATED, Fault.BIT_FLIPPED)
+
+
+def _volume() -> Iterator[Perturbation]:
+    """Between the agent and the file system of its store, at every step of a file from its creation to its name."""
+    steps = [
+        ("stored-on-volume", Call.VOLUME_CREATE, 2),
+        ("stored-on-volume", Call.VOLUME_WRITE, 1),
+        ("stored-on-volume", Call.VOLUME_WRITE, 4),
+        ("stored-on-volume", Call.VOLUME_SYNC, 2),
+        ("stored-on-volume", Call.VOLUME_RENAME, 3),
+        ("stored-on-volume", Call.VOLUME_WRITE_MANIFEST, 1),
+        ("stored-on-volume", Call.VOLUME_RENAME_MANIFEST, 1),
+        ("stored-on-volume", Call.VOLUME_RENAME_MANIFEST, 3),
+        ("stored-on-volume", Call.VOLUME_WRITE_HISTORY, 1),
+    ]
+    yield from _each(VOLUME_FAULTS, steps)
+    reads = [("stored-on-volume", Call.VOLUME_READ, 1), ("stored-on-volume", Call.VOLUME_READ_MANIFEST, 1)]
+    yield from _each(VOLUME_READ_FAULTS, reads)
+    others = [("stored-on-volume", Call.VOLUME_LIST, 1), ("stored-on-volume", Call.VOLUME_DELETE, 1)]
+    yield from _each((Fault.READ_ONLY, Fault.STALE_HANDLE, Fault.IO_ERROR, Fault.SLOW), others)
+    parts = [("large-on-volume", Call.VOLUME_WRITE, n) for n in (2, 40, 200)]
+    yield from _each((Fault.DISK_FULL, Fault.STALE_HANDLE, Fault.KILL_BEFORE, Fault.KILL_AFTER), parts)
+    last = [
+        ("saved-on-volume", Call.VOLUME_RENAME_MANIFEST, 1),
+        ("stopped-on-volume", Call.VOLUME_RENAME_MANIFEST, 2),
+        ("paused-on-volume", Call.VOLUME_RENAME_MANIFEST, 1),
+    ]
+    yield from _each((Fault.DISK_FULL, Fault.READ_ONLY, Fault.STALE_HANDLE, Fault.SLOW), last)
+    yield from _each((Fault.READ_ONLY, Fault.STALE_HANDLE), [("hasty-on-volume", Call.VOLUME_RENAME_MANIFEST, 1)])

@@ -44,12 +44,16 @@ class GroundTruth:
         accepted: Trials and numbers of attempts whose reports were taken in, in the order of the answers.
         bucket: Checkpoints by URI, with their step.
         deleted: Checkpoints that agents have deleted from the bucket, as they were allowed to.
+        damaged: What is wrong with those in the bucket; where they are on a volume.
+        unfinished: Files that were never finished, and lie on the volume.
     """
 
     attempts: list[AttemptTruth] = field(default_factory=list)
     accepted: list[tuple[str, int]] = field(default_factory=list)
     bucket: dict[str, int] = field(default_factory=dict)
     deleted: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
 
     def of_trial(self, trial: str) -> list[AttemptTruth]:
         """The attempts of a trial, in order."""

@@ -191,6 +191,13 @@ def nothing_is_left_in_the_bucket(run: Run) -> Iterator[str]:
             yield f"{uri} is in the bucket, and is not kept"
 
 
+def what_is_stored_is_whole(run: Run) -> Iterator[str]:
+    """What is stored is whole, file by file, and nothing unfinished is left beside it."""
+    yield from run.truth.damaged
+    for key in run.truth.unfinished:
+        yield f"{key} was never finished, and is left on the volume"
+
+
 def the_newest_checkpoint_is_stored_or_told_as_lost(run: Run) -> Iterator[str]:
     """The newest checkpoint that was reported before an attempt's end is stored, or told as lost; no other is told."""
     total = 0
@@ -290,6 +297,7 @@ INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
     every_trial_ends,
     the_end_is_the_undisturbed_one,
     nothing_is_left_in_the_bucket,
+    what_is_stored_is_whole,
     the_newest_checkpoint_is_stored_or_told_as_lost,
 )
 

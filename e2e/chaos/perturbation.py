@@ -64,7 +64,16 @@ class Fault(StrEnum):
     TRUNCATED = "truncated"
     BIT_FLIPPED = "bit-flipped"
 
+    # To a file system.
+    DISK_FULL = "disk-full"
+    READ_ONLY = "read-only"
+    STALE_HANDLE = "stale-handle"
+    IO_ERROR = "io-error"
+    DONE_BUT_IO_ERROR = "done-but-io-error"
 
+
+VOLUME_OUTAGES = frozenset({Fault.DISK_FULL, Fault.READ_ONLY, Fault.STALE_HANDLE})
+"""Those of a file system that last for a while, for whatever it is asked that they concern."""
 KILLS = frozenset({Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.KILL_TWICE, Fault.TERMINATE})
 LEADERS = frozenset({Fault.SECOND_LEADER, Fault.FREEZE})
 CLOCKS = frozenset({Fault.CLOCK_FORWARD, Fault.CLOCK_BACK})

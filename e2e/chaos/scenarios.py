@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from e2e.chaos.pods.user_requests import Ask, UserRequest
@@ -34,6 +34,7 @@ class Scenario:
         faults: By index of the trial, what strikes its attempts, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
+        on_volume: Whether the real agent stores on a volume, and not in a bucket.
         requests: What a person asks meanwhile.
         spec: What the manifest says beside the defaults.
         same_end: Whether every run of it ends the same, decisions included.
@@ -50,6 +51,7 @@ class Scenario:
     drain: str = "25s"
     agent_bytes: int = 0
     volume_bytes: int = 0
+    on_volume: bool = False
     faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
     requests: tuple[UserRequest, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -264,4 +266,10 @@ SCENARIOS = {
         ),
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),
     )
+}
+ON_VOLUMES = ("stored", "large", "saved", "hasty", "stopped", "paused")
+"""Scenarios with a real agent that there is also with a volume in the bucket's place: `stored-on-volume`."""
+SCENARIOS |= {
+    scenario.name: scenario
+    for scenario in (replace(SCENARIOS[name], name=f"{name}-on-volume", on_volume=True) for name in ON_VOLUMES)
 }

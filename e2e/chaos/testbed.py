@@ -19,13 +19,17 @@ from e2e.chaos.faults import refusals
 from e2e.chaos.faults.calls import Call, Request, classify_api, classify_report, classify_s3
 from e2e.chaos.faults.injector import Injector
 from e2e.chaos.faults.proxy import Answer, Proxy, text_answer
+from e2e.chaos.faults.volume_faults import VolumeFaults
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.history import Historian, History
 from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.leftovers import LABEL
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
+from e2e.chaos.pods import volumes
+from e2e.chaos.pods.claims import Claim, look_into
 from e2e.chaos.pods.kubelet import ExperimentScript, Kubelet
 from e2e.chaos.pods.user_requests import RequestAnswers
+from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
 from e2e.chaos.processes.operator_process import ForkServer, Operators, environment, write_kubeconfig
 from e2e.chaos.scenarios import SCENARIOS, Scenario
@@ -108,12 +112,18 @@ class Testbed:
             hold_seconds=API_SECONDS,
         )
 
+        self._volume = MountedVolume(
+            "weights", volumes.home() / namespace / "volume", volumes.home() / f"{namespace}.sock"
+        )
+        self._claim = Claim(api, namespace, self._volume)
+        self._volume_faults = VolumeFaults(self.injector, lambda: AgentProcesses(self.kubelet), self._volume.faults)
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Testbed]:
         """Everything is up while the context lasts."""
         async with contextlib.AsyncExitStack() as stack:
             await self._make_namespace()
-            for proxy in (self._posts, self._calls, self._objects):
+            for proxy in (self._posts, self._calls, self._objects, self._volume_faults):
                 stack.push_async_callback(proxy.stop)
                 await proxy.start()
             stack.push_async_callback(self.kubelet.close)
@@ -133,7 +143,10 @@ class Testbed:
         scenario = SCENARIOS[perturbation.scenario]
         armed = self.injector.arm(perturbation, name, seed)
         answers = RequestAnswers(scenario.requests)
-        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers)
+        if scenario.on_volume:
+            await self._claim.ensure()
+        volume = self._volume if scenario.on_volume else None
+        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers, volume)
         history = self.historian.of(name)
         begun = time.monotonic()
         path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
@@ -145,8 +158,7 @@ class Testbed:
         await asyncio.sleep(SETTLE)
         asking.cancel()
         if scenario.agent_bytes:
-            uid = history.experiment["metadata"]["uid"]
-            script.truth.bucket = await asyncio.to_thread(self._bucket.checkpoints, PREFIX, uid)
+            await asyncio.to_thread(self._look_into_store, script, history.experiment["metadata"]["uid"])
         problems = broken(Run(scenario, history, script.truth, undisturbed))
         problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
         result = PerturbationResult(
@@ -165,6 +177,13 @@ class Testbed:
         await self._api.request("DELETE", f"{path}/{name}")
         return result
 
+    def _look_into_store(self, script: ExperimentScript, uid: str) -> None:
+        """Has the ground truth know what the real agents have left behind."""
+        if script.volume is not None:
+            look_into(script.volume, PREFIX, uid, script.truth)
+        else:
+            script.truth.bucket = self._bucket.checkpoints(PREFIX, uid)
+
     def _write_down(self, name: str, result: PerturbationResult) -> None:
         """Keeps what there is to be looked at of a run that broke something."""
         history = self.historian.of(name)
@@ -182,6 +201,8 @@ class Testbed:
             return None
         if not scenario.agent_bytes:
             return {"bucket": "chaos", "prefix": PREFIX}
+        if scenario.on_volume:
+            return {"volume": {"claimName": self._volume.claim}, "prefix": PREFIX}
         return {"bucket": self._bucket.name, "prefix": PREFIX, "endpoint": self._objects.url}
 
     def _override(self, request: Request) -> Answer | None:

@@ -50,6 +50,18 @@ class Call(StrEnum):
     S3_GET_MANIFEST = "s3-get-manifest"
     S3_LIST = "s3-list"
     S3_DELETE = "s3-delete"
+    VOLUME_OPEN = "volume-open"
+    VOLUME_CREATE = "volume-create"
+    VOLUME_WRITE = "volume-write"
+    VOLUME_WRITE_MANIFEST = "volume-write-manifest"
+    VOLUME_WRITE_HISTORY = "volume-write-history"
+    VOLUME_SYNC = "volume-sync"
+    VOLUME_RENAME = "volume-rename"
+    VOLUME_RENAME_MANIFEST = "volume-rename-manifest"
+    VOLUME_READ = "volume-read"
+    VOLUME_READ_MANIFEST = "volume-read-manifest"
+    VOLUME_LIST = "volume-list"
+    VOLUME_DELETE = "volume-delete"
     OTHER = "other"
 
 
@@ -72,6 +84,23 @@ WRITES = (
 )
 """Everything that the operator writes for an experiment."""
 
+VOLUME_WRITES = (
+    Call.VOLUME_CREATE,
+    Call.VOLUME_WRITE,
+    Call.VOLUME_WRITE_MANIFEST,
+    Call.VOLUME_WRITE_HISTORY,
+)
+"""What takes room on a volume."""
+VOLUME_CHANGES = (*VOLUME_WRITES, Call.VOLUME_RENAME, Call.VOLUME_RENAME_MANIFEST, Call.VOLUME_DELETE)
+VOLUME_CALLS = (
+    *VOLUME_CHANGES,
+    Call.VOLUME_OPEN,
+    Call.VOLUME_SYNC,
+    Call.VOLUME_READ,
+    Call.VOLUME_READ_MANIFEST,
+    Call.VOLUME_LIST,
+)
+_UNFINISHED = re.compile(r"\.podtune-[0-9a-f]{16}-(.+)")
 _WATCHES = {
     "experiments": Call.WATCH_EXPERIMENTS,
     "trials": Call.WATCH_TRIALS,
@@ -197,6 +226,36 @@ def classify_s3(
     if method == "DELETE" or (method == "POST" and "delete" in query):
         return Call.S3_DELETE, subject
     return Call.S3_PART if method == "POST" else Call.OTHER, subject
+
+
+def classify_volume(operation: str, path: str) -> tuple[Call, str]:
+    """Which call of an agent's to the file system of its store this is: `operation` is that of `os`."""
+    subject, name = _s3_subject(path), path.rpartition("/")[2]
+    final = found[1] if (found := _UNFINISHED.fullmatch(name)) else name
+    if final == "Probe":
+        return Call.OTHER, subject
+    is_manifest = final == "manifest.json"
+    match operation:
+        case "open":
+            return Call.VOLUME_OPEN, subject
+        case "create":
+            return Call.VOLUME_CREATE, subject
+        case "pwrite" if final.endswith((".jsonl", ".jsonl.gz")):
+            return Call.VOLUME_WRITE_HISTORY, subject
+        case "pwrite":
+            return Call.VOLUME_WRITE_MANIFEST if is_manifest else Call.VOLUME_WRITE, subject
+        case "fsync":
+            return Call.VOLUME_SYNC, subject
+        case "rename":
+            return Call.VOLUME_RENAME_MANIFEST if is_manifest else Call.VOLUME_RENAME, subject
+        case "pread":
+            return Call.VOLUME_READ_MANIFEST if is_manifest else Call.VOLUME_READ, subject
+        case "scandir":
+            return Call.VOLUME_LIST, subject
+        case "unlink":
+            return Call.VOLUME_DELETE, subject
+        case _:
+            return Call.OTHER, subject
 
 
 def _s3_subject(text: str) -> str:

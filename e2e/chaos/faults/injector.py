@@ -6,9 +6,10 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from e2e.chaos.faults.calls import Call
+from e2e.chaos.faults.calls import VOLUME_CALLS, VOLUME_CHANGES, VOLUME_WRITES, Call
 from e2e.chaos.perturbation import Fault, Perturbation
 
 OUTAGE_SECONDS = 4.0
@@ -36,18 +37,30 @@ class Armed:
         """Counts a call, and says what is done to it."""
         self.seen[call] += 1
         fault = self.perturbation.fault
-        if call is not self.perturbation.call:
-            if self.struck is not None:
-                self.moved.set()
-            return Fault.NONE
         if self.struck is not None:
             self.moved.set()
-            lasts = fault is Fault.OUTAGE and time.monotonic() < self.struck + OUTAGE_SECONDS
+            lasts = call in self._concerned and time.monotonic() < self.struck + OUTAGE_SECONDS
             return fault if lasts else Fault.NONE
+        if call is not self.perturbation.call:
+            return Fault.NONE
         if fault is Fault.NONE or self.seen[call] != self.perturbation.occurrence:
             return Fault.NONE
         self.struck = time.monotonic()
         return fault
+
+    @property
+    def _concerned(self) -> Collection[Call]:
+        """The calls that go on failing for a while."""
+        match self.perturbation.fault:
+            case Fault.OUTAGE:
+                return (self.perturbation.call,)
+            case Fault.DISK_FULL:
+                return VOLUME_WRITES
+            case Fault.READ_ONLY:
+                return VOLUME_CHANGES
+            case Fault.STALE_HANDLE:
+                return VOLUME_CALLS
+        return ()
 
 
 class Injector:

@@ -20,6 +20,7 @@ from e2e.chaos.pods.process_agent import ProcessAgent
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.pods.simulated_storage import StoragePod
 from e2e.chaos.pods.user_requests import RequestAnswers
+from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
 from e2e.chaos.scenarios import Scenario
 from podtune.api.names import LABEL_STORAGE
@@ -47,6 +48,7 @@ class ExperimentScript:
     truth: GroundTruth
     random: random.Random
     answers: RequestAnswers
+    volume: MountedVolume | None = None
 
 
 VANISHED = ContainerEnd("", 0)
@@ -218,7 +220,9 @@ class SimulatedPod:
         candidates = parse_restore_list(self._settings.get(agent_env.RESTORE_FROM, ""))
         self.truth.candidates = tuple(candidate.step for candidate in candidates)
         if self._script.scenario.agent_bytes:
-            agent = ProcessAgent(self._body, self.truth, self._script.scenario, token=self._token)
+            agent = ProcessAgent(
+                self._body, self.truth, self._script.scenario, token=self._token, volume=self._script.volume
+            )
             self.truth.restored = await agent.restore()
             return agent
         return self._simulate_agent(candidates)
@@ -327,7 +331,9 @@ class Kubelet:
 
     def _make(self, body: Object, script: ExperimentScript) -> SimulatedPod | StoragePod:
         if LABEL_STORAGE in body["metadata"]["labels"]:
-            return StoragePod(self._api, body, script.truth, is_real=bool(script.scenario.agent_bytes))
+            return StoragePod(
+                self._api, body, script.truth, is_real=bool(script.scenario.agent_bytes), volume=script.volume
+            )
         return SimulatedPod(self._api, body, script, self._session)
 
     @property

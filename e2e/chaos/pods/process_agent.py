@@ -16,6 +16,7 @@ from pathlib import Path
 from e2e.chaos.api import Object
 from e2e.chaos.ground_truth import AttemptTruth
 from e2e.chaos.pods import volumes
+from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
 from e2e.chaos.processes.child import start_module
 from e2e.chaos.scenarios import Scenario
@@ -44,7 +45,9 @@ def weights(index: int, step: int, size: int) -> bytes:
 class ProcessAgent:
     """The agent of one attempt."""
 
-    def __init__(self, body: Object, truth: AttemptTruth, scenario: Scenario, *, token: str) -> None:
+    def __init__(
+        self, body: Object, truth: AttemptTruth, scenario: Scenario, *, token: str, volume: MountedVolume | None
+    ) -> None:
         """Makes its directory.
 
         Args:
@@ -52,9 +55,11 @@ class ProcessAgent:
             truth: What happens in the attempt.
             scenario: Says how large things are.
             token: The pod's token.
+            volume: The store's, where it is on one.
         """
         self._truth = truth
         self._body = body
+        self._volume = volume
         self._index = int(truth.trial.rpartition("-")[2])
         self._size = scenario.agent_bytes
         self._home = Path(tempfile.mkdtemp(dir=volumes.home()))
@@ -245,7 +250,22 @@ class ProcessAgent:
             agent_env.TERMINATION_LOG: str(self._words),
         }
         with (self._home / "log").open("ab") as log:
-            return await start_module(AGENT_PROGRAM, *arguments, environment=environment, stdout=log, stderr=log)
+            return await start_module(
+                AGENT_PROGRAM,
+                *self._place_volume(arguments),
+                environment=environment,
+                first=self._volume.first if self._volume else "",
+                stdout=log,
+                stderr=log,
+            )
+
+    def _place_volume(self, arguments: list[str]) -> list[str]:
+        """The arguments of a command of a trial's agent, which are told where the volume is."""
+        if self._volume is None:
+            return arguments
+        command, variables = arguments
+        told = json.loads(variables)
+        return [command, json.dumps({**told, agent_env.STORE: self._volume.place(told[agent_env.STORE])})]
 
     def _close(self) -> None:
         if self._keeper is not None:

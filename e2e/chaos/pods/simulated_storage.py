@@ -13,6 +13,7 @@ from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.pods import volumes
 from e2e.chaos.pods.process_agent import AGENT_PROGRAM
+from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.processes.child import start_module
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageReport, parse_task, read_chunk
@@ -23,14 +24,17 @@ CONTAINER = "podtune-storage"
 class StoragePod:
     """A storage pod from its being bound to its end."""
 
-    def __init__(self, api: Api, body: Object, truth: GroundTruth, *, is_real: bool) -> None:
+    def __init__(
+        self, api: Api, body: Object, truth: GroundTruth, *, is_real: bool, volume: MountedVolume | None = None
+    ) -> None:
         """Makes it.
 
         Args:
             api: The API server.
             body: The pod.
             truth: What is in the bucket of simulated agents.
-            is_real: Whether the agent's program does the job, in the real bucket.
+            is_real: Whether the agent's program does the job, in the real store.
+            volume: The store's, where it is on one.
         """
         self._api = api
         self._body = body
@@ -40,6 +44,9 @@ class StoragePod:
         self.name: str = body["metadata"]["name"]
         self._path = f"/api/v1/namespaces/{body['metadata']['namespace']}/pods/{self.name}"
         self._environment = _environment(body)
+        self._volume = volume
+        if volume is not None:
+            self._environment[agent_env.STORE] = volume.place(self._environment[agent_env.STORE])
         self._task = parse_task(self._environment[agent_env.STORAGE_JOB])
 
     def delete(self, grace: float = 0.0) -> None:
@@ -92,9 +99,10 @@ class StoragePod:
                 (trials / f"{number}.gz").write_bytes(chunk)
             environment = {**self._environment, agent_env.TERMINATION_LOG: str(words)}
             mount = f"import podtune.protocol.agent_environment as names; names.STORAGE_DIRECTORY = {str(trials)!r}"
+            first = f"{mount}; {self._volume.first}" if self._volume else mount
             null = asyncio.subprocess.DEVNULL
             process = await start_module(
-                AGENT_PROGRAM, "storage", environment=environment, first=mount, stdout=null, stderr=null
+                AGENT_PROGRAM, "storage", environment=environment, first=first, stdout=null, stderr=null
             )
             try:
                 code = await process.wait()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+
+from podtune.storage.address import VolumeAddress
 
 _ROOT = Path(tempfile.gettempdir()) / "podtune-chaos-pods"
 
@@ -24,6 +28,34 @@ def remove_leftovers() -> None:
     for directory in list(_ROOT.iterdir()):
         if directory == own or not Path("/proc", directory.name).exists():
             remove(directory)
+
+
+@dataclass(frozen=True)
+class MountedVolume:
+    """The volume of a claim, a directory of this machine, as the agents of a testbed see it.
+
+    Attributes:
+        faults: The Unix socket on which agents ask what happens to their calls.
+    """
+
+    claim: str
+    directory: Path
+    faults: Path
+
+    @property
+    def address(self) -> VolumeAddress:
+        """Where it is."""
+        return VolumeAddress(self.claim, directory=str(self.directory))
+
+    @property
+    def first(self) -> str:
+        """The statement that comes before an agent's program."""
+        layer = f"install({str(self.directory)!r}, {str(self.faults)!r})"
+        return f"from e2e.chaos.pods.volume_layer import install; {layer}"
+
+    def place(self, store: str) -> str:
+        """What agents are told of the store, with the directory."""
+        return json.dumps({**json.loads(store), "directory": str(self.directory)})
 
 
 def mount(directory: Path, size: int) -> None:

@@ -22,14 +22,19 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Namespaces:
-    """An API server with namespaces that are gone some requests after they were deleted."""
+    """An API server with namespaces that are gone some requests after they were deleted, and volumes."""
 
     def __init__(self, *names: str) -> None:
         self.names = dict.fromkeys(names, False)
+        self.volumes = {f"{name}-weights" for name in names}
         self.emptied: list[str] = []
 
     async def request(self, method: str, path: str, body: object = None, **_: Any) -> dict[str, Any]:
         words = path.split("/")
+        if "persistentvolumes" in words:
+            found = {"items": [{"metadata": {"name": name}} for name in sorted(self.volumes)]}
+            self.volumes -= {words[-1]} if method == "DELETE" else set()
+            return found
         if method == "GET":
             found = {"items": [{"metadata": {"name": name}} for name in self.names]}
             self.names = {name: going for name, going in self.names.items() if not going}
@@ -48,6 +53,7 @@ async def test_namespaces_are_emptied_and_waited_for() -> None:
     await leftovers.remove_leftovers(api)  # type: ignore[arg-type]
     assert api.names == {}
     assert api.emptied == ["chaos-1-calls", "chaos-1-kills"]
+    assert api.volumes == set()
 
 
 def test_files_are_removed_but_those_of_a_campaign_that_still_runs(root: Path) -> None:
