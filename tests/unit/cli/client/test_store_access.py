@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import pytest
 
 from podtune.cli.client import store_access
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.reader_pod import ReaderPlan
 from podtune.cli.client.resources import ExperimentView, read_experiment
 from podtune.cli.client.store_access import StoreOptions, open_experiment_store, open_store_of
 from podtune.cli.errors import CliError
 from podtune.kube import paths
 from podtune.kube.errors import make_refusal
 from podtune.kube.manifests import Manifest
-from podtune.storage.address import S3Address
+from podtune.storage.address import S3Address, VolumeAddress
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment
+from tests.unit.storage.memory_store import MemoryStore
 
 SECRET = {"accessKeyID": "key", "secretAccessKey": "hush"}
 
@@ -129,3 +132,58 @@ def test_what_is_not_installed_is_named(api: FakeApi, monkeypatch: pytest.Monkey
 
 def open_no_api() -> tuple[Api, str]:
     raise AssertionError("a bucket is opened without the API server")
+
+
+class TestVolumes:
+    """What the pod is made of through which a volume is read."""
+
+    @pytest.fixture
+    def plans(self, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> list[ReaderPlan]:
+        made: list[ReaderPlan] = []
+
+        @contextmanager
+        def open_volume(opened: Api, plan: ReaderPlan) -> Iterator[MemoryStore]:
+            assert opened is api
+            made.append(plan)
+            yield MemoryStore()
+
+        monkeypatch.setattr(store_access, "open_volume", open_volume)
+        return made
+
+    def add_experiment(self, api: FakeApi, name: str, claim: str, image: str = "agent:1") -> ExperimentView:
+        made = experiment(name, agentImage=image)
+        made["metadata"]["uid"] = f"uid-of-{name}"
+        template = {"nodeSelector": {"of": name}}
+        made["spec"] |= {
+            "checkpoints": {"store": {"volume": {"claimName": claim}, "prefix": "team"}},
+            "trialTemplate": {"spec": template},
+        }
+        api.add_experiment(made)
+        return read_experiment(made)
+
+    def test_of_an_experiment_it_has_its_image_and_its_place(self, api: FakeApi, plans: list[ReaderPlan]) -> None:
+        digits = self.add_experiment(api, "digits", "weights")
+        with open_experiment_store(api, digits, StoreOptions()) as opened:
+            assert opened.address == VolumeAddress("weights", "team")
+        assert plans == [
+            ReaderPlan(NAMESPACE, VolumeAddress("weights", "team"), "agent:1", "digits", "uid-of-digits",
+                       {"nodeSelector": {"of": "digits"}})
+        ]  # fmt: skip
+
+    def test_the_command_line_may_name_another_image(self, api: FakeApi, plans: list[ReaderPlan]) -> None:
+        digits = self.add_experiment(api, "digits", "weights", image="")
+        with open_experiment_store(api, digits, StoreOptions(agent_image="mirror/agent:1")):
+            pass
+        assert plans[0].image == "mirror/agent:1"
+
+    @pytest.mark.parametrize(("uid", "user"), [("uid-of-mine", "mine"), ("uid-of-one-that-is-gone", "mine")])
+    def test_of_an_uri_it_is_that_of_its_experiment_or_of_another_on_the_volume(
+        self, api: FakeApi, plans: list[ReaderPlan], uid: str, user: str
+    ) -> None:
+        self.add_experiment(api, "elsewhere", "another")
+        self.add_experiment(api, "other", "weights")
+        self.add_experiment(api, "mine", "weights")
+        uri = f"volume://weights/team/{uid}/mine-0/pod-1/9"
+        with open_store_of(uri, StoreOptions(), lambda: (api, NAMESPACE)) as opened:
+            assert opened.address.find_key(uri) == f"team/{uid}/mine-0/pod-1/9"
+        assert [(plan.experiment, plan.address.claim) for plan in plans] == [(user, "weights")]
