@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from podtune.cli.client.api_client import Api
-from podtune.cli.client.reader_pod import ReaderPlan, open_volume
-from podtune.cli.client.resources import ExperimentView, list_experiments
+from podtune.cli.client.resources import ExperimentView
+from podtune.cli.client.volume_access import find_user, open_volume_of
 from podtune.cli.errors import CliError, explain_error
 from podtune.cli.output import print_note
 from podtune.kube import paths
@@ -56,9 +56,9 @@ class OpenedStore:
 def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOptions) -> Iterator[OpenedStore]:
     """Opens the store of an Experiment.
 
-    Of a bucket, its Secret is read with the caller's rights. Where they do not allow that, the caller's own AWS
-    credentials are tried. What was read lies in a directory that nobody else can read, and that is deleted at the end.
-    A volume is read through a pod (see `reader_pod`), which is deleted at the end, too.
+    Its Secret is read with the caller's rights. Where they do not allow that, the caller's own AWS credentials are
+    tried. What was read lies in a directory that nobody else can read, and that is deleted at the end. A volume is read
+    through a pod, see `open_volume_of`.
 
     Args:
         api: The API server.
@@ -69,16 +69,22 @@ def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOp
         CliError: It has no store, or what is needed to open it is missing.
         ApiError: The server can't say.
     """
-    store = (experiment.spec.get("checkpoints") or {}).get("store")
+    store, namespace = (experiment.spec.get("checkpoints") or {}).get("store"), experiment.namespace
     if not store:
         raise CliError(f"experiment {experiment.name} has no checkpoints.store, so nothing of it is stored")
     if store.get("volume"):
-        address = VolumeAddress(store["volume"]["claimName"], store.get("prefix") or "")
-        with _open_volume(api, experiment.namespace, address, experiment, options) as opened:
-            yield opened
+        volume = VolumeAddress(store["volume"]["claimName"], store.get("prefix") or "")
+        with open_volume_of(api, namespace, volume, experiment, options.agent_image) as opened:
+            yield OpenedStore(opened, volume)
         return
     with tempfile.TemporaryDirectory(prefix="podtune-") as files:
-        yield _open_bucket(_prepare_bucket(api, experiment.namespace, store, options, Path(files)))
+        address = _read_address(store, options)
+        bundle, secret = store.get("caBundle"), store.get("credentialsSecret")
+        if bundle:
+            address = replace(address, ca_file=_write_authorities(api, namespace, bundle, Path(files)))
+        if secret and not options.own_credentials:
+            address = replace(address, credentials=_write_credentials(api, namespace, secret, Path(files)))
+        yield _open_store(address)
 
 
 @contextmanager
@@ -95,71 +101,29 @@ def open_store_of(uri: str, options: StoreOptions, open_api: Callable[[], tuple[
         StoreSettingsError: It is in no store.
         ApiError: The server can't say.
     """
-    claim = uri.partition("://")[2].partition("/")[0]
-    address = VolumeAddress(claim)
-    if not address.holds(uri):
-        bucket, _ = S3Address("", **_list_given(options)).find_sibling(uri)
-        yield _open_bucket(bucket)
+    volume = VolumeAddress(uri.partition("://")[2].partition("/")[0])
+    if volume.holds(uri):
+        api, namespace = open_api()
+        user = find_user(api, namespace, volume.find_key(uri), volume.claim)
+        with open_volume_of(api, namespace, volume, user, options.agent_image) as opened:
+            yield OpenedStore(opened, volume)
         return
-    api, namespace = open_api()
-    user = _find_user(api, namespace, address.find_key(uri), claim)
-    with _open_volume(api, namespace, address, user, options) as opened:
-        yield opened
+    address, _ = S3Address("", **_list_given(options)).find_sibling(uri)
+    yield _open_store(address)
 
 
-def _find_user(api: Api, namespace: str, key: str, claim: str) -> ExperimentView | None:
-    """The Experiment that has stored something on a volume; else another that stores there, which has its settings."""
-    using = [found for found in list_experiments(api, namespace) if _find_claim(found) == claim]
-    own = [experiment for experiment in using if experiment.uid and experiment.uid in key.split("/")]
-    return next(iter([*own, *using]), None)
-
-
-def _find_claim(experiment: ExperimentView) -> str:
-    """The claim that an Experiment stores on; empty where it stores on none."""
-    store = (experiment.spec.get("checkpoints") or {}).get("store") or {}
-    return str((store.get("volume") or {}).get("claimName", ""))
-
-
-@contextmanager
-def _open_volume(
-    api: Api, namespace: str, address: VolumeAddress, experiment: ExperimentView | None, options: StoreOptions
-) -> Iterator[OpenedStore]:
-    _require("websocket", "websocket-client, which reads volumes")
-    image = options.agent_image or (experiment.status.agent_image if experiment else "")
-    if not image:
-        silent = f"experiment {experiment.name} does not say" if experiment else "there is no experiment to say"
-        raise CliError(f"{silent} which image reads claim {address.claim}; name the agent's with --agent-image")
-    template = ((experiment.spec.get("trialTemplate") or {}).get("spec") or {}) if experiment else {}
-    name, uid = (experiment.name, experiment.uid) if experiment else ("", "")
-    with open_volume(api, ReaderPlan(namespace, address, image, name, uid, template)) as store:
-        yield OpenedStore(store, address)
-
-
-def _open_bucket(address: S3Address) -> OpenedStore:
+def _open_store(address: S3Address) -> OpenedStore:
     """Opens a bucket; it is connected to when it is first read."""
-    _require("boto3", "boto3, which reads buckets")
+    if find_spec("boto3") is None:
+        raise CliError("boto3, which reads buckets, is not installed; pip install 'podtune[cli,store]'")
     return OpenedStore(make_store(address), address)
 
 
-def _require(module: str, what: str) -> None:
-    if find_spec(module) is None:
-        raise CliError(f"{what}, is not installed; pip install 'podtune[cli,store]'")
-
-
-def _prepare_bucket(
-    api: Api, namespace: str, store: Mapping[str, Any], options: StoreOptions, files: Path
-) -> S3Address:
-    """The address of a bucket, whose credentials and certificates are put into files."""
+def _read_address(store: Mapping[str, Any], options: StoreOptions) -> S3Address:
     if not store.get("bucket"):
         raise CliError("checkpoints.store names no bucket; use a later `podtune`, which knows what it names")
     known = {name: store[name] for name in ("bucket", "prefix", "endpoint", "region", "addressing") if store.get(name)}
-    address = S3Address(**known | _list_given(options))
-    bundle, secret = store.get("caBundle"), store.get("credentialsSecret")
-    if bundle:
-        address = replace(address, ca_file=_write_authorities(api, namespace, bundle, files))
-    if secret and not options.own_credentials:
-        address = replace(address, credentials=_write_credentials(api, namespace, secret, files))
-    return address
+    return S3Address(**known | _list_given(options))
 
 
 def _list_given(options: StoreOptions) -> dict[str, str]:
@@ -169,7 +133,7 @@ def _list_given(options: StoreOptions) -> dict[str, str]:
 
 def explain_store_error(error: StoreError, address: StoreAddress | None = None) -> CliError:
     """What a person is told of a store that did not do what was asked."""
-    has_server = isinstance(error, Unreachable) and isinstance(address, S3Address)
+    has_server = isinstance(error, Unreachable) and not isinstance(address, VolumeAddress)
     remedy = "; if only the cluster knows that name, give --endpoint" if has_server else ""
     return CliError(f"{error}{remedy}")
 

@@ -14,6 +14,7 @@ import pytest
 from podtune.agent.event_log import EventLog
 from podtune.agent.reader_pod import pod
 from podtune.agent.reader_pod.pod import READERLESS_SECONDS, count_other_processes, run_reader_pod
+from podtune.agent.settings import AgentSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.storage.volume import reading_protocol as protocol
 from podtune.storage.volume.reading_protocol import ReadRequest, read_pieces
@@ -68,5 +69,5 @@ def test_what_is_asked_on_standard_input_is_answered_on_standard_output(tmp_path
     [("", "is wrong"), ('{"bucket": "models"}', "is of bucket 'models' at AWS .* which is no volume")],
 )
 def test_settings_that_are_wrong_are_named(store: str, problem: str) -> None:
-    with pytest.raises(pod.AgentSettingsError, match=f"{env.STORE} {problem}"):
+    with pytest.raises(AgentSettingsError, match=f"{env.STORE} {problem}"):
         pod.run_volume_reading({env.STORE: store}, EventLog(lambda: 0.0))

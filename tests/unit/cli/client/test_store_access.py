@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from podtune.cli.client import store_access
+from podtune.cli.client import store_access, volume_access
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.reader_pod import ReaderPlan
 from podtune.cli.client.resources import ExperimentView, read_experiment
@@ -120,7 +120,8 @@ def test_without_a_store_that_is_known_there_is_nothing_to_open(api: FakeApi, wr
 
 
 def test_what_is_not_installed_is_named(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_access, "find_spec", lambda name: None)
+    for module in (store_access, volume_access):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
     volume = view({"store": {"volume": {"claimName": "weights"}}})
     for open_one in (
         open_store_of("s3://models/demo/9", StoreOptions(), open_no_api),
@@ -147,7 +148,7 @@ class TestVolumes:
             made.append(plan)
             yield MemoryStore()
 
-        monkeypatch.setattr(store_access, "open_volume", open_volume)
+        monkeypatch.setattr(volume_access, "open_volume", open_volume)
         return made
 
     def add_experiment(self, api: FakeApi, name: str, claim: str, image: str = "agent:1") -> ExperimentView:
