@@ -289,8 +289,11 @@ class ExperimentPlanner:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether a new planner must take over, because the scheduler was told something that is no longer true."""
-        return self._paused_trials.is_outdated
+        """Whether a new planner must take over, because the scheduler was told something that is no longer true.
+
+        Or because a proposal has turned out to be another one.
+        """
+        return self._paused_trials.is_outdated or self._search.is_outdated
 
     @property
     def goes_on(self) -> bool:

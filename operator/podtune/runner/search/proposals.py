@@ -46,6 +46,8 @@ class Proposals:
         """By index: Trials that are still to be made."""
         self.exhausted = False
         """Whether the searcher has no more configurations."""
+        self.is_outdated = False
+        """Whether a Trial has another origin than was expected: it was on its way when `search.initial` grew."""
 
     @property
     def present(self) -> int:
@@ -107,9 +109,12 @@ class Proposals:
         self.waiting.pop(spec.index, None)
         self._present.add(spec.index)
         number = spec.index // self._repeats
+        origin = self.origins.read(number, spec)
         if number not in self._answered:
-            self._mark_answered(number, self.origins.read(number, spec))
+            self._mark_answered(number, origin)
             self._wait_for(number, spec.parameters, spec.proposal)
+        elif origin != self.origins.by_number[number]:
+            self.is_outdated = True
 
     @property
     def untried_entries(self) -> int:

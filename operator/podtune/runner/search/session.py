@@ -214,6 +214,11 @@ class Search:
         return f"{what} of search.initial had no room in maxTrials; raise it to {wanted} to try them"
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether what is known of the proposals has to be made anew of the Trials."""
+        return self._proposals.is_outdated
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether the searcher has no more configurations."""
         return self._proposals.exhausted
