@@ -62,14 +62,18 @@ class TemplateRevisions(TrialIndex):
     def decide(self, best: TrialMachine | None, now: float) -> None:
         """Has the present revision kept, and those dropped that nobody runs and the best trial has not run."""
         present, kept = self._template.revision, [revision.name for revision in self._kept]
-        if kept[-1:] != [present]:
+        is_new = kept[-1:] != [present]
+        wanted = {present, *kept[-1:], find_recorded_revision(best) if best is not None else ""}
+        others = [revision for revision in kept if revision != present]
+        # What the status has no room to list would never be dropped.
+        surplus = others[: max(0, len(others) + 1 - MAX_REVISIONS)]
+        for revision in kept:
+            if revision in surplus or (revision not in wanted and not self._running[revision]):
+                self._actions.enqueue(DropRevision(f"{self._experiment}-{revision}", revision), now)
+        if is_new and not surplus:
             number = self._kept[-1].number + 1 if self._kept else 1
             name = f"{self._experiment}-{present}"
             self._actions.enqueue(KeepRevision(name, present, number, self._template), now)
-        wanted = {present, *kept[-1:], find_recorded_revision(best) if best is not None else ""}
-        for revision in kept:
-            if revision not in wanted and not self._running[revision]:
-                self._actions.enqueue(DropRevision(f"{self._experiment}-{revision}", revision), now)
 
     def on_action_result(self, action: KeepRevision | DropRevision, result: ActionResult, now: float) -> None:
         """Hears how an action went: the status lists what is kept."""
@@ -78,12 +82,12 @@ class TemplateRevisions(TrialIndex):
         others = [revision for revision in self._kept if revision.name != action.revision]
         if isinstance(action, KeepRevision):
             kept = TemplateRevision(name=action.revision, number=action.number, time=format_rfc3339(now))
-            others = [*others, kept][-MAX_REVISIONS:]
+            others.append(kept)
         self._kept = others
 
     def build_status(self, status: ExperimentStatus, spec: ExperimentSpec) -> TemplateStatus:
         """What the Experiment's status says of them."""
-        return TemplateStatus(first=find_first_revision(status, spec), revisions=self._kept)
+        return TemplateStatus(first=find_first_revision(status, spec), revisions=self._kept[-MAX_REVISIONS:])
 
     def describe_outdated(self) -> str:
         """How many trials run another revision than the present one; empty where none does."""

@@ -9,6 +9,8 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
+from podtune.api.resources.resume import Resume
+from podtune.api.resources.trial_template import MAX_REVISIONS
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DropRevision, KeepRevision, TryPod
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
@@ -248,6 +250,34 @@ def test_a_revision_is_dropped_when_nobody_runs_it_but_not_the_best_trials() -> 
         simulation.run()
         assert list_kept(simulation) == ([(first, 1), (second, 2)] if stays else [(second, 2)])
         assert list(simulation.kept_revisions) == [name for name, _ in list_kept(simulation)]
+
+
+def test_the_oldest_revision_is_dropped_where_there_is_room_for_no_more_even_if_it_runs() -> None:
+    count = MAX_REVISIONS + 2
+    search = {"algorithm": "random", "maxTrials": count, "seed": 7}
+    simulation = start(Program(steps=1000), search=search, maxConcurrentTrials=1)
+    first = simulation.run(2.0).api.experiment.spec.trial_template.revision
+    made = [first]
+    for number in range(2, count + 1):
+        made.append(simulation.edit_template(**mended(f"image-{number}")))
+        simulation.edit_spec(max_concurrent_trials=number)
+        simulation.api.allowed_alive = number
+        simulation.run(3.0)
+    assert list_kept(simulation) == [(name, number) for number, name in enumerate(made, 1)][-MAX_REVISIONS:]
+    assert list(simulation.kept_revisions) == made[-MAX_REVISIONS:], "what no status lists would never be dropped"
+    assert {simulation.status(index).revision for index in range(1, count)} == {*made[1:]}, "those that run go on"
+
+
+def test_trials_in_error_that_run_once_more_run_the_corrected_template() -> None:
+    program = Program(steps=6, checkpoint_every=1, faults={0: (ScheduledFault(Fault.CRASH, 2),)})
+    simulation = start(program, search=TWO, failures={"maxFailures": 0}).run()
+    assert simulation.status().state is TrialState.ERROR
+    second = simulation.edit_template(**mended())
+    simulation.edit_spec(resume=Resume.model_validate({"id": "again", "errored": "Resume"}))
+    simulation.run(300.0)
+    assert simulation.status().state is TrialState.TERMINATED
+    assert revisions_of(simulation)["e-0"] == [first_of(simulation), second]
+    assert simulation.pods["e-0-2"].restored.step == 2, "and go on from the last checkpoint"
 
 
 def test_what_can_not_be_kept_holds_nobody_up() -> None:
