@@ -24,6 +24,8 @@ from podtune.storage.segments.segment_stream import SegmentStream
 
 TRIES_AT_END = 5
 """How often storing the rest is tried once the program has ended."""
+TRIES_IF_REFUSED = 2
+"""The same where the store refuses it: that may be once, as while credentials are renewed, but most often it is not."""
 LOG_END_SECONDS = 5.0
 """Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
 
@@ -104,8 +106,8 @@ class SegmentUploader(threading.Thread):
         self._backoff.reset()
         self._wait_for_log()
         failure = self._store_changes()
-        for _ in range(1, TRIES_AT_END):
-            if failure is None or failure.permanent:
+        for tries in range(1, TRIES_AT_END):
+            if failure is None or (failure.permanent and tries >= TRIES_IF_REFUSED):
                 break
             time.sleep(self._backoff.draw_wait())
             failure = self._store_changes()

@@ -125,19 +125,20 @@ def test_a_store_that_comes_back_has_them_all(start: StartAgent, store: MemorySt
     wait_for_results(store, 2)
 
 
+@pytest.mark.parametrize(("failure", "times"), [(Unreachable("no answer"), 2), (AccessDenied("may not"), 1)])
 def test_a_store_that_fails_at_the_end_is_tried_some_times(
-    start: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+    start: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, failure: Exception, times: int
 ) -> None:
     failures: list[str] = []
     put_bytes = store.put_bytes
 
-    def put_at_third_try(key: str, data: bytes) -> None:
-        if len(failures) < 2:
+    def put_after_some_tries(key: str, data: bytes) -> None:
+        if len(failures) < times:
             failures.append(key)
-            raise Unreachable("bucket 'models' does not answer")
+            raise failure
         put_bytes(key, data)
 
-    monkeypatch.setattr(store, "put_bytes", put_at_third_try)
+    monkeypatch.setattr(store, "put_bytes", put_after_some_tries)
     agent = start({"segmentPeriod": 3600})
     agent.write(dumps(accuracy=0.5))
     agent.end()
