@@ -19,6 +19,7 @@ from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 from tests.unit.runner.world import user_moves
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
@@ -57,7 +58,9 @@ moves = st.lists(
     max_size=8,
 ).map(sorted)
 
-bounded = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(
+    max_examples=draw(120), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def run(weather: Weather, program: Program, seed: int, **fields: Any) -> Simulation:

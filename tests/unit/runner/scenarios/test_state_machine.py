@@ -20,6 +20,7 @@ from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.records import Experiment, Pod, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_api import Thing
 from tests.unit.runner.world.simulated_program import Program
@@ -252,5 +253,9 @@ class RunnerMachine(RuleBasedStateMachine):
 
 TestRunnerStateMachine = RunnerMachine.TestCase
 TestRunnerStateMachine.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=draw(60),
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )

@@ -9,6 +9,7 @@ from podtune.api.names import TrialState
 from podtune.runner.actions import CreatePod
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.test_properties import PATIENT, bounded, weathers
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, Weather, spec
@@ -114,7 +115,7 @@ def test_no_more_pods_than_so_many_wait_at_a_time() -> None:
     assert free.run().api.experiment.status.trials.terminated == 6
 
 
-@settings(bounded, max_examples=50)
+@settings(bounded, max_examples=draw(50))
 @given(weathers, seeds, st.floats(0.0, 30.0))
 def test_a_machine_made_anew_avoids_the_same(weather: Weather, seed: int, moment: float) -> None:
     program = Program(steps=4, checkpoint_every=1, nodes=NODES, bad_nodes=frozenset({"n1", "n3"}))

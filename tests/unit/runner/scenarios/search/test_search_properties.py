@@ -14,6 +14,7 @@ from podtune.runner.records import Trial
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial
 from podtune.tuning.searchers.factory import make_searcher
 from tests.unit.runner.scenarios.test_properties import ASHA, PATIENT, faults, weathers
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec
 from tests.unit.runner.world.weather import seeds
@@ -28,7 +29,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "tpe": {"algorithm": "tpe", "tpe": {"startupTrials": 2}},
     "repeated": {"algorithm": "tpe", "tpe": {"startupTrials": 1}, "repeats": 3},
 }
-bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=draw(60), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def start(search: dict[str, Any], weather: Weather, program: Program, seed: int, **fields: Any) -> Simulation:

@@ -11,6 +11,7 @@ from podtune.api.names import ExperimentState, TrialReason
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world import user_moves
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.scripted_scheduler import Script, scripted
 from tests.unit.runner.world.simulated_program import Program
@@ -37,7 +38,7 @@ scripts = st.builds(
 kinds = [Fault.CRASH, Fault.EVICTED, Fault.DELETED, Fault.VANISHED, Fault.NOT_ADMITTED]
 any_fault = st.builds(ScheduledFault, st.sampled_from(kinds), st.integers(0, STEPS - 1))
 faults = st.dictionaries(st.integers(0, TRIALS - 1), st.lists(any_fault, max_size=3).map(tuple), max_size=TRIALS)
-bounded = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=draw(80), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def start(script: Script, weather: Weather, seed: int, faults: Faults, **fields: Any) -> Simulation:

@@ -18,6 +18,7 @@ from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import Metrics, require_number
 from podtune.tuning.stoppers.base import Finding, Stopper
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
 
@@ -91,7 +92,7 @@ def test_a_trial_ends_by_what_its_stopper_has_found_and_its_status_holds_what_th
     loses=st.sampled_from([0.0, 0.3]),
     seed=st.integers(0, 10**6),
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draw(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_restarts_and_retries_change_no_end(restarts: list[float], crash: int, loses: float, seed: int) -> None:
     program = Program(
         steps=FOREVER, checkpoint_every=2, metric=value, faults={1: (ScheduledFault(Fault.CRASH, crash),)}

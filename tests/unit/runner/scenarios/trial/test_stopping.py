@@ -20,6 +20,7 @@ from podtune.runner.actions import (
 )
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import START, STORE, Simulation, Weather, spec
 from tests.unit.runner.world.weather import Faults
@@ -401,7 +402,7 @@ weathers = st.builds(
     restarts=st.lists(st.floats(0.0, 8.0), max_size=3).map(tuple),
 )
 any_fault = st.builds(ScheduledFault, st.sampled_from([Fault.CRASH, Fault.EVICTED, Fault.VANISHED]), st.integers(0, 4))
-bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=draw(60), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 @bounded
