@@ -15,8 +15,6 @@ from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import touch, trial_status
 
-pytestmark = pytest.mark.alone
-
 ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 6
 QUARTER = SIMULATED_GPUS // 4
@@ -67,6 +65,7 @@ def test_a_rank_out_of_memory_is_one_failure_of_the_gang(cluster: Cluster, names
     assert reasons == {"OOMKilled"}, "the failure is not explained by the rank that ran out of memory"
 
 
+@pytest.mark.alone
 def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace: Kubernetes) -> None:
     """The four ranks hold all GPUs that there are, and a pod of higher priority needs one of them.
 
@@ -85,6 +84,7 @@ def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace:
     assert "PreemptionByScheduler" in reasons
 
 
+@pytest.mark.alone
 def test_two_gangs_that_do_not_fit_together_both_finish(namespace: Kubernetes) -> None:
     """Three quarters of the GPUs each; of two experiments, so that the timeout keeps them from waiting for ever."""
     environment = {"EPOCHS": "3", "EPOCH_SECONDS": "1"}

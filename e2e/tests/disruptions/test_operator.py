@@ -14,8 +14,6 @@ from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.trials import let_go_on
 
-pytestmark = pytest.mark.alone
-
 DEPLOYMENT = f"deployment/{RELEASE}"
 
 
@@ -64,6 +62,7 @@ def created_pods(cluster: Cluster, namespace: str) -> list[str]:
     return [name for name in names if "-storage-" not in name]
 
 
+@pytest.mark.alone
 def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:
     container = counter({"EPOCHS": "20", "EPOCH_SECONDS": "0.4"})
     namespace.apply(
@@ -93,6 +92,7 @@ def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kub
     assert sorted(pods) == sorted(f"{t['metadata']['name']}-1" for t in trials), "a pod was created twice"
 
 
+@pytest.mark.alone
 def test_a_standby_takes_over(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:
     operator.kubectl("scale", DEPLOYMENT, "--replicas=2")
     try:
@@ -110,6 +110,7 @@ def test_a_standby_takes_over(cluster: Cluster, namespace: Kubernetes, operator:
         eventually(lambda: len(operator_pods(operator)) == 1)
 
 
+@pytest.mark.alone
 def test_results_reported_while_the_operator_is_away_are_not_lost(
     cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
 ) -> None:
@@ -131,6 +132,7 @@ def test_results_reported_while_the_operator_is_away_are_not_lost(
         assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
 
 
+@pytest.mark.alone
 def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is_in_the_bucket(
     cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
 ) -> None:
@@ -176,6 +178,7 @@ def test_a_deleted_namespace_goes_although_an_experiment_runs_in_it(cluster: Clu
     cluster.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
 
 
+@pytest.mark.alone
 def test_a_deleted_namespace_goes_although_no_operator_is_there(
     cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
 ) -> None:
