@@ -165,6 +165,14 @@ def test_the_output_of_a_pod_that_runs_is_that_of_its_own_program() -> None:
     assert source.container == "trainer"
 
 
+def test_the_output_of_a_gang_with_roles_is_that_of_each_roles_program() -> None:
+    pods = [{"spec": {"containers": [{"name": name, "image": "x"}]}} for name in ("drive", "work")]
+    roles = [{"name": "driver", "template": pods[0]}, {"name": "worker", "replicas": 2, "template": pods[1]}]
+    handler = Handler(trialTemplate={"roles": roles}, **KEPT).handler
+    found = [handler.find_log_source("team", "digits-0", f"digits-0-1-{rank}") for rank in range(3)]
+    assert [source.container for source in found if source is not None] == ["drive", "work", "work"]
+
+
 async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:
     scene = Handler()
     waiting = asyncio.create_task(scene.handler.wait_for_next("pod-uid", 60.0))
