@@ -395,24 +395,19 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     TrialTemplate: (
         require_fixed("replicas"),
         require_fixed("reuse"),
+        # That limits are not set besides roles is checked by the operator: CEL does not see fields without a type.
         Rule(
             rule="has(self.spec) != has(self.roles)",
-            message="needs exactly one of spec, roles; write the pod's spec, or roles whose templates have one each",
+            message="needs exactly one of spec, roles; write the spec of the pod, or roles with a template each",
             expression=(
-                "'needs exactly one of spec, roles; found ' + (has(self.spec) ? 'both' : 'none') + '; write the "
-                "pod's spec, or roles whose templates have one each'"
+                "'needs exactly one of spec, roles; found ' + (has(self.spec) ? 'both' : 'none') + "
+                "'; write the spec of the pod, or roles with a template each'"
             ),
         ),
-        *(
-            Rule(
-                rule=f"!has(self.roles) || !({given})",
-                message=f"is set besides roles, which have {what} of their own; remove it",
-                field=f".{field}",
-            )
-            for field, given, what in (
-                ("limits", "has(self.limits)", "limits in their templates"),
-                ("replicas", "has(self.replicas) && self.replicas != 1", "replicas"),
-            )
+        Rule(
+            rule="!has(self.roles) || !has(self.replicas) || self.replicas == 1",
+            message="is set besides roles, which have replicas of their own; remove it",
+            field=".replicas",
         ),
         Rule(
             rule=f"!has(self.roles) || self.roles.map(role, role.replicas).sum() <= {MAX_REPLICAS}",
