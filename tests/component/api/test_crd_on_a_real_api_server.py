@@ -273,8 +273,11 @@ def test_what_trials_are_compared_by_cant_be_changed(kubectl: Kubectl, stored: d
     assert f"{field} can't be changed once the experiment exists; make a new Experiment" in replaced.stderr
 
 
-INITIAL = [{"parameters": {"learning_rate": 0.01}}, {"parameters": {"learning_rate": 0.02}, "results": {"accuracy": 1}}]
-NEW = {"parameters": {"learning_rate": 0.03}, "restoreFrom": {"trial": "changed-0"}}
+INITIAL: list[dict[str, Any]] = [
+    {"parameters": {"learning_rate": 0.01}},
+    {"parameters": {"learning_rate": 0.02}, "results": {"accuracy": 1}},
+]
+NEW: dict[str, Any] = {"parameters": {"learning_rate": 0.03}, "restoreFrom": {"trial": "changed-0"}}
 REFUSED_INITIAL: dict[str, tuple[list[Any], str]] = {
     "changed": ([NEW, INITIAL[1]], "can't be changed or removed"),
     "removed": (INITIAL[:1], "can't be changed or removed"),
