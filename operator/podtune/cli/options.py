@@ -55,9 +55,9 @@ PodStart = Annotated[
 StoreEndpoint = Annotated[
     str, typer.Option("--endpoint", metavar="URL", help="The store's server, as it is reached from here.")
 ]
-StoreRegion = Annotated[str, typer.Option("--region", help="Region of the bucket.")]
+StoreRegion = Annotated[str, typer.Option("--region", help="Region of an S3 bucket.")]
 OwnCredentials = Annotated[
-    bool, typer.Option("--own-credentials", help="Your AWS credentials, not those of the Experiment's Secret.")
+    bool, typer.Option("--own-credentials", help="Your own credentials, not those of the Experiment's Secret.")
 ]
 AgentImage = Annotated[
     str,

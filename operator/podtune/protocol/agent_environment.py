@@ -28,8 +28,11 @@ OBJECTIVE_METRIC = "PODTUNE_OBJECTIVE_METRIC"
 STORE = "PODTUNE_STORE"
 """JSON object of the store's address; unset where there is no store.
 
-Of a bucket: `bucket` and, where they are not the default, `prefix`, `endpoint`, `region`, `addressing`, `ca_file`,
-`kms_key`, `wire_checksums` and `credentials`. Of a volume: `kind`, which is "volume", `claim`, and `prefix`."""
+Of an S3 bucket: `bucket` and, where they are not the default, `prefix`, `endpoint`, `region`, `addressing`, `ca_file`,
+`kms_key`, `wire_checksums` and `credentials`. Others have a `kind`, and where it is set, a `prefix`. "gcs" has
+`bucket`, and "azure" has `account` and `container`, both with `endpoint`, `ca_file` and `credentials` as above.
+"volume" has `claim`, "plugin" has `name`, `settings` as JSON and `credentials`, and "file", which the operator never
+sets, has `directory`."""
 STORE_DIRECTORY = "/podtune-store"
 """Where a store's volume is mounted."""
 SYNC = "PODTUNE_SYNC"

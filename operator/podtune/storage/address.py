@@ -61,8 +61,24 @@ class StoreAddress(ABC):
         return self, self.find_key(uri)
 
 
+class _WithSecret(StoreAddress):
+    """A store that is reached with a Secret's credentials, or without a Secret.
+
+    Attributes:
+        credentials: Directory in which the Secret is mounted, called as the Secret is; empty where there is none.
+    """
+
+    __slots__ = ()
+    credentials: str
+
+    @property
+    def secret(self) -> str:
+        """Name of the Secret that the credentials come from; empty where there is none."""
+        return self.credentials.rpartition("/")[2]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class S3Address(StoreAddress):
+class S3Address(_WithSecret):
     """An S3-compatible bucket.
 
     Attributes:
@@ -99,17 +115,81 @@ class S3Address(StoreAddress):
         """See `StoreAddress.where`."""
         return f"bucket {self.bucket!r} at {self.endpoint or f'AWS ({self.region})'}"
 
-    @property
-    def secret(self) -> str:
-        """Name of the Secret that the credentials come from; empty where there is none."""
-        return self.credentials.rpartition("/")[2]
-
     def find_sibling(self, uri: str) -> tuple[S3Address, str]:
         """See `StoreAddress.find_sibling`; the server's other buckets are siblings."""
-        bucket, _, key = uri.removeprefix("s3://").partition("/")
-        if not uri.startswith("s3://") or not bucket:
-            raise StoreSettingsError(f"{uri!r} is not an address in a bucket; write it like s3://bucket/path")
-        return dataclasses.replace(self, bucket=bucket), _check_key(key, uri, f"s3://{bucket}")
+        bucket, key = _split_bucket(uri, "s3")
+        return dataclasses.replace(self, bucket=bucket), key
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GcsAddress(_WithSecret):
+    """A bucket of Google Cloud Storage.
+
+    Attributes:
+        bucket: Its name.
+        endpoint: URL of the server; Google's when None.
+        ca_file: File with authorities that are believed besides the system's; none when empty.
+        credentials: Directory in which the Secret with the credentials is mounted, called as the Secret is; when empty,
+            they are those of the pod's service account, or what is set up on a workstation.
+    """
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str | None = None
+    ca_file: str = ""
+    credentials: str = ""
+
+    @property
+    def uri(self) -> str:
+        """See `StoreAddress.uri`."""
+        return f"gs://{self.bucket}"
+
+    @property
+    def where(self) -> str:
+        """See `StoreAddress.where`."""
+        return f"bucket {self.bucket!r} at {self.endpoint or 'Google Cloud Storage'}"
+
+    def find_sibling(self, uri: str) -> tuple[GcsAddress, str]:
+        """See `StoreAddress.find_sibling`; other buckets are siblings."""
+        bucket, key = _split_bucket(uri, "gs")
+        return dataclasses.replace(self, bucket=bucket), key
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AzureAddress(_WithSecret):
+    """A container of Azure Blob Storage.
+
+    Attributes:
+        container: Its name.
+        account: Name of the storage account.
+        endpoint: URL of the server; that of the account at Azure when None.
+        ca_file: File with authorities that are believed besides the system's; none when empty.
+        credentials: Directory in which the Secret with the credentials is mounted, called as the Secret is; when empty,
+            they are those of the pod's service account, or what is set up on a workstation.
+    """
+
+    container: str
+    account: str
+    prefix: str = ""
+    endpoint: str | None = None
+    ca_file: str = ""
+    credentials: str = ""
+
+    @property
+    def uri(self) -> str:
+        """See `StoreAddress.uri`; as is usual, it does not name the account."""
+        return f"az://{self.container}"
+
+    @property
+    def where(self) -> str:
+        """See `StoreAddress.where`."""
+        at = self.endpoint or f"Azure account {self.account!r}"
+        return f"container {self.container!r} at {at}"
+
+    def find_sibling(self, uri: str) -> tuple[AzureAddress, str]:
+        """See `StoreAddress.find_sibling`; the account's other containers are siblings."""
+        container, key = _split_bucket(uri, "az")
+        return dataclasses.replace(self, container=container), key
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -136,7 +216,63 @@ class VolumeAddress(StoreAddress):
         return f"the volume of claim {self.claim!r}"
 
 
-_KINDS: Mapping[str, type[S3Address | VolumeAddress]] = {"s3": S3Address, "volume": VolumeAddress}
+@dataclasses.dataclass(frozen=True, slots=True)
+class FileAddress(StoreAddress):
+    """A directory of this machine, for tests and for what somebody has downloaded; no cluster has such a store.
+
+    Attributes:
+        directory: Its absolute path.
+    """
+
+    directory: str
+    prefix: str = ""
+
+    @property
+    def uri(self) -> str:
+        """See `StoreAddress.uri`."""
+        return f"file://{self.directory.rstrip('/')}"
+
+    @property
+    def where(self) -> str:
+        """See `StoreAddress.where`."""
+        return f"directory {self.directory!r}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PluginAddress(_WithSecret):
+    """A store that another package provides.
+
+    Attributes:
+        name: Name of its entry point.
+        settings: JSON object of what it is told.
+        credentials: Directory in which its Secret is mounted, called as the Secret is; empty where there is none.
+    """
+
+    name: str
+    prefix: str = ""
+    settings: str = "{}"
+    credentials: str = ""
+
+    @property
+    def uri(self) -> str:
+        """See `StoreAddress.uri`."""
+        return f"plugin://{self.name}"
+
+    @property
+    def where(self) -> str:
+        """See `StoreAddress.where`."""
+        return f"store plugin {self.name!r}"
+
+
+AnyAddress = S3Address | GcsAddress | AzureAddress | VolumeAddress | FileAddress | PluginAddress
+_KINDS: Mapping[str, type[AnyAddress]] = {
+    "s3": S3Address,
+    "gcs": GcsAddress,
+    "azure": AzureAddress,
+    "volume": VolumeAddress,
+    "file": FileAddress,
+    "plugin": PluginAddress,
+}
 
 
 def parse_store_address(text: str) -> StoreAddress:
@@ -159,7 +295,7 @@ def parse_store_address(text: str) -> StoreAddress:
     return _parse_fields(_KINDS[kind], body)
 
 
-def _parse_fields(kind: type[S3Address | VolumeAddress], body: Mapping[str, Any]) -> StoreAddress:
+def _parse_fields(kind: type[AnyAddress], body: Mapping[str, Any]) -> StoreAddress:
     fields = dataclasses.fields(kind)
     values = {field.name: body[field.name] for field in fields if body.get(field.name) is not None}
     for name, value in values.items():
@@ -172,6 +308,14 @@ def _parse_fields(kind: type[S3Address | VolumeAddress], body: Mapping[str, Any]
         if values.get(name, known[0]) not in known:
             raise StoreSettingsError(f"the store's {name} is {values[name]!r}; write one of {', '.join(known)}")
     return kind(**values)
+
+
+def _split_bucket(uri: str, scheme: str) -> tuple[str, str]:
+    """The bucket that an URI names, and the key in it."""
+    bucket, _, key = uri.removeprefix(f"{scheme}://").partition("/")
+    if not uri.startswith(f"{scheme}://") or not bucket:
+        raise StoreSettingsError(f"{uri!r} is not an address in a bucket; write it like {scheme}://bucket/path")
+    return bucket, _check_key(key, uri, f"{scheme}://{bucket}")
 
 
 def _check_key(key: str, uri: str, store: str) -> str:

@@ -106,3 +106,24 @@ class FileSlice:
                 raise ContentChanged(f"{self._path} changed while it was being stored")
             position += size
             yield buffer[:size]
+
+
+class PieceReader:
+    """A source that is read once, made of pieces; see `podtune.storage.object_store.Reader`."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes, at most `size` unless it is negative; none at the end."""
+        if size < 0:
+            whole, self._rest = self._rest + b"".join(self._pieces), b""
+            return whole
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return b""
+            self._rest = piece
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken

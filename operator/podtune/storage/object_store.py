@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from podtune.storage.content import Content
 
@@ -87,6 +87,7 @@ class ReadableStore(Protocol):
         """The keys that start with `prefix`, sorted; it is empty, or ends with a slash."""
 
 
+@runtime_checkable
 class ObjectStore(ReadableStore, Protocol):
     """Objects by key that can also be stored, replaced and deleted. What a method has stored when it returns stays."""
 
@@ -103,7 +104,26 @@ class ObjectStore(ReadableStore, Protocol):
         """Stores a small object."""
 
     def put_content(self, key: str, content: Content) -> None:
-        """Stores an object in one request; the store may refuse more than 5 GiB."""
+        """Stores an object of which the store may refuse more than 5 GiB; content is read from the front for each try.
+
+        An error that reading it raises is passed on.
+        """
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Deletes objects; keys without one are passed over."""
+
+    def copy(self, source: str, key: str) -> None:
+        """Has the store copy an object by itself, replacing one that may be there; at most 5 GiB.
+
+        Raises:
+            NotFound: There is no such object.
+            RequestRejected: The store can't copy.
+        """
+
+
+@runtime_checkable
+class MultipartStore(ObjectStore, Protocol):
+    """A store in which an object can be stored in parts, by several threads, in any order."""
 
     def start_upload(self, key: str, part_size: int) -> PartialUpload:
         """Begins to store an object in parts, each of which but the last has `part_size` bytes."""
@@ -124,14 +144,3 @@ class ObjectStore(ReadableStore, Protocol):
 
     def list_uploads(self, prefix: str) -> Iterator[PartialUpload]:
         """The uploads that were neither completed nor aborted, of keys that start with `prefix`."""
-
-    def delete(self, keys: Iterable[str]) -> None:
-        """Deletes objects; keys without one are passed over."""
-
-    def copy(self, source: str, key: str) -> None:
-        """Has the store copy an object by itself, replacing one that may be there; at most 5 GiB.
-
-        Raises:
-            NotFound: There is no such object.
-            RequestRejected: The store can't copy.
-        """

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from podtune.storage.address import S3Address, StoreAddress, VolumeAddress
+from podtune.storage.address import (
+    AzureAddress,
+    FileAddress,
+    GcsAddress,
+    PluginAddress,
+    S3Address,
+    StoreAddress,
+    VolumeAddress,
+)
+from podtune.storage.cloud.store import CloudStore
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.plugins import PluginStore
 from podtune.storage.s3.store import S3Store
 from podtune.storage.volume.store import VolumeStore
 
@@ -14,7 +24,11 @@ def make_store(address: StoreAddress) -> ObjectStore:
     match address:
         case S3Address():
             return S3Store(address)
-        case VolumeAddress():
+        case GcsAddress() | AzureAddress():
+            return CloudStore(address)
+        case VolumeAddress() | FileAddress():
             return VolumeStore(address)
+        case PluginAddress():
+            return PluginStore(address)
         case _:
             raise StoreSettingsError(f"there is no way to reach {address.where}")

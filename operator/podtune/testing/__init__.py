@@ -1,4 +1,4 @@
-"""What a searcher, scheduler or stopper has to hold, as tests to inherit; for ours and for those of other packages.
+"""What a searcher, scheduler, stopper or store has to hold, as tests to inherit; for ours and for other packages'.
 
 Needs what the extra `testing` installs, which the operator itself does not.
 """
@@ -10,4 +10,5 @@ pytest.register_assert_rewrite(
     "podtune.testing.searchers",
     "podtune.testing.schedulers",
     "podtune.testing.stoppers",
+    "podtune.testing.stores",
 )

@@ -11,16 +11,16 @@ from podtune.storage.address import S3Address
 from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
-from tests.unit.storage.object_store_conformance import ObjectStoreConformance
+from podtune.testing.stores import MultipartStoreConformance
 
 
-class TestS3Store(ObjectStoreConformance):
+class TestS3Store(MultipartStoreConformance):
     @pytest.fixture
     def store(self, s3_server: tuple[str, Path], bucket: str) -> S3Store:
         return S3Store(S3Address(bucket, endpoint=s3_server[0]))
 
 
-class TestS3StoreWithChecksums(ObjectStoreConformance):
+class TestS3StoreWithChecksums(MultipartStoreConformance):
     @pytest.fixture
     def store(self, s3_server: tuple[str, Path], bucket: str) -> S3Store:
         return S3Store(S3Address(bucket, endpoint=s3_server[0], wire_checksums="whenSupported"))

@@ -18,6 +18,7 @@ from podtune.storage.checkpoint.restore import RestoreOutcome, Restorer
 from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError, Unreachable
+from podtune.storage.object_store import MultipartStore
 from podtune.storage.s3.store import S3Store
 from podtune.storage.stores import make_store
 from tests.component.storage.proxy import Exchange, Fault, Proxy, times
@@ -153,7 +154,9 @@ def test_an_upload_survives_what_passes(
     proxy.faults = []
     assert restore(trial, [candidate], restored).checkpoint == candidate
     assert contents(restored) == contents(source)
-    assert list(make_store(trial.store).list_uploads("")) == []
+    store = make_store(trial.store)
+    assert isinstance(store, MultipartStore)
+    assert list(store.list_uploads("")) == []
 
 
 @pytest.mark.parametrize("packs", [False, True], ids=["plain", "packed"])

@@ -1,7 +1,8 @@
-"""The searcher, the scheduler and the stopper of the page: they pass the suites, and are found as a package's."""
+"""What the page adds to Podtune passes the suites, and is found as a package's."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,6 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
+from podtune.storage.address import PluginAddress
+from podtune.storage.errors import StoreSettingsError
+from podtune.storage.stores import make_store
 from podtune.tuning.admission import find_problem
 from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.schedulers.factory import make_scheduler
@@ -27,7 +31,7 @@ from tests.unit.tuning.manifests import experiment
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "extend-it.md").read_text(encoding="utf-8")
-FILES = ("mutate_best.py", "patience.py", "worse_in_a_row.py", "test_mine.py")
+FILES = ("mutate_best.py", "patience.py", "worse_in_a_row.py", "sqlite_store.py", "test_mine.py")
 
 
 def blocks(language: str) -> list[str]:
@@ -133,6 +137,20 @@ def test_an_experiment_uses_them_by_name() -> None:
     message = "stopped: accuracy has become worse 5 times in a row, as stop.trial[0].plugin asks"
     assert stopped[-1].message == message
     assert message.replace("5", "3") in " ".join(PAGE.split())
+
+
+def test_a_store_is_made_by_its_name(installed: Path) -> None:
+    settings = {"path": str(installed / "checkpoints.db")}
+    store = make_store(PluginAddress("sqlite", "team", json.dumps(settings)))
+    store.put_bytes("team/a", b"content")
+    assert store.get_bytes("team/a", 100) == b"content"
+    assert list(store.list("team/")) == ["team/a"]
+    assert store.exists("team/a")
+    written = spec().checkpoints.store
+    assert written is not None
+    assert written.build_prefix("uid") == "plugin://sqlite/team-a/digits/uid/"
+    with pytest.raises(StoreSettingsError, match="refuses its settings: path 3 is not a path; name the file"):
+        make_store(PluginAddress("sqlite", settings='{"path": 3}')).check()
 
 
 @pytest.mark.usefixtures("installed")

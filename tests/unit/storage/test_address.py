@@ -1,6 +1,15 @@
 import pytest
 
-from podtune.storage.address import S3Address, VolumeAddress, parse_store_address
+from podtune.storage.address import (
+    AzureAddress,
+    FileAddress,
+    GcsAddress,
+    PluginAddress,
+    S3Address,
+    StoreAddress,
+    VolumeAddress,
+    parse_store_address,
+)
 from podtune.storage.errors import StoreSettingsError
 
 S3 = S3Address("models", "team/digits", "http://s3:9000", credentials="/etc/podtune/credentials/models-s3")
@@ -55,6 +64,52 @@ def test_of_volumes_no_other_is_reached() -> None:
     for uri in ("volume://others/a", "s3://checkpoints/a"):
         with pytest.raises(StoreSettingsError, match="is not in the store, volume://checkpoints"):
             VOLUME.find_sibling(uri)
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "uri", "where"),
+    [
+        (
+            '{"kind": "gcs", "bucket": "models", "prefix": "team"}',
+            GcsAddress("models", "team"),
+            "gs://models",
+            "bucket 'models' at Google Cloud Storage",
+        ),
+        (
+            '{"kind": "azure", "account": "lab", "container": "models"}',
+            AzureAddress("models", "lab"),
+            "az://models",
+            "container 'models' at Azure account 'lab'",
+        ),
+        ('{"kind": "file", "directory": "/tmp/a"}', FileAddress("/tmp/a"), "file:///tmp/a", "directory '/tmp/a'"),
+        (
+            '{"kind": "plugin", "name": "shelf", "settings": "{}", "credentials": "/etc/key"}',
+            PluginAddress("shelf", credentials="/etc/key"),
+            "plugin://shelf",
+            "store plugin 'shelf'",
+        ),
+    ],
+)
+def test_each_kind_of_store_has_uris_of_its_own(text: str, address: StoreAddress, uri: str, where: str) -> None:
+    assert parse_store_address(text) == address
+    assert (address.uri, address.where) == (uri, where)
+    assert address.find_key(f"{uri}/a/b") == "a/b"
+    assert address.find_sibling(f"{uri}/a/b") == (address, "a/b")
+    assert not S3.holds(f"{uri}/a/b")
+
+
+def test_other_buckets_of_google_and_containers_of_the_account_are_siblings() -> None:
+    assert GcsAddress("models", "t").find_sibling("gs://exports/a") == (GcsAddress("exports", "t"), "a")
+    assert AzureAddress("models", "lab").find_sibling("az://exports/a") == (AzureAddress("exports", "lab"), "a")
+    for address, scheme in ((GcsAddress("models"), "gs"), (AzureAddress("models", "lab"), "az")):
+        with pytest.raises(StoreSettingsError, match=f"write it like {scheme}://bucket/path"):
+            address.find_sibling("s3://models/a")
+
+
+def test_of_plugins_and_directories_no_other_is_reached() -> None:
+    for address in (PluginAddress("shelf"), FileAddress("/tmp/a")):
+        with pytest.raises(StoreSettingsError, match=f"is not in the store, {address.uri}"):
+            address.find_sibling("plugin://other/a")
 
 
 def test_a_volume_is_told_by_its_kind() -> None:

@@ -1,11 +1,11 @@
 import pytest
 
 from podtune.storage.errors import BucketNotFound
+from podtune.testing.stores import MultipartStoreConformance
 from tests.unit.storage.memory_store import MemoryStore
-from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 
 
-class TestMemoryStore(ObjectStoreConformance):
+class TestMemoryStore(MultipartStoreConformance):
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()

@@ -44,11 +44,13 @@ class WebServer:
                 for name, value in headers.items():
                     self.send_header(name, value)
                 self.end_headers()
+                if self.command == "HEAD":
+                    return
                 self.wfile.write(content)
                 if int(headers["Content-Length"]) != len(content):
                     self.close_connection = True
 
-            do_GET = do_PUT = do_POST = do_DELETE = handle_any
+            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -19,7 +19,7 @@ from podtune.api.crd.cel import (
     require_some_time,
 )
 from podtune.api.names import QUEUE_NAME
-from podtune.api.resources.checkpoints import OF_BUCKETS, Checkpoints, CheckpointStore, Keep
+from podtune.api.resources.checkpoints import GOES_WITH, STORE_KINDS, Checkpoints, CheckpointStore, Keep, join_kinds
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.resources.failures import FailureRule, Failures
 from podtune.api.resources.trial import TrialSpec
@@ -101,15 +101,29 @@ def _require_algorithm(algorithm: str) -> Rule:
     )
 
 
-def _goes_with_bucket(field: str) -> Rule:
+_KINDS_FOUND = "(" + " + ".join(f"(has(self.{kind}) ? ['{kind}'] : [])" for kind in STORE_KINDS) + ")"
+
+
+def _goes_with(name: str) -> Rule:
+    """A field of a store that some kinds have, and others don't."""
+    kinds = GOES_WITH[name]
+    field = CheckpointStore.model_fields[name].alias or name
+    allowed = " || ".join(f"has(self.{kind})" for kind in kinds)
     return Rule(
-        rule=f"!has(self.{field}) || has(self.bucket)",
-        message=f"{field} goes with bucket, and a volume has none; remove it",
+        rule=f"!has(self.{field}) || {allowed}",
+        message=f"{field} goes with {join_kinds(kinds)} only; remove it",
+        expression=(
+            f"'{field} goes with {join_kinds(kinds)}, and not with ' + {_KINDS_FOUND}.join(', ') + '; remove it'"
+        ),
         field=f".{field}",
     )
 
 
-_REACHED = "(has(self.store.volume) ? 'volume://' + self.store.volume.claimName : 's3:/')"
+_REACHED = (
+    "(has(self.store.volume) ? 'volume://' + self.store.volume.claimName"
+    " : has(self.store.plugin) ? 'plugin://' + self.store.plugin.name"
+    " : has(self.store.gcs) ? 'gs:/' : has(self.store.azure) ? 'az:/' : 's3:/')"
+)
 """What the addresses begin with, before a slash, that agents of a store can export to."""
 _SOME_RUNG = Rule(
     rule="self.maxTime >= self.reductionFactor",
@@ -343,14 +357,19 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
     CheckpointStore: (
         Rule(
-            rule="has(self.bucket) != has(self.volume)",
-            message="needs exactly one of bucket, volume; give one",
+            rule=f"{_KINDS_FOUND}.size() == 1",
+            message=f"needs exactly one of {', '.join(STORE_KINDS)}; give one",
             expression=(
-                "'needs exactly one of bucket, volume; found ' + (has(self.bucket) ? 'both' : 'none') + '; give one'"
+                f"'needs exactly one of {', '.join(STORE_KINDS)}; found ' + ({_KINDS_FOUND}.size() == 0 ? 'none' : "
+                f"{_KINDS_FOUND}.join(', ')) + '; give one'"
             ),
         ),
-        *(_goes_with_bucket(CheckpointStore.model_fields[name].alias or name) for name in OF_BUCKETS),
-        *map(require_fixed_optional, ("bucket", "volume", "prefix", "endpoint")),
+        *map(_goes_with, GOES_WITH),
+        *map(require_fixed_optional, ("bucket", "gcs", "azure", "volume", "prefix", "endpoint")),
+        require_fixed(
+            "plugin",
+            "has(self.plugin) == has(oldSelf.plugin) && (!has(self.plugin) || self.plugin.name == oldSelf.plugin.name)",
+        ),
     ),
     Keep: (
         Rule(

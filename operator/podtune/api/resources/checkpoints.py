@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from podtune.api.base import ApiModel, Duration, FieldError, Form, Size
 from podtune.api.object_names import ObjectName
+from podtune.api.tuning.plugin import Plugin
 
 _PART = r"\.*[A-Za-z0-9!_*'()-][A-Za-z0-9!_.*'()-]*"
 """What lies between two slashes of a key: neither . nor .., since there are servers that fold them away."""
-OF_BUCKETS = (
-    "endpoint",
-    "region",
-    "addressing",
-    "credentials_secret",
-    "ca_bundle",
-    "kms_key_id",
-    "wire_checksums",
-)
-"""Fields of a store that say how a bucket is reached."""
+STORE_KINDS = ("bucket", "gcs", "azure", "volume", "plugin")
+"""The fields of a store of which one says what it is; `bucket` is of S3."""
+_SERVED = ("bucket", "gcs", "azure")
+GOES_WITH: Mapping[str, tuple[str, ...]] = {
+    "endpoint": _SERVED,
+    "ca_bundle": _SERVED,
+    "region": ("bucket",),
+    "addressing": ("bucket",),
+    "kms_key_id": ("bucket",),
+    "wire_checksums": ("bucket",),
+    "credentials_secret": (*_SERVED, "plugin"),
+}
+"""Fields of a store that say how it is reached, and the kinds that have them."""
 GlobPattern = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+def join_kinds(kinds: Sequence[str]) -> str:
+    """Kinds of stores in a sentence."""
+    return " and ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
 
 
 class CertificateBundle(ApiModel):
@@ -45,8 +55,41 @@ class CheckpointVolume(ApiModel):
     )
 
 
+class GcsBucket(ApiModel):
+    """A bucket of Google Cloud Storage."""
+
+    bucket: Annotated[
+        str,
+        Form(
+            "[a-z0-9][a-z0-9._-]*[a-z0-9]",
+            "is not a valid bucket name; use 3 to 222 lowercase letters, digits, -, _ and ., with a letter or digit at "
+            "both ends",
+        ),
+    ] = Field(min_length=3, max_length=222, description="Name of the bucket; it must exist.")
+
+
+class AzureContainer(ApiModel):
+    """A container of Azure Blob Storage."""
+
+    account: Annotated[
+        str, Form("[a-z0-9]{3,24}", "is not a valid storage account name; use 3 to 24 lowercase letters and digits")
+    ] = Field(max_length=24, description="Name of the storage account.")
+    container: Annotated[
+        str,
+        Form(
+            "[a-z0-9](-?[a-z0-9])+",
+            "is not a valid container name; use 3 to 63 lowercase letters, digits and single -, with a letter or digit "
+            "at both ends",
+        ),
+    ] = Field(min_length=3, max_length=63, description="Name of the container; it must exist.")
+
+
+class StorePlugin(Plugin):
+    """A store that a package in the agent's image provides."""
+
+
 class CheckpointStore(ApiModel):
-    """An S3-compatible bucket, or a volume."""
+    """An S3-compatible bucket, a bucket of Google's, a container of Azure's, a volume, or what a plugin provides."""
 
     bucket: (
         Annotated[
@@ -58,9 +101,18 @@ class CheckpointStore(ApiModel):
             ),
         ]
         | None
-    ) = Field(default=None, max_length=63, description="Name of the bucket; it must exist.")
+    ) = Field(default=None, max_length=63, description="Name of an S3 bucket; it must exist.")
+    gcs: GcsBucket | None = Field(
+        default=None, description="A bucket of Google Cloud Storage in place of an S3 bucket."
+    )
+    azure: AzureContainer | None = Field(
+        default=None, description="A container of Azure Blob Storage in place of an S3 bucket."
+    )
     volume: CheckpointVolume | None = Field(
         default=None, description="A volume in place of a bucket: each object is a file on it."
+    )
+    plugin: StorePlugin | None = Field(
+        default=None, description="A store that a package in the agent's image provides, in place of a bucket."
     )
     prefix: Annotated[
         str,
@@ -72,7 +124,7 @@ class CheckpointStore(ApiModel):
     ] = Field(default="", max_length=256, description="Prefix of every key, without a slash at either end.")
     endpoint: (
         Annotated[str, Form(r"https?://[^\s/]+/?", "is not the URL of a server; write it like https://s3:9000")] | None
-    ) = Field(default=None, max_length=512, description="URL of the S3 server. Defaults to AWS.")
+    ) = Field(default=None, max_length=512, description="URL of the server. Defaults to that of AWS, Google or Azure.")
     region: str | None = Field(
         default=None, min_length=1, max_length=64, description="Region of the bucket. Defaults to us-east-1."
     )
@@ -86,12 +138,18 @@ class CheckpointStore(ApiModel):
     credentials_secret: ObjectName | None = Field(
         default=None,
         description=(
-            "Secret in this namespace with the keys accessKeyID and secretAccessKey (and sessionToken, if needed). "
-            "Without it, the pod uses the credentials of its service account or node."
+            "Secret in this namespace. For S3, it has the keys accessKeyID and secretAccessKey (and sessionToken, if "
+            "needed); for gcs, serviceAccountKey; for azure, accountKey, sasToken, or tenantID, clientID and "
+            "clientSecret; for a plugin, what it asks for. Without it, the pod uses the identity of its service "
+            "account or node."
         ),
     )
     ca_bundle: CertificateBundle | None = Field(
-        default=None, description="Certificate authorities to trust instead of the system's, for an https endpoint."
+        default=None,
+        description=(
+            "Certificate authorities for an https endpoint. An S3 bucket trusts them instead of the system's, gcs and "
+            "azure besides those."
+        ),
     )
     kms_key_id: str | None = Field(
         default=None,
@@ -111,19 +169,34 @@ class CheckpointStore(ApiModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.bucket is None) == (self.volume is None):
-            found = "none" if self.bucket is None else "both"
-            raise ValueError(f"needs exactly one of bucket, volume; found {found}; give one")
-        for name in OF_BUCKETS if self.bucket is None else ():
-            if getattr(self, name) is not None:
+        given = [name for name in STORE_KINDS if getattr(self, name) is not None]
+        if len(given) != 1:
+            found = ", ".join(given) or "none"
+            raise ValueError(f"needs exactly one of {', '.join(STORE_KINDS)}; found {found}; give one")
+        for name, kinds in GOES_WITH.items():
+            if getattr(self, name) is not None and given[0] not in kinds:
                 written = type(self).model_fields[name].alias or name
-                raise FieldError(written, f"{written} goes with bucket, and a volume has none; remove it")
+                raise FieldError(
+                    written, f"{written} goes with {join_kinds(kinds)}, and not with {given[0]}; remove it"
+                )
         return self
 
     @property
     def uri(self) -> str:
         """The store's own URI: agents make the same one of what they are told."""
-        return f"s3://{self.bucket}" if self.volume is None else f"volume://{self.volume.claim_name}"
+        if self.gcs is not None:
+            return f"gs://{self.gcs.bucket}"
+        if self.azure is not None:
+            return f"az://{self.azure.container}"
+        if self.volume is not None:
+            return f"volume://{self.volume.claim_name}"
+        return f"plugin://{self.plugin.name}" if self.plugin is not None else f"s3://{self.bucket}"
+
+    @property
+    def reached(self) -> str:
+        """What the addresses begin with, before a slash, that agents of this store can export to."""
+        scheme, _, _ = self.uri.partition("/")
+        return self.uri if self.volume is not None or self.plugin is not None else f"{scheme}/"
 
     def build_prefix(self, *parts: str) -> str:
         """URI that begins those of all that lies at a path below the store's prefix; it ends with a slash."""
@@ -236,9 +309,9 @@ class Export(ApiModel):
         Annotated[
             str,
             Form(
-                f"(s3|volume)://[a-z0-9][a-z0-9.-]*[a-z0-9](/{_PART})+",
-                "is not an address in a store; write it like s3://bucket/path, without a slash at the end and without "
-                ". or ..",
+                f"(s3|gs|az|volume|plugin)://[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?(/{_PART})+",
+                "is not an address in a store; write it like s3://bucket/path, gs://bucket/path or "
+                "az://container/path, without a slash at the end and without . or ..",
             ),
         ]
         | None
@@ -246,8 +319,9 @@ class Export(ApiModel):
         default=None,
         max_length=512,
         description=(
-            "Where to copy them: to a bucket on the same server, with the same credentials, or to the same volume "
-            "(volume://<claim>/path). Defaults to <prefix>/exports/<experiment> in the store. With Best, the "
+            "Where to copy them: to a bucket on the same server, with the same credentials (s3://<bucket>/path, "
+            "gs://<bucket>/path, az://<container>/path), or to the same volume (volume://<claim>/path) or plugin "
+            "(plugin://<name>/path). Defaults to <prefix>/exports/<experiment> in the store. With Best, the "
             "checkpoint is stored below it as best; with All, each under its trial's name."
         ),
     )
@@ -265,7 +339,7 @@ class Checkpoints(ApiModel):
     )
     store: CheckpointStore | None = Field(
         default=None,
-        description="The bucket or volume. Without one nothing is stored, and a retry starts from scratch.",
+        description="Where checkpoints go. Without a store nothing is stored, and a retry starts from scratch.",
     )
     keep: Keep = Field(default_factory=Keep, description="Which checkpoints of a trial to keep.")
     export: Export | None = Field(
@@ -332,7 +406,7 @@ class Checkpoints(ApiModel):
         if self.artifacts is not None and self.store is None:
             raise FieldError("artifacts", "is set, but there is no store for them; set checkpoints.store, too")
         if self.store is not None and self.export is not None and self.export.to is not None:
-            reached = "s3:/" if self.store.volume is None else self.store.uri
+            reached = self.store.reached
             if not self.export.to.startswith(f"{reached}/"):
                 raise FieldError(
                     "export.to",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -18,13 +20,26 @@ from podtune.cli.errors import CliError, explain_error
 from podtune.cli.output import print_note
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
-from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
-from podtune.storage.address import S3Address, StoreAddress, VolumeAddress
+from podtune.protocol.store_secret import OF_AZURE, OF_GCS, OF_S3
+from podtune.storage.address import (
+    AnyAddress,
+    AzureAddress,
+    FileAddress,
+    GcsAddress,
+    PluginAddress,
+    S3Address,
+    StoreAddress,
+    VolumeAddress,
+)
 from podtune.storage.errors import StoreError, Unreachable
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.stores import make_store
 
-_KEYS = (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)
+_Remote = S3Address | GcsAddress | AzureAddress | PluginAddress
+_ACCOUNT = "AZURE_STORAGE_ACCOUNT_NAME"
+_LIBRARIES: Mapping[type[AnyAddress], str] = {S3Address: "boto3", GcsAddress: "obstore", AzureAddress: "obstore"}
+_SECRET_KEYS: Mapping[type[AnyAddress], Sequence[str]] = {S3Address: OF_S3, GcsAddress: OF_GCS, AzureAddress: OF_AZURE}
+"""What is taken of a store's Secret; of a plugin's, all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +49,7 @@ class StoreOptions:
     Attributes:
         endpoint: URL of its server, in the place of the Experiment's; empty where none is given.
         region: Region of the bucket, likewise.
-        own_credentials: Whether the AWS credentials of the environment are used, whatever Secret the Experiment names.
+        own_credentials: Whether the caller's own credentials are used, whatever Secret the Experiment names.
         agent_image: The agent's image, of which the pod is made that reads a volume; empty for the operator's.
     """
 
@@ -49,14 +64,14 @@ class OpenedStore:
     """A store that can be read, and where it is."""
 
     store: ReadableStore
-    address: StoreAddress
+    address: AnyAddress
 
 
 @contextmanager
 def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOptions) -> Iterator[OpenedStore]:
     """Opens the store of an Experiment.
 
-    Its Secret is read with the caller's rights. Where they do not allow that, the caller's own AWS credentials are
+    Its Secret is read with the caller's rights. Where they do not allow that, the caller's own credentials are
     tried. What was read lies in a directory that nobody else can read, and that is deleted at the end. A volume is read
     through a pod, see `open_volume_of`.
 
@@ -80,16 +95,17 @@ def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOp
     with tempfile.TemporaryDirectory(prefix="podtune-") as files:
         address = _read_address(store, options)
         bundle, secret = store.get("caBundle"), store.get("credentialsSecret")
-        if bundle:
+        if bundle and not isinstance(address, PluginAddress):
             address = replace(address, ca_file=_write_authorities(api, namespace, bundle, Path(files)))
         if secret and not options.own_credentials:
-            address = replace(address, credentials=_write_credentials(api, namespace, secret, Path(files)))
+            keys = _SECRET_KEYS.get(type(address))
+            address = replace(address, credentials=_write_credentials(api, namespace, secret, keys, Path(files)))
         yield _open_store(address)
 
 
 @contextmanager
 def open_store_of(uri: str, options: StoreOptions, open_api: Callable[[], tuple[Api, str]]) -> Iterator[OpenedStore]:
-    """Opens the store that an URI is of: a bucket with the caller's own AWS credentials.
+    """Opens the store that an URI is of: a bucket with the caller's own credentials.
 
     Args:
         uri: The URI.
@@ -97,7 +113,7 @@ def open_store_of(uri: str, options: StoreOptions, open_api: Callable[[], tuple[
         open_api: Opens the API server, and says which namespace is meant: that of the claim, where it is on a volume.
 
     Raises:
-        CliError: What is needed to open it is missing.
+        CliError: It is of a plugin, or what is needed to open it is missing.
         StoreSettingsError: It is in no store.
         ApiError: The server can't say.
     """
@@ -108,20 +124,46 @@ def open_store_of(uri: str, options: StoreOptions, open_api: Callable[[], tuple[
         with open_volume_of(api, namespace, volume, user, options.agent_image) as opened:
             yield OpenedStore(opened, volume)
         return
-    address, _ = S3Address("", **_list_given(options)).find_sibling(uri)
-    yield _open_store(address)
+    yield _open_store(_find_address(uri, options))
 
 
-def _open_store(address: S3Address) -> OpenedStore:
-    """Opens a bucket; it is connected to when it is first read."""
-    if find_spec("boto3") is None:
-        raise CliError("boto3, which reads buckets, is not installed; pip install 'podtune[cli,store]'")
+def _find_address(uri: str, options: StoreOptions) -> AnyAddress:
+    """The store that an URI is of, which is no volume."""
+    endpoint = options.endpoint or None
+    match uri.partition("://")[0]:
+        case "plugin":
+            raise CliError(f"{uri} says nothing of the plugin's settings; name its Trial or Experiment instead")
+        case "file":
+            return FileAddress("/")
+        case "gs":
+            return GcsAddress("", endpoint=endpoint).find_sibling(uri)[0]
+        case "az":
+            account = os.environ.get(_ACCOUNT, "")
+            if not account:
+                raise CliError(f"{uri} does not say of which storage account it is; set {_ACCOUNT}")
+            return AzureAddress("", account, endpoint=endpoint).find_sibling(uri)[0]
+        case _:
+            return S3Address("", **_list_given(options)).find_sibling(uri)[0]
+
+
+def _open_store(address: AnyAddress) -> OpenedStore:
+    """Opens a store; it is connected to when it is first read."""
+    library = _LIBRARIES.get(type(address))
+    if library is not None and find_spec(library) is None:
+        raise CliError(f"{library}, which reads such stores, is not installed; pip install 'podtune[cli,store]'")
     return OpenedStore(make_store(address), address)
 
 
-def _read_address(store: Mapping[str, Any], options: StoreOptions) -> S3Address:
+def _read_address(store: Mapping[str, Any], options: StoreOptions) -> _Remote:
+    prefix, endpoint = store.get("prefix") or "", options.endpoint or store.get("endpoint") or None
+    if store.get("plugin"):
+        return PluginAddress(store["plugin"]["name"], prefix, json.dumps(store["plugin"].get("settings") or {}))
+    if store.get("gcs"):
+        return GcsAddress(store["gcs"]["bucket"], prefix, endpoint)
+    if store.get("azure"):
+        return AzureAddress(store["azure"]["container"], store["azure"]["account"], prefix, endpoint)
     if not store.get("bucket"):
-        raise CliError("checkpoints.store names no bucket; use a later `podtune`, which knows what it names")
+        raise CliError("checkpoints.store names no store that is known; use a later `podtune`, which knows it")
     known = {name: store[name] for name in ("bucket", "prefix", "endpoint", "region", "addressing") if store.get(name)}
     return S3Address(**known | _list_given(options))
 
@@ -149,19 +191,19 @@ def _write_authorities(api: Api, namespace: str, bundle: Mapping[str, str], file
     return str(file)
 
 
-def _write_credentials(api: Api, namespace: str, secret: str, files: Path) -> str:
-    """Writes the keys of a Secret as a kubelet mounts them; returns the directory, which is named after the Secret.
+def _write_credentials(api: Api, namespace: str, secret: str, keys: Sequence[str] | None, files: Path) -> str:
+    """Writes keys of a Secret, or all, as a kubelet mounts them; returns the directory, named after the Secret.
 
     Empty where the Secret can't be read: then the caller's own credentials are looked for.
     """
     try:
         data = api.get(paths.secret(namespace, secret)).get("data") or {}
     except ApiRefusal as error:
-        print_note(f"Secret {secret} can't be read ({explain_error(error)}); your own AWS credentials are used")
+        print_note(f"Secret {secret} can't be read ({explain_error(error)}); your own credentials are used")
         return ""
     directory = files / secret
     directory.mkdir()
-    for key in _KEYS:
-        if key in data:
-            (directory / key).write_bytes(base64.b64decode(data[key]))
+    for key, value in data.items():
+        if keys is None or key in keys:
+            (directory / key).write_bytes(base64.b64decode(value))
     return str(directory)

@@ -8,7 +8,7 @@ to the pod, so they are deleted with it; the kubelet waits for them.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from podtune.api.names import LABEL_STORAGE
 from podtune.api.pods.pod_template import AGENT_UID
@@ -26,6 +26,7 @@ CONTAINER = "podtune-storage"
 VOLUME = "podtune-trials"
 DEADLINE_SECONDS = 2 * 3600
 """After this time a pod that is still working is ended; the next one continues where it stopped."""
+LABEL_AZURE_IDENTITY = "azure.workload.identity/use"
 
 
 def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: AgentSettings, chunks: int) -> Manifest:
@@ -78,11 +79,20 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {**make_labels(experiment.name), LABEL_STORAGE: action.purpose.lower()},
+            "labels": {
+                **_find_identity(experiment.spec.trial_template.metadata.labels),
+                **make_labels(experiment.name),
+                LABEL_STORAGE: action.purpose.lower(),
+            },
             "ownerReferences": [refer_to_experiment(experiment.name, experiment.uid, blocks_deletion=False)],
         },
         "spec": spec,
     }
+
+
+def _find_identity(labels: Mapping[str, str]) -> dict[str, str]:
+    """The label of a template by which Azure gives pods the identity of their service account."""
+    return {name: value for name, value in labels.items() if name == LABEL_AZURE_IDENTITY}
 
 
 def make_trial_chunks(experiment: Experiment, pod: Manifest, chunks: Sequence[bytes]) -> Iterator[Manifest]:

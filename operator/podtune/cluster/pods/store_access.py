@@ -11,7 +11,7 @@ from podtune.api.resources.experiment import KeptLogs, Results
 from podtune.kube.agent_pods import make_claim_mount, make_claim_volume
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
-from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
+from podtune.protocol.store_secret import ACCESS_KEY_ID, OF_AZURE, OF_GCS, OF_S3
 
 CREDENTIALS_VOLUME = "podtune-credentials"
 CREDENTIALS_DIRECTORY = "/etc/podtune/credentials"
@@ -23,11 +23,17 @@ CA_FILE = "ca.crt"
 
 def encode_store(store: CheckpointStore) -> str:
     """The store, as agents are told of it: what is the default is left out."""
+    values: Manifest = {"prefix": store.prefix} if store.prefix else {}
     if store.volume is not None:
-        prefix = {"prefix": store.prefix} if store.prefix else {}
-        return json.dumps({"kind": "volume", "claim": store.volume.claim_name, **prefix})
-    values: Manifest = store.model_dump(
-        include={"bucket", "prefix", "endpoint", "region", "addressing", "wire_checksums"}, exclude_defaults=True
+        return json.dumps({"kind": "volume", "claim": store.volume.claim_name, **values})
+    if store.gcs is not None:
+        values |= {"kind": "gcs", "bucket": store.gcs.bucket}
+    elif store.azure is not None:
+        values |= {"kind": "azure", "account": store.azure.account, "container": store.azure.container}
+    elif store.plugin is not None:
+        values |= {"kind": "plugin", "name": store.plugin.name, "settings": json.dumps(store.plugin.settings)}
+    values |= store.model_dump(
+        include={"bucket", "endpoint", "region", "addressing", "wire_checksums"}, exclude_defaults=True
     )
     if store.ca_bundle:
         values["ca_file"] = f"{CA_DIRECTORY}/{CA_FILE}"
@@ -59,8 +65,12 @@ def encode_sync(checkpoints: Checkpoints, results: Results, logs: KeptLogs) -> s
 
 
 def make_credentials_env(store: CheckpointStore | None) -> list[Manifest]:
-    """What keeps an agent's container waiting until the Secret is there; see `agent_environment.STORE_KEY_ID`."""
-    if store is None or not store.credentials_secret:
+    """What keeps an agent's container waiting until the Secret is there; see `agent_environment.STORE_KEY_ID`.
+
+    The Secrets of other kinds of stores have no public half, and no secret becomes a variable. Without theirs the agent
+    starts, and reports that it is missing.
+    """
+    if store is None or store.bucket is None or not store.credentials_secret:
         return []
     reference = {"name": store.credentials_secret, "key": ACCESS_KEY_ID}
     return [{"name": agent_env.STORE_KEY_ID, "valueFrom": {"secretKeyRef": reference}}]
@@ -97,8 +107,10 @@ def _make_credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """
     if store is None or not store.credentials_secret:
         return []
-    items = [{"key": key, "path": key} for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)]
-    secret = {"secretName": store.credentials_secret, "items": items, "optional": True, "defaultMode": _READABLE}
+    secret: Manifest = {"secretName": store.credentials_secret, "optional": True, "defaultMode": _READABLE}
+    if store.plugin is None:  # what a plugin wants of its Secret, it knows alone
+        keys = OF_GCS if store.gcs is not None else OF_AZURE if store.azure is not None else OF_S3
+        secret["items"] = [{"key": key, "path": key} for key in keys]
     return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
 
 

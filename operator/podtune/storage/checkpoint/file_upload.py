@@ -1,12 +1,14 @@
 """How the files of a checkpoint become objects.
 
 A large file goes in chunks, which are hashed and sent side by side. They become one object, as the parts of a multipart
-upload, or, in the packed layout, an object each. Any other file goes as an object of its own, or, if it is small, among
-others in a pack. What the trial has in the bucket already is referred to instead.
+upload, or, in the packed layout, an object each. A store that takes no parts is given the file as one stream. Any other
+file goes as an object of its own, or, if it is small, among others in a pack. What the trial has in the bucket already
+is referred to instead.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +21,9 @@ from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.local_tree import LocalFile, LocalTree, UnusableTree
 from podtune.storage.checkpoint.manifest import ManifestFile, digest_of_chunks
-from podtune.storage.content import PIECE, BytesContent, Content, ContentChanged, FileSlice
+from podtune.storage.content import PIECE, BytesContent, Content, ContentChanged, FileSlice, PieceReader
 from podtune.storage.errors import StoreError
-from podtune.storage.object_store import ObjectStore, PartialUpload, StoredPart, compute_part_size
+from podtune.storage.object_store import MultipartStore, ObjectStore, PartialUpload, StoredPart, compute_part_size
 from podtune.storage.parallel import run_all
 
 WHOLE = 64 << 20
@@ -63,8 +65,7 @@ def upload_files(context: UploadContext, tree: LocalTree, files: Sequence[LocalF
     left = [file for file in files if file not in context.done]
     context.content_index.prepare()
     with ExitStack() as stack:
-        upload_type = _SplitFile if context.packs else _WholeFile
-        large = [upload_type(context, tree, file, stack) for file in left if _is_large(file)]
+        large = [_make_upload(context, tree, file, stack) for file in left if _is_large(file)]
         stack.callback(_abort, large)
         try:
             run_all(_list_tasks(context, tree, left, large))
@@ -72,6 +73,14 @@ def upload_files(context: UploadContext, tree: LocalTree, files: Sequence[LocalF
         except ContentChanged as error:
             raise UnusableTree(f"{error}; {REWRITE}") from error
     return tuple(context.done[file] for file in files)
+
+
+def _make_upload(context: UploadContext, tree: LocalTree, file: LocalFile, stack: ExitStack) -> _LargeFile:
+    if context.packs:
+        return _SplitFile(context, tree, file, stack)
+    if isinstance(context.store, MultipartStore):
+        return _WholeFile(context, context.store, tree, file, stack)
+    return _StreamedFile(context, tree, file, stack)
 
 
 def _list_tasks(
@@ -173,12 +182,9 @@ class _LargeFile(ABC):
         self._known = self._find_known()
 
     def list_tasks(self) -> Iterator[Callable[[], None]]:
-        """Sends its chunks; nothing where the bucket has it already."""
-        if self._known is not None:
-            return
-        self._begin()
-        for number in range(self._count):
-            yield partial(self._send, number)
+        """What sends it, piece by piece; nothing where the bucket has it already."""
+        if self._known is None:
+            yield from self._begin()
 
     def finish(self) -> None:
         """Describes the file, all of whose chunks are stored."""
@@ -191,12 +197,8 @@ class _LargeFile(ABC):
         """Gives up what was begun and is not finished."""
 
     @abstractmethod
-    def _begin(self) -> None:
-        """Does what comes before the first chunk."""
-
-    @abstractmethod
-    def _send(self, number: int) -> None:
-        """Sends a chunk, from 0."""
+    def _begin(self) -> Iterator[Callable[[], None]]:
+        """Does what comes first, and returns what sends the chunks."""
 
     @abstractmethod
     def _complete(self) -> ManifestFile:
@@ -236,32 +238,65 @@ class _WholeFile(_LargeFile):
 
     _upload: PartialUpload | None = None
 
-    def _begin(self) -> None:
+    def __init__(
+        self, context: UploadContext, store: MultipartStore, tree: LocalTree, file: LocalFile, stack: ExitStack
+    ) -> None:
+        super().__init__(context, tree, file, stack)
+        self._store = store
+
+    def _begin(self) -> Iterator[Callable[[], None]]:
         self._parts: dict[int, StoredPart] = {}
         key = self._context.address.data(self.file.path)
-        self._upload = self._context.store.start_upload(key, self._chunk_size)
+        self._upload = self._store.start_upload(key, self._chunk_size)
+        return (partial(self._send, number) for number in range(self._count))
 
     def _send(self, number: int) -> None:
         assert self._upload is not None
-        self._parts[number] = self._context.store.put_part(self._upload, number + 1, self._slice(number))
+        self._parts[number] = self._store.put_part(self._upload, number + 1, self._slice(number))
 
     def _complete(self) -> ManifestFile:
         assert self._upload is not None
         parts = [self._parts[number] for number in range(self._count)]
-        self._context.store.complete_upload(self._upload, parts)
+        self._store.complete_upload(self._upload, parts)
         self._upload = None
         return self._describe([part.sha256 for part in parts])
 
     def abort(self) -> None:
         if self._upload is not None:
-            self._context.store.abort_upload(self._upload)
+            self._store.abort_upload(self._upload)
+
+
+class _StreamedFile(_LargeFile):
+    """It becomes one object: a thread reads and hashes it, and the store sends it as it likes."""
+
+    def _begin(self) -> Iterator[Callable[[], None]]:
+        yield self._send
+
+    def _send(self) -> None:
+        self._digests: list[str] = []
+        reader = PieceReader(piece for number in range(self._count) for piece in self._read_chunk(number))
+        self._context.store.put(self._context.address.data(self.file.path), reader, self.file.size)
+
+    def _read_chunk(self, number: int) -> Iterator[bytes]:
+        digest = hashlib.sha256()
+        for piece in self._slice(number).read_pieces():
+            digest.update(piece)
+            yield bytes(piece)
+        self._digests.append(digest.hexdigest())
+
+    def _complete(self) -> ManifestFile:
+        return self._describe(self._digests)
+
+    def abort(self) -> None:
+        """The store gives up by itself what it can't finish."""
 
 
 class _SplitFile(_LargeFile):
     """Each chunk becomes an object."""
 
-    def _begin(self) -> None:
+    def _begin(self) -> Iterator[Callable[[], None]]:
         self._digests = [""] * self._count
+        return (partial(self._send, number) for number in range(self._count))
 
     def _send(self, number: int) -> None:
         content = self._slice(number)

@@ -22,6 +22,7 @@ from podtune.storage.checkpoint.manifest import (
     digest_of,
     parse_manifest,
 )
+from podtune.storage.content import PieceReader
 from podtune.storage.errors import AccessDenied, NotFound, RequestRejected, StoreError
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.parallel import run_all
@@ -134,7 +135,7 @@ class Exporter:
 
     def _copy(self, checkpoint: CheckpointAddress, key: str, file: ManifestFile) -> None:
         if not (self._is_object_of_its_own(file) and self._try_copy(checkpoint.find_object(file), key)):
-            self._target.put(key, _Pieces(read_file(self._source, checkpoint, file)), file.size)
+            self._target.put(key, PieceReader(read_file(self._source, checkpoint, file)), file.size)
         check = _Check(file)
         for piece in self._target.get(key):
             check.take(piece)
@@ -179,26 +180,6 @@ def _read_owner(card: bytes) -> Mapping[str, Any]:
     except (ValueError, LookupError, TypeError, RecursionError):
         owner = {}
     return owner if isinstance(owner, Mapping) else {}
-
-
-class _Pieces:
-    """A `Reader` of pieces."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._rest = b""
-
-    def read(self, size: int = -1, /) -> bytes:
-        if size < 0:
-            whole, self._rest = self._rest + b"".join(self._pieces), b""
-            return whole
-        while not self._rest:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return b""
-            self._rest = piece
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        return taken
 
 
 class _Check:

@@ -18,7 +18,7 @@ from itertools import groupby, islice
 from podtune.storage.checkpoint.address import DATA, MANIFEST, PACKS, CheckpointAddress, is_manifest
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.errors import AccessDenied, RequestRejected
-from podtune.storage.object_store import ObjectStore
+from podtune.storage.object_store import MultipartStore, ObjectStore
 
 ROUNDS = 4
 """Of a purge; the last one finds nothing, unless somebody still stores something."""
@@ -104,11 +104,15 @@ def delete_objects(store: ObjectStore, keys: Iterable[str]) -> int:
 
 
 def abort_uploads(store: ObjectStore, prefix: str, spare: str | None = None) -> int | None:
-    """Aborts unfinished uploads, where the store lets us, of keys that don't start with `spare`; how many there were.
+    """Aborts unfinished uploads of keys that don't start with `spare`; how many there were.
+
+    None where the store does not let us, or has no uploads that can be left unfinished.
 
     Raises:
         StoreError: The store can't be worked with now, or at all.
     """
+    if not isinstance(store, MultipartStore):
+        return None
     try:
         found = list(store.list_uploads(prefix))
     except (AccessDenied, RequestRejected):

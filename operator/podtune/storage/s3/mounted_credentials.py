@@ -1,13 +1,7 @@
-"""Credentials from a mounted Secret, read for every request, so that a corrected or renewed one reaches running agents.
-
-The kubelet brings a mounted Secret up to date within about a minute, all its keys in one step: the files are in a
-directory that the link `..data` points to, and it is the link that is replaced. What is read through that directory
-belongs together.
-"""
+"""Credentials from a mounted Secret, read for every request (see `podtune.storage.mounted_secret`)."""
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,9 +10,7 @@ from botocore.credentials import CredentialProvider, Credentials, ReadOnlyCreden
 
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 from podtune.storage.errors import InvalidCredentials
-
-_CURRENT = "..data"
-_MAX_BYTES = 1 << 14  # session tokens have a few KiB
+from podtune.storage.mounted_secret import read_secret
 
 
 class MountedCredentials(Credentials):
@@ -64,7 +56,7 @@ class MountedSecret(CredentialProvider):
 
 
 def _read(directory: Path) -> ReadOnlyCredentials:
-    found = _read_files(directory)
+    found = read_secret(directory, (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN))
     for key in (ACCESS_KEY_ID, SECRET_ACCESS_KEY):
         if not found[key]:
             raise InvalidCredentials(
@@ -78,36 +70,3 @@ def _read(directory: Path) -> ReadOnlyCredentials:
                 "correct it, and running agents will read it within two minutes"
             )
     return ReadOnlyCredentials(found[ACCESS_KEY_ID], found[SECRET_ACCESS_KEY], found[SESSION_TOKEN] or None)
-
-
-def _read_files(directory: Path) -> dict[str, str]:
-    """The keys' values; empty for those that are missing."""
-    keys = (ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN)
-    try:
-        current = _open_current(directory)
-    except OSError:
-        return dict.fromkeys(keys, "")
-    try:
-        return {key: _read_value(key, current) for key in keys}
-    finally:
-        os.close(current)
-
-
-def _open_current(directory: Path) -> int:
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    try:
-        return os.open(directory / _CURRENT, flags)
-    except FileNotFoundError:  # mounted by something other than a kubelet
-        return os.open(directory, flags)
-
-
-def _read_value(key: str, directory: int) -> str:
-    """A key's value; the newline that `--from-file` leaves at the end is no part of it."""
-    try:
-        file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
-    except OSError:
-        return ""
-    try:
-        return os.read(file, _MAX_BYTES).decode("utf-8", "replace").strip()
-    finally:
-        os.close(file)

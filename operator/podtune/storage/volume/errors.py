@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from podtune.storage import errors
-from podtune.storage.address import VolumeAddress
+from podtune.storage.address import FileAddress, VolumeAddress
 from podtune.storage.directory import NotAFile
 
 _MISSING = frozenset({errno.ENOENT})
@@ -21,7 +21,7 @@ _UNABLE = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
 @contextmanager
-def translate_os_errors(address: VolumeAddress, doing: str) -> Iterator[None]:
+def translate_os_errors(address: VolumeAddress | FileAddress, doing: str) -> Iterator[None]:
     """Turns errors of the operating system into `StoreError`s."""
     try:
         yield
@@ -29,7 +29,7 @@ def translate_os_errors(address: VolumeAddress, doing: str) -> Iterator[None]:
         raise _describe(address, doing, error) from error
 
 
-def _describe(address: VolumeAddress, doing: str, error: OSError) -> errors.StoreError:
+def _describe(address: VolumeAddress | FileAddress, doing: str, error: OSError) -> errors.StoreError:
     where, code, said = address.where, error.errno, error.strerror or str(error)
     if isinstance(error, NotAFile) or code in _MISSING:
         return errors.NotFound(f"{where} does not hold what was asked for while {doing}")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 
-from podtune.storage.address import VolumeAddress
+from podtune.storage.address import FileAddress, VolumeAddress
 from podtune.storage.content import PIECE, Bytes, Content
 from podtune.storage.directory import Directory, sync_directory
 from podtune.storage.errors import NotFound, RequestRejected
@@ -36,9 +36,9 @@ _COPIED_AT_ONCE = 1 << 30
 
 
 class VolumeStore:
-    """The objects on a volume, below its root directory."""
+    """The objects on a volume, or in any other directory."""
 
-    def __init__(self, address: VolumeAddress) -> None:
+    def __init__(self, address: VolumeAddress | FileAddress) -> None:
         self._address = address
         self._root = Directory(Path(address.directory))
         self._own = self._root.join(*filter(None, address.prefix.split("/")))

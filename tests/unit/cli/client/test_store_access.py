@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ from podtune.cli.errors import CliError
 from podtune.kube import paths
 from podtune.kube.errors import make_refusal
 from podtune.kube.manifests import Manifest
-from podtune.storage.address import S3Address, VolumeAddress
+from podtune.storage.address import (
+    AnyAddress,
+    AzureAddress,
+    FileAddress,
+    GcsAddress,
+    PluginAddress,
+    S3Address,
+    VolumeAddress,
+)
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -70,7 +79,7 @@ def test_own_credentials_are_used_where_the_secret_may_not_be_read(
     with open_experiment_store(api, view(credentialsSecret="podtune-s3"), StoreOptions()) as opened:
         assert opened.address == S3Address("models")
     assert capsys.readouterr().err == (
-        "Secret podtune-s3 can't be read (the API server says 403: not for you); your own AWS credentials are used\n"
+        "Secret podtune-s3 can't be read (the API server says 403: not for you); your own credentials are used\n"
     )
 
 
@@ -104,7 +113,7 @@ def test_what_the_command_line_says_takes_the_place_of_the_manifest(api: FakeApi
     ("written", "problem"),
     [
         ({}, "experiment digits has no checkpoints.store"),
-        ({"store": {"box": "x"}}, "names no bucket"),
+        ({"store": {"box": "x"}}, "names no store that is known"),
         (
             {"store": {"volume": {"claimName": "weights"}}},
             "experiment digits does not say which image reads claim weights; name the agent's with --agent-image",
@@ -119,12 +128,84 @@ def test_without_a_store_that_is_known_there_is_nothing_to_open(api: FakeApi, wr
         pass
 
 
+@pytest.mark.parametrize(
+    ("store", "address", "secret", "taken"),
+    [
+        (
+            {"gcs": {"bucket": "models"}, "prefix": "demo", "endpoint": "http://gcs:1"},
+            GcsAddress("models", "demo", "http://gcs:1"),
+            {"serviceAccountKey": "{}", "more": "?"},
+            {"serviceAccountKey"},
+        ),
+        (
+            {"azure": {"account": "lab", "container": "models"}},
+            AzureAddress("models", "lab"),
+            {"accountKey": "hush", "sasToken": "sv", "more": "?"},
+            {"accountKey", "sasToken"},
+        ),
+        (
+            {"plugin": {"name": "shelf", "settings": {"room": 3}}, "prefix": "demo"},
+            PluginAddress("shelf", "demo", '{"room": 3}'),
+            {"password": "hush", "more": "?"},
+            {"password", "more"},
+        ),
+    ],
+)
+def test_other_kinds_of_stores_are_opened_with_their_own_secrets(
+    api: FakeApi,
+    store: dict[str, Any],
+    address: GcsAddress | AzureAddress | PluginAddress,
+    secret: dict[str, str],
+    taken: set[str],
+) -> None:
+    api.objects[paths.secret(NAMESPACE, "key")] = encode(secret)
+    written = view({"store": {**store, "credentialsSecret": "key"}})
+    with open_experiment_store(api, written, StoreOptions()) as opened:
+        assert isinstance(opened.address, type(address))
+        assert {file.name for file in Path(opened.address.credentials).iterdir()} == taken
+        assert replace(opened.address, credentials="") == address
+    with open_experiment_store(api, written, StoreOptions(own_credentials=True)) as opened:
+        assert opened.address == address
+
+
+@pytest.mark.parametrize(
+    ("uri", "address"),
+    [
+        ("s3://models/a", S3Address("models", endpoint="http://localhost:9")),
+        ("gs://models/a", GcsAddress("models", endpoint="http://localhost:9")),
+        ("az://models/a", AzureAddress("models", "lab", endpoint="http://localhost:9")),
+        ("file:///tmp/a", FileAddress("/")),
+    ],
+)
+def test_an_uri_says_which_store_is_opened(uri: str, address: AnyAddress, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "lab")
+    with open_store_of(uri, StoreOptions("http://localhost:9"), open_no_api) as opened:
+        assert opened.address == address
+        assert opened.address.holds(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("az://models/a", "does not say of which storage account it is; set AZURE_STORAGE_ACCOUNT_NAME"),
+        ("plugin://shelf/a", "says nothing of the plugin's settings; name its Trial or Experiment"),
+    ],
+)
+def test_an_uri_that_says_too_little_is_refused_with_the_remedy(
+    uri: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(CliError, match=said), open_store_of(uri, StoreOptions(), open_no_api):
+        pass
+
+
 def test_what_is_not_installed_is_named(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (store_access, volume_access):
         monkeypatch.setattr(module, "find_spec", lambda name: None)
     volume = view({"store": {"volume": {"claimName": "weights"}}})
     for open_one in (
         open_store_of("s3://models/demo/9", StoreOptions(), open_no_api),
+        open_store_of("gs://models/demo/9", StoreOptions(), open_no_api),
         open_experiment_store(api, volume, StoreOptions()),
     ):
         with pytest.raises(CliError, match=r"pip install 'podtune\[cli,store\]'"), open_one:

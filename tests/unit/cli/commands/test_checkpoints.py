@@ -189,7 +189,7 @@ def test_an_export_is_a_checkpoint(bucket: Bucket, podtune: Podtune, tmp_path: P
         ("digits-7 --step 8 --best", "--step and --best each choose a checkpoint; give one of them"),
         ("s3://models/demo/x --best", "s3://models/demo/x is one checkpoint; leave out --step and --best"),
         ("s3://models/demo/x/9", "there is no checkpoint at s3://models/demo/x/9; it was deleted, or never was one"),
-        ("gs://models/demo", "'gs://models/demo' is not an address in a bucket; write it like s3://bucket/path"),
+        ("ftp://models/demo", "'ftp://models/demo' is not an address in a bucket; write it like s3://bucket/path"),
         (
             "volume://weights/demo/x/9",
             "there is no experiment to say which image reads claim weights; name the agent's with --agent-image",

@@ -14,8 +14,21 @@ from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import KeptLogs, Results
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
-from podtune.cluster.pods.store_access import encode_store, encode_sync, make_store_mounts, make_store_volumes
-from podtune.storage.address import S3Address, VolumeAddress, parse_store_address
+from podtune.cluster.pods.store_access import (
+    encode_store,
+    encode_sync,
+    make_credentials_env,
+    make_store_mounts,
+    make_store_volumes,
+)
+from podtune.storage.address import (
+    AzureAddress,
+    GcsAddress,
+    PluginAddress,
+    S3Address,
+    VolumeAddress,
+    parse_store_address,
+)
 from podtune.storage.checkpoint.address import TrialAddress
 from tests.unit.cluster.objects import experiment_record
 from tests.unit.cluster.pods.test_scratch import CREATE
@@ -49,8 +62,58 @@ def test_the_agent_reads_the_store_as_it_was_meant() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "address", "items"),
+    [
+        ({"gcs": {"bucket": "models"}}, GcsAddress("models", "team"), ["serviceAccountKey"]),
+        (
+            {"azure": {"account": "lab", "container": "models"}},
+            AzureAddress("models", "lab", "team"),
+            ["accountKey", "sasToken", "tenantID", "clientID", "clientSecret"],
+        ),
+        (
+            {"plugin": {"name": "shelf", "settings": {"room": 3}}},
+            PluginAddress("shelf", "team", '{"room": 3}'),
+            None,
+        ),
+    ],
+)
+def test_agents_of_other_stores_are_told_of_them_and_mount_their_secrets(
+    kind: dict[str, Any], address: GcsAddress | AzureAddress | PluginAddress, items: list[str] | None
+) -> None:
+    store = checkpoints(store=kind | {"prefix": "team", "credentialsSecret": "key"}).store
+    assert store is not None
+    told = parse_store_address(encode_store(store))
+    assert told == replace(address, credentials="/etc/podtune/credentials/key")
+    (volume,) = make_store_volumes(store)
+    assert [item["key"] for item in volume["secret"].get("items", [])] == (items or [])
+    assert volume["secret"]["optional"]
+    (mount,) = make_store_mounts(store)
+    assert (mount["mountPath"], mount["readOnly"]) == ("/etc/podtune/credentials/key", True)
+    assert make_credentials_env(store) == [], "none of these keys is public"
+
+
+def test_server_and_authorities_are_those_of_the_manifest() -> None:
+    store = checkpoints(
+        store={"gcs": {"bucket": "models"}, "endpoint": "https://gcs:1", "caBundle": {"name": "ca"}}
+    ).store
+    assert store is not None
+    assert parse_store_address(encode_store(store)) == GcsAddress(
+        "models", endpoint="https://gcs:1", ca_file="/etc/podtune/ca/ca.crt"
+    )
+
+
 @pytest.mark.parametrize("prefix", ["", "team/digits"])
-@pytest.mark.parametrize("kind", [{"bucket": "models"}, {"volume": {"claimName": "models"}}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"bucket": "models"},
+        {"gcs": {"bucket": "models"}},
+        {"azure": {"account": "lab", "container": "models"}},
+        {"volume": {"claimName": "models"}},
+        {"plugin": {"name": "shelf"}},
+    ],
+)
 def test_operator_and_agent_make_the_same_uris(kind: dict[str, Any], prefix: str) -> None:
     store = checkpoints(store=kind | {"prefix": prefix}).store
     assert store is not None

@@ -23,7 +23,7 @@ from podtune.storage.errors import (
 from podtune.storage.object_store import PartialUpload
 from podtune.storage.volume import unfinished
 from podtune.storage.volume.store import VolumeStore
-from tests.unit.storage.object_store_conformance import ObjectStoreConformance
+from podtune.testing.stores import MultipartStoreConformance
 
 OTHERS = "0123456789abcdef"
 
@@ -39,7 +39,7 @@ def store(volume: Path) -> VolumeStore:
     return VolumeStore(VolumeAddress("checkpoints", "team/digits", str(volume)))
 
 
-class TestConformance(ObjectStoreConformance):
+class TestConformance(MultipartStoreConformance):
     """See `ObjectStoreConformance`."""
 
 
