@@ -1,4 +1,4 @@
-"""A real S3 server, versitygw, on the loopback interface."""
+"""Servers on the loopback interface: versitygw for S3, Azurite for Azure, and what stands for Google."""
 
 import os
 import shutil
@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from botocore.credentials import ReadOnlyCredentials
 
 from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY, running_server
+from podtune.storage.address import AzureAddress, GcsAddress
+from tests.component.storage.azure_server import ACCOUNT, AzureServer, running_azure_server
+from tests.component.storage.google_server import GoogleServer, running_google_server
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +39,36 @@ def bucket(s3_server: tuple[str, Path], request: pytest.FixtureRequest) -> Itera
     (directory / name).mkdir()
     yield name
     shutil.rmtree(directory / name)
+
+
+@pytest.fixture(scope="session")
+def google_server(s3_server: tuple[str, Path]) -> Iterator[GoogleServer]:
+    with running_google_server(s3_server[0], ReadOnlyCredentials(ACCESS_KEY, SECRET_KEY, None)) as server:
+        server.add_account("trials")
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[AzureServer]:
+    with running_azure_server() as server:
+        yield server
+
+
+@pytest.fixture
+def google_bucket(google_server: GoogleServer, bucket: str, tmp_path: Path) -> GcsAddress:
+    """A fresh bucket, with the key of a service account in a mounted Secret."""
+    secret = tmp_path / "models-gcs"
+    secret.mkdir()
+    (secret / "serviceAccountKey").write_text(google_server.accounts["trials"].key_file)
+    return GcsAddress(bucket, "demo", google_server.url, credentials=str(secret))
+
+
+@pytest.fixture
+def azure_container(azure_server: AzureServer, tmp_path: Path) -> AzureAddress:
+    """A fresh container, with the account's key in a mounted Secret."""
+    name = f"container-{os.urandom(4).hex()}"
+    azure_server.create_container(name)
+    secret = tmp_path / "models-azure"
+    secret.mkdir()
+    (secret / "accountKey").write_text(azure_server.key)
+    return AzureAddress(name, ACCOUNT, "demo", azure_server.url, credentials=str(secret))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,12 @@ from podtune.protocol.store_secret import (
 )
 from podtune.storage.address import AzureAddress, GcsAddress
 from podtune.storage.cloud.errors import KEYS, CloudAddress
-from podtune.storage.content import PIECE, Bytes
+from podtune.storage.content import PIECE
 from podtune.storage.errors import InvalidCredentials, StoreSettingsError
 from podtune.storage.mounted_secret import read_secret
 
 if TYPE_CHECKING:
+    from obstore import WritableFile
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 _CONNECT_TIMEOUT = timedelta(seconds=5)
@@ -58,11 +59,9 @@ class CloudClient:
         """Stores an object in one request."""
         obstore.put(self._store, key, data, use_multipart=False)
 
-    def put_in_parts(self, key: str, pieces: Iterable[Bytes], part_size: int) -> None:
-        """Stores an object in parts, some of them at a time."""
-        obstore.put(
-            self._store, key, pieces, use_multipart=True, chunk_size=part_size, max_concurrency=PARTS_AT_ONCE
-        )  # fmt: skip
+    def open_writer(self, key: str, part_size: int) -> WritableFile:
+        """Begins to store an object in parts, some of them at a time; it is there when the writer is closed."""
+        return obstore.open_writer(self._store, key, buffer_size=part_size, max_concurrency=PARTS_AT_ONCE)
 
     def get(self, key: str, start: int, size: int | None) -> Iterator[bytes]:
         """An object's content, or a range of it."""

@@ -34,12 +34,18 @@ _ROLES: dict[type[CloudAddress], str] = {
     AzureAddress: "allow the identity the role Storage Blob Data Contributor on the container",
 }
 _NO_BUCKET = ("NoSuchBucket", "The specified bucket does not exist", "ContainerNotFound", "ContainerBeingDeleted")
-_UNKNOWN_CREDENTIALS = ("AuthenticationFailed", "InvalidAuthenticationInfo", "NoAuthenticationInformation")
+_UNKNOWN_CREDENTIALS = (
+    "AuthenticationFailed",
+    "InvalidAuthenticationInfo",
+    "NoAuthenticationInformation",
+    "Server failed to authenticate the request",  # Azurite has another code, which at Azure means a firewall
+)
 _FULL = frozenset({HTTPStatus.INSUFFICIENT_STORAGE})
 _LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 """Azure answers with a conflict where two requests change one object at the same time."""
 _OF_CREDENTIALS = re.compile(r"credential|token request|Invalid Access Key|service account|authoriz", re.IGNORECASE)
-_STATUS = re.compile(r"status code: (\d{3})[^:\n]*:? ?([^\n]*)")
+_STATUS = re.compile(r"status code: (\d{3})[^:\n]*:? ?(.*)", re.DOTALL)
+_CODE_AND_MESSAGE = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 _QUERY = re.compile(r"(?<=\S)\?\S+=\S*")
 _DEBUG = "\n\nDebug source:"
 _MOST_SAID = 300
@@ -50,7 +56,7 @@ def translate_cloud_errors(address: CloudAddress, doing: str) -> Iterator[None]:
     """Turns errors of obstore into `StoreError`s."""
     try:
         yield
-    except (BaseError, FileNotFoundError, ValueError) as error:
+    except (BaseError, OSError, ValueError) as error:
         raise describe_error(address, doing, error) from None  # its text holds the address with the SAS token
 
 
@@ -61,7 +67,7 @@ def describe_error(address: CloudAddress, doing: str, error: Exception) -> error
     if match is None:
         return _describe_without_answer(address, doing, text)
     status, body = int(match[1]), match[2]
-    said = f"{status}: {body[:_MOST_SAID]}" if body else str(status)
+    said = _summarize(status, body)
     if any(code in body for code in _NO_BUCKET):
         return _build_missing_bucket(address)
     if _asks_for_token(text) and status < HTTPStatus.INTERNAL_SERVER_ERROR and status not in _LATER:
@@ -115,6 +121,13 @@ def _describe_without_answer(address: CloudAddress, doing: str, text: str) -> er
     if "not found" in text:
         return errors.NotFound(f"{address.where} has no such object while {doing}")
     return errors.Unreachable(f"{address.where} gives no proper answer while {doing}: {said}; check the endpoint")
+
+
+def _summarize(status: int, body: str) -> str:
+    """What a server has answered, in a line."""
+    match = _CODE_AND_MESSAGE.search(body)
+    words = " ".join((f"{match[1]}: {match[2]}" if match else body).split())
+    return f"{status} {words[:_MOST_SAID]}" if words else str(status)
 
 
 def _asks_for_token(text: str) -> bool:

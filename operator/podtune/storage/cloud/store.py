@@ -6,12 +6,19 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from podtune.storage.address import AzureAddress, GcsAddress
 from podtune.storage.content import PIECE, Bytes, Content
-from podtune.storage.errors import BucketNotFound, InvalidCredentials, NotFound, RequestRejected, StoreSettingsError
+from podtune.storage.errors import (
+    AccessDenied,
+    BucketNotFound,
+    InvalidCredentials,
+    NotFound,
+    RequestRejected,
+    StoreSettingsError,
+)
 from podtune.storage.object_store import Reader, compute_part_size
 from podtune.storage.parallel import run_all
 
@@ -77,8 +84,11 @@ class CloudStore:
             with self._ask(f"looking for {key}") as client:
                 client.head(key)
         except NotFound:
-            self.check()  # the answer to HEAD has no body, and so does not say whether it is the bucket that is missing
+            self.check()  # the answer to HEAD has no body: it may be the bucket that is missing
             return False
+        except AccessDenied:
+            self.check()  # and it may be the credentials that are unknown
+            raise
         return True
 
     def list(self, prefix: str) -> Iterator[str]:
@@ -117,19 +127,25 @@ class CloudStore:
             raise BucketNotFound(f"{self._address.where} can't be listed, since it is not there; create it") from error
 
     def _put(self, key: str, pieces: Iterator[Bytes], size: int) -> None:
-        """Stores what comes piece by piece: in one request where it is small, else in parts."""
-        source, part = _Source(pieces), compute_part_size(size, SMALLEST_PART)
-        first = source.take(part + 1)
-        try:
-            with self._ask(f"storing {key}") as client:
-                if len(first) <= part:
-                    client.put(key, first)
-                else:
-                    client.put_in_parts(key, chain([first], source), part)
-        except Exception:
-            if source.failure is not None:
-                raise source.failure from None  # it says nothing of the store
-            raise
+        """Stores what comes piece by piece: in one request where it is small, else in parts.
+
+        obstore would take an iterator, too. But it asks it from within its own event loop, where content that is read
+        from obstore itself can't be waited for.
+        """
+        doing, part = f"storing {key}", compute_part_size(size, SMALLEST_PART)
+        first = _take(pieces, part + 1)
+        with self._ask(doing) as client:
+            if len(first) <= part:
+                client.put(key, first)
+                return
+            writer = client.open_writer(key, part)
+        piece: Bytes | None = first
+        while piece is not None:  # what goes wrong in reading the next one says nothing of the store
+            with self._ask(doing):
+                writer.write(piece)
+            piece = next(pieces, None)
+        with self._ask(doing):
+            writer.close()
 
     @contextmanager
     def _ask(self, doing: str) -> Iterator[CloudClient]:
@@ -167,28 +183,9 @@ class CloudStore:
             return self._client
 
 
-class _Source:
-    """Content, piece by piece; what goes wrong while it is read is kept apart from what goes wrong with the store."""
-
-    def __init__(self, pieces: Iterator[Bytes]) -> None:
-        self._pieces = pieces
-        self.failure: BaseException | None = None
-
-    def take(self, size: int) -> bytes:
-        """The next `size` bytes or a few more, or all that there are."""
-        taken = bytearray()
-        while len(taken) < size and (piece := next(self._pieces, None)) is not None:
-            taken += piece
-        return bytes(taken)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        try:
-            return bytes(next(self._pieces))  # a piece is good until the next one is taken, and obstore holds several
-        except StopIteration:
-            raise
-        except BaseException as failure:
-            self.failure = failure
-            raise
+def _take(pieces: Iterator[Bytes], size: int) -> bytes:
+    """The next `size` bytes or a few more, or all that there are."""
+    taken = bytearray()
+    while len(taken) < size and (piece := next(pieces, None)) is not None:
+        taken += piece
+    return bytes(taken)

@@ -1,4 +1,4 @@
-"""A checkpoint's whole life on a real S3 server."""
+"""A checkpoint's whole life in real stores."""
 
 import os
 import tracemalloc
@@ -12,12 +12,14 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.address import S3Address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint import file_upload
-from podtune.storage.checkpoint.address import TrialAddress
+from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress
 from podtune.storage.checkpoint.file_upload import CHUNK, WHOLE
 from podtune.storage.checkpoint.local_tree import open_tree
 from podtune.storage.checkpoint.restore import Restorer
-from podtune.storage.checkpoint.syncer import CheckpointInfo, upload_checkpoint
+from podtune.storage.checkpoint.syncer import CheckpointInfo, Options, upload_checkpoint
+from podtune.storage.cleanup.export import Exporter
 from podtune.storage.cleanup.garbage import GarbageCollector
+from podtune.storage.cleanup.prune import prune_checkpoints, purge
 from podtune.storage.content import PIECE
 from podtune.storage.directory import Directory
 from podtune.storage.object_store import ObjectStore
@@ -26,8 +28,14 @@ from podtune.storage.stores import make_store
 
 
 @pytest.fixture
-def trial(s3_server: tuple[str, Path], bucket: str) -> TrialAddress:
-    return TrialAddress(S3Address(bucket, "demo", s3_server[0]), "uid", "digits-7")
+def s3_bucket(s3_server: tuple[str, Path], bucket: str) -> S3Address:
+    return S3Address(bucket, "demo", s3_server[0])
+
+
+@pytest.fixture(params=["s3_bucket", "google_bucket", "azure_container"])
+def trial(request: pytest.FixtureRequest) -> TrialAddress:
+    """Of an experiment in each kind of store."""
+    return TrialAddress(request.getfixturevalue(request.param), "uid", "digits-7")
 
 
 def restorer(store: ObjectStore, trial: TrialAddress) -> Restorer:
@@ -91,7 +99,37 @@ def test_what_no_record_tells_of_is_found_and_restored(trial: TrialAddress, tmp_
     assert (tmp_path / "restored" / "step").read_text() == "12"
 
 
-def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(trial: TrialAddress, tmp_path: Path) -> None:
+@pytest.mark.parametrize("packs", [False, True], ids=["plain", "packed"])
+def test_exported_pruned_and_purged(
+    trial: TrialAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packs: bool
+) -> None:
+    for name in ("WHOLE", "CHUNK"):
+        monkeypatch.setattr(file_upload, name, 5 << 20)
+    (tmp_path / "shared" / "c1").mkdir(parents=True)
+    (tmp_path / "shared" / "c1" / "large").write_bytes(os.urandom(1 << 20) * 12)
+    (tmp_path / "shared" / "c1" / "small").write_bytes(b"1")
+    store, digest = make_store(trial.store), ""
+    addresses = [trial.checkpoint("pod-1", str(step)) for step in (1, 2)]
+    for step, address in enumerate(addresses, 1):
+        with open_tree(Directory(tmp_path / "shared"), ("c1",)) as tree:
+            info = CheckpointInfo("pod-1", step, step, "")
+            digest = upload_checkpoint(store, tree, address, info, options=Options(packs=packs, reuses=False))
+
+    target = CheckpointAddress(trial.store.uri, "demo/exports/digits/best")
+    exported = Exporter(store, store, same_store=True).export(addresses[1], digest, target, {"experiment": {}})
+    found = prune_checkpoints(store, "demo/uid/", {"digits-7": frozenset([addresses[1].root])})
+    assert (found.checkpoints, {key.split("/")[4] for key in store.list(trial.prefix)}) == (1, {"2"})
+    assert purge(store, "demo/uid/") > 1
+    assert list(store.list("demo/uid/")) == []
+
+    whole = CheckpointRef(exported.uri, exported.digest, -1)
+    assert restorer(store, trial).restore([whole], Directory(tmp_path), "restored").checkpoint == whole
+    for name in ("large", "small"):
+        assert (tmp_path / "restored" / name).read_bytes() == (tmp_path / "shared" / "c1" / name).read_bytes()
+
+
+def test_of_large_files_a_few_pieces_are_in_memory_at_a_time(s3_bucket: S3Address, tmp_path: Path) -> None:
+    trial = TrialAddress(s3_bucket, "uid", "digits-7")
     (tmp_path / "c1").mkdir()
     (tmp_path / "c1" / "in chunks").write_bytes(os.urandom(CHUNK) * (WHOLE // CHUNK + 1))
     (tmp_path / "c1" / "whole").write_bytes(os.urandom(CHUNK))
