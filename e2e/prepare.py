@@ -9,23 +9,28 @@ Where the tools are there already, nothing is done: `up` is quick then, and `e2e
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 
 from e2e.devcluster import kind, native
-from e2e.devcluster.building import builds
+from e2e.devcluster.building import azurite, builds
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.side_by_side import Pipeline, Step, make_all
 
 
-def prepare() -> None:
+def prepare(emulators: Sequence[Step] = ()) -> None:
     """Has the tools and the images in the cache; at once where the tools are.
+
+    Args:
+        emulators: How to make others that tests need besides.
 
     Raises:
         ClusterError: Not all could be made.
     """
     tools = kind.steps_before_up() if kind.is_used() else native.steps_before_up()
-    if tools:
-        make_all([Pipeline(tools), Pipeline(image_steps(), counted_as="images")])
+    if tools or emulators:
+        images = [Pipeline(image_steps(), counted_as="images")] if tools else []
+        make_all([Pipeline([*emulators, *tools]), *images])
 
 
 def image_steps() -> list[Step]:
@@ -51,7 +56,7 @@ def image_steps() -> list[Step]:
 def main() -> int:
     """Does it; returns the exit code."""
     try:
-        prepare()
+        prepare(azurite.steps_to_azurite())
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

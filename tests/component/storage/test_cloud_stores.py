@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from e2e.stores.azure_server import AzureServer
+from e2e.stores.google_server import GoogleServer, make_service_account
 from podtune.storage.address import AzureAddress, GcsAddress
 from podtune.storage.cloud import client
 from podtune.storage.cloud.store import CloudStore
 from podtune.storage.errors import AccessDenied, BucketNotFound, InvalidCredentials, Unreachable
 from podtune.testing.stores import ObjectStoreConformance
-from tests.component.storage.azure_server import AzureServer
-from tests.component.storage.google_server import GoogleServer, make_service_account
 
 
 class TestGoogleStore(ObjectStoreConformance):

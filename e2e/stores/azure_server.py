@@ -1,4 +1,4 @@
-"""Azurite, Microsoft's emulator of Azure Blob Storage, on the loopback interface."""
+"""Azurite, Microsoft's emulator of Azure Blob Storage, as a process of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
-from e2e.devcluster.building.azurite import ensure_azurite
+from e2e.devcluster.building.azurite import find_azurite
 from e2e.devcluster.processes import wait_until
 
 ACCOUNT = "podtunetests"
@@ -58,15 +58,15 @@ class AzureServer:
 
 
 @contextmanager
-def running_azure_server() -> Iterator[AzureServer]:
-    """Runs a server that keeps everything in memory."""
+def running_azure_server(host: str = "127.0.0.1") -> Iterator[AzureServer]:
+    """Runs a server that keeps everything in memory, at an address of this machine."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         port = probe.getsockname()[1]
-    server = AzureServer(f"http://127.0.0.1:{port}", base64.b64encode(os.urandom(32)).decode())
+    server = AzureServer(f"http://{host}:{port}", base64.b64encode(os.urandom(32)).decode())
     process = subprocess.Popen(
         [
-            *ensure_azurite(), "--silent", "--disableTelemetry", "--inMemoryPersistence", "--blobHost", "127.0.0.1",
+            *find_azurite(), "--silent", "--disableTelemetry", "--inMemoryPersistence", "--blobHost", host,
             "--blobPort", str(port),
         ],
         env={"AZURITE_ACCOUNTS": f"{ACCOUNT}:{server.key}", "PATH": os.environ["PATH"], "HOME": os.devnull},

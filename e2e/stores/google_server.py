@@ -90,8 +90,10 @@ class GoogleServer:
 
 
 @contextmanager
-def running_google_server(s3_url: str, credentials: ReadOnlyCredentials) -> Iterator[GoogleServer]:
-    """Runs a server before an S3 server."""
+def running_google_server(
+    s3_url: str, credentials: ReadOnlyCredentials, host: str = "127.0.0.1"
+) -> Iterator[GoogleServer]:
+    """Runs a server before an S3 server, at an address of this machine."""
     known = GoogleServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -141,9 +143,9 @@ def running_google_server(s3_url: str, credentials: ReadOnlyCredentials) -> Iter
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     server.daemon_threads = True
-    known.url = f"http://127.0.0.1:{server.server_port}"
+    known.url = f"http://{host}:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
