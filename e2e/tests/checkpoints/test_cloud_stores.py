@@ -158,7 +158,9 @@ def test_a_corrected_secret_reaches_agents_that_run_and_a_retry_goes_on(namespac
     assert f"in Secret '{SECRET}'; running agents will read it within two minutes" in refused["message"]
     assert trial_status(namespace, "mended-0").get("lostCheckpoint") is None, "nothing is held for lost"
     apply_secret(namespace, cloud.secret)
-    eventually(lambda: trial_status(namespace, "mended-0").get("checkpoint"), what="a checkpoint is stored", deadline=180)
+    eventually(
+        lambda: trial_status(namespace, "mended-0").get("checkpoint"), what="a checkpoint is stored", deadline=180
+    )
     assert trial_status(namespace, "mended-0")["attempt"] == 1
     namespace.kubectl("delete", "pods", "-l", "podtune.dev/trial=mended-0", "--wait=false", "--grace-period=1")
     status = eventually(

@@ -16,7 +16,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
@@ -164,6 +163,8 @@ def load_store(address: PluginAddress) -> ObjectStore:
     Raises:
         StoreSettingsError: It is not installed, can't be made, or is something else.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - no other agent needs it, and it imports much
+
     installed = {entry.name: entry for entry in entry_points(group=STORES_GROUP)}
     entry = installed.get(address.name)
     if entry is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from podtune.storage.content import BytesContent, ContentChanged, FileSlice
+from podtune.storage.content import BytesContent, ContentChanged, FileSlice, PieceReader
 from podtune.storage.errors import NotFound, RequestRejected
 from podtune.storage.object_store import MultipartStore, ObjectStore
 
@@ -195,6 +195,13 @@ class ObjectStoreConformance:
         assert store.get_bytes("copies/ü+1", 100) == b"content"
         with pytest.raises(NotFound):
             store.copy("missing", "copies/none")
+
+    def test_what_is_read_from_it_can_be_stored_in_it_at_the_same_time(self, store: ObjectStore) -> None:
+        """An export puts a checkpoint's files together while it stores them."""
+        content = bytes(range(256)) * (20 << 12)
+        store.put_bytes("a", content)
+        store.put("b", PieceReader(store.get("a")), len(content))
+        assert b"".join(store.get("b")) == content
 
     def test_content_that_fails_stores_nothing(self, store: ObjectStore, tmp_path: Path) -> None:
         """A file that a program changes meanwhile is no checkpoint."""

@@ -45,7 +45,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert group == "podtune.stores"
         return [EntryPoint(name.lower(), f"{__name__}:{name}", group) for name in ("Shelf", "Chair", "Nothing")]
 
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
 
 
 class TestPluginStore(ObjectStoreConformance):
