@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.storage.object_store_conformance import ObjectStoreConformance
 
 from podtune.storage.address import VolumeAddress
 from podtune.storage.errors import AccessDenied, NotFound, Unreachable
 from podtune.storage.volume.remote_store import ConnectionLost, RemoteVolumeStore
 from podtune.storage.volume.store import VolumeStore
+from podtune.testing.stores import MultipartStoreConformance
 from tests.unit.storage.volume.local_connection import LocalConnection
 
 ADDRESS = VolumeAddress("checkpoints", "team")
@@ -35,8 +35,8 @@ def store(tmp_path: Path) -> Iterator[ReadThroughPod]:
     remote.close()
 
 
-class TestConformance(ObjectStoreConformance):
-    """See `ObjectStoreConformance`."""
+class TestConformance(MultipartStoreConformance):
+    """See `MultipartStoreConformance`."""
 
 
 class Pod:

@@ -40,7 +40,7 @@ def store(volume: Path) -> VolumeStore:
 
 
 class TestConformance(MultipartStoreConformance):
-    """See `ObjectStoreConformance`."""
+    """See `MultipartStoreConformance`."""
 
 
 def files(volume: Path) -> list[str]:
