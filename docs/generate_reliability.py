@@ -63,6 +63,11 @@ PROMISES = (
         ("bucket", "volume", "kills"),
     ),
     Promise(
+        "Results and output that the store keeps are whole, in order and there once, whatever becomes of the agent, "
+        "the store or the way of a log.",
+        ("segments",),
+    ),
+    Promise(
         "The newest checkpoint that a program has reported before its end is stored, or told as lost.",
         ("ends", "volume"),
     ),
@@ -79,6 +84,7 @@ PLACES = {
     "clocks": "The operator's clock, an hour ahead or back",
     "bucket": "The agent's requests to S3, and the agent itself; also beside a program whose disk is full",
     "volume": "The agent's calls to the file system of a volume in the bucket's place, and the agent itself",
+    "segments": "While results and output are stored in segments, again and again; the log that an agent follows",
     "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",
 }
 

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from e2e.chaos.faults.injector import Armed
+from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.pods.kubelet import Kubelet
 from podtune.storage.address import S3Address
 from podtune.storage.checkpoint.address import CheckpointAddress
+from podtune.storage.object_store import ReadableStore
 from podtune.storage.s3.store import S3Store
+from podtune.storage.segments.reader import read_logs, read_results
 
 MANIFEST = "/manifest.json"
 
@@ -26,6 +29,11 @@ class Bucket:
         """As `e2e.devcluster exec` describes it."""
         return cls(environ.get("PODTUNE_S3_BUCKET", ""), environ.get("PODTUNE_S3_ENDPOINT", ""))
 
+    def read_segments(self, prefix: str, uid: str, truth: GroundTruth) -> None:
+        """See the function of this name."""
+        address = S3Address(self.name, prefix, self.endpoint)
+        read_segments(S3Store(address), address.experiment_prefix(uid), truth)
+
     def checkpoints(self, prefix: str, uid: str) -> dict[str, int]:
         """The checkpoints of an experiment: URI and step of each that has a manifest."""
         store = S3Address(self.name, prefix, self.endpoint)
@@ -35,6 +43,15 @@ class Bucket:
                 address = CheckpointAddress(store.uri, key.removesuffix(MANIFEST))
                 found[address.uri] = address.step
         return found
+
+
+def read_segments(store: ReadableStore, experiment_prefix: str, truth: GroundTruth) -> None:
+    """Writes down what is kept of an experiment's results and output, as users read it."""
+    for stored in read_results(store, experiment_prefix):
+        truth.results.setdefault(stored.attempt, []).append(stored.result.step)
+    for trial in sorted({attempt.trial for attempt in truth.attempts}):
+        for line in read_logs(store, experiment_prefix, trial):
+            truth.logs.setdefault(line.attempt, []).append(f"{line.time} {line.text}")
 
 
 class AgentProcesses:

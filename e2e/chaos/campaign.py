@@ -12,7 +12,7 @@ from e2e.chaos.api import Api
 from e2e.chaos.catalog import Group, undisturbed
 from e2e.chaos.invariants import Ending
 from e2e.chaos.perturbation import Perturbation
-from e2e.chaos.processes.operator_process import ForkServer
+from e2e.chaos.processes.forks import ForkServers
 from e2e.chaos.testbed import PerturbationResult, Testbed
 
 TESTBEDS_AT_ONCE = 2
@@ -36,18 +36,18 @@ class Campaign:
         self._seed = seed
         self._tell = tell
         self._prefix = f"chaos-{uuid.uuid4().hex[:5]}"
-        self._fork_server = ForkServer()
+        self._forks = ForkServers()
         self._endings: dict[str, Ending] = {}
         self.recoveries: list[float] = []
         self.results: dict[str, list[PerturbationResult]] = {}
 
     async def run(self, groups: Sequence[Group]) -> None:
         """Runs them all; the undisturbed runs first, and nothing else if one of those breaks an invariant."""
-        await self._fork_server.start()
+        await self._forks.start()
         try:
             await self._run(groups)
         finally:
-            await self._fork_server.stop()
+            await self._forks.stop()
 
     async def _run(self, groups: Sequence[Group]) -> None:
         wanted = {perturbation.scenario for group in groups for perturbation in group.perturbations}
@@ -70,7 +70,7 @@ class Campaign:
         directory = self._directory / group.name
         directory.mkdir(parents=True, exist_ok=True)
         self.results[group.name] = []
-        testbed = Testbed(self._api, self._fork_server, f"{self._prefix}-{group.name}", directory)
+        testbed = Testbed(self._api, self._forks, f"{self._prefix}-{group.name}", directory)
         async with testbed.running():
             slots = asyncio.Semaphore(group.at_once)
             async with asyncio.TaskGroup() as tasks:

@@ -109,6 +109,11 @@ REQUESTED: tuple[tuple[str, Call, int], ...] = (
     ("changed", Call.KEEP_REVISION, 2),
     ("changed", Call.ATTEMPT_END, 1),
     ("changed", Call.CREATE_POD, 2),
+    ("mended", Call.KEEP_REVISION, 2),
+    ("mended", Call.TRIAL_DECISION, 1),
+    ("mended", Call.DELETE_POD, 1),
+    ("mended", Call.ATTEMPT_END, 1),
+    ("mended", Call.CREATE_POD, 2),
     ("limited", Call.ATTEMPT_END, 1),
     ("limited", Call.CREATE_POD, 3),
     ("helped", Call.ATTEMPT_END, 1),
@@ -129,6 +134,7 @@ def groups() -> tuple[Group, ...]:
         Group("leaders", 1, tuple(_leaders())),
         Group("clocks", 3, tuple(_clocks())),
         Group("bucket", 8, tuple(_bucket())),
+        Group("segments", 8, tuple(_segments())),
         Group("ends", 4, tuple(_ends())),
         Group("volume", 8, tuple(_volume())),
     )
@@ -159,6 +165,7 @@ def _kills() -> Iterator[Perturbation]:
     yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), [("flowing", Call.REPORT, n) for n in (1, 9, 20)])
     few = [("plain", Call.CREATE_POD, 2), ("mixed", Call.ATTEMPT_END, 1), ("asha", Call.TRIAL_DECISION, 1)]
     yield from _each((Fault.KILL_TWICE, Fault.TERMINATE), few)
+    yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), [("kept", Call.FOLLOW_LOG, 1)])
     zombies = [("zombie", Call.CREATE_POD, 4), ("zombie", Call.REPORT, 10)]
     yield from _each((Fault.KILL_BEFORE, Fault.KILL_AFTER), zombies)
 
@@ -259,6 +266,7 @@ READ_FAULTS = (
     Fault.TRUNCATED,
     Fault.BIT_FLIPPED,
 )
+FOLLOW_FAULTS = (Fault.REFUSE_429, Fault.REFUSE_500, Fault.REFUSE_503, Fault.LOSE_REQUEST, Fault.WATCH_CUT)
 
 
 def _bucket() -> Iterator[Perturbation]:
@@ -269,15 +277,21 @@ def _bucket() -> Iterator[Perturbation]:
         ("stored", Call.S3_PUT, 5),
         ("stored", Call.S3_PUT_MANIFEST, 1),
         ("stored", Call.S3_PUT_MANIFEST, 3),
-        ("stored", Call.S3_PUT_HISTORY, 1),
+        ("stored", Call.S3_PUT_SEGMENT, 1),
     ]
     yield from _each(STORE_FAULTS, uploads)
     yield from _each(READ_FAULTS, [("stored", Call.S3_GET, 1), ("stored", Call.S3_GET_MANIFEST, 1)])
     yield from _each((Fault.REFUSE_403, Fault.REFUSE_503, Fault.LOSE_REPLY), [("stored", Call.S3_DELETE, 1)])
     parts = [("large", Call.S3_PART, n) for n in (1, 2, 4)]
     yield from _each((Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.KILL_BEFORE, Fault.KILL_AFTER), parts)
-    full_disk = [("full", Call.S3_PUT_MANIFEST, n) for n in (1, 2, 3)] + [("full", Call.S3_PUT_HISTORY, 1)]
+    full_disk = [("full", Call.S3_PUT_MANIFEST, n) for n in (1, 2, 3)] + [("full", Call.S3_PUT_SEGMENT, 1)]
     yield from _each((Fault.REFUSE_503, Fault.SLOW, Fault.LOSE_REPLY, Fault.KILL_AFTER), full_disk)
+
+
+def _segments() -> Iterator[Perturbation]:
+    """While results and output are on their way into the bucket, by segments that are stored again and again."""
+    yield from _each(STORE_FAULTS, [("kept", Call.S3_PUT_SEGMENT, n) for n in (1, 4, 9)])
+    yield from _each(FOLLOW_FAULTS, [("kept", Call.FOLLOW_LOG, n) for n in (1, 2)])
 
 
 def _ends() -> Iterator[Perturbation]:

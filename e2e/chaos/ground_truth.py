@@ -21,6 +21,8 @@ class AttemptTruth:
         heard: Those of them that the operator has recorded, or finds in the attempt's final commit.
         candidates: Steps of the checkpoints that the operator had it restore from.
         ended: How it ended: exit code, or the fault.
+        printed: The lines that its program has printed, each with its time before it.
+        cut_short: Whether its agent was killed while it stored the rest: nobody starts it again then.
     """
 
     trial: str
@@ -34,6 +36,8 @@ class AttemptTruth:
     heard: set[str] = field(default_factory=set)
     candidates: tuple[int, ...] = ()
     ended: str = ""
+    printed: list[str] = field(default_factory=list)
+    cut_short: bool = False
 
 
 @dataclass
@@ -46,6 +50,8 @@ class GroundTruth:
         deleted: Checkpoints that agents have deleted from the bucket, as they were allowed to.
         damaged: What is wrong with those in the bucket; where they are on a volume.
         unfinished: Files that were never finished, and lie on the volume.
+        results: By id of the attempt, the iterations of its results in the bucket, as they are read from there.
+        logs: By the same, the lines of its output.
     """
 
     attempts: list[AttemptTruth] = field(default_factory=list)
@@ -54,6 +60,8 @@ class GroundTruth:
     deleted: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
+    results: dict[str, list[int]] = field(default_factory=dict)
+    logs: dict[str, list[str]] = field(default_factory=dict)
 
     def of_trial(self, trial: str) -> list[AttemptTruth]:
         """The attempts of a trial, in order."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from e2e.chaos.pods.user_requests import Ask, UserRequest
+from e2e.chaos.pods.user_requests import CONTAINER, Ask, UserRequest
 from e2e.devcluster.node.kwok import PLAYED
 from podtune.simulation.faults import Fault, ScheduledFault
 
@@ -33,6 +33,8 @@ class Scenario:
         drain: How long an agent may go on storing checkpoints once the program has ended.
         faults: By index of the trial, what strikes its attempts, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
+        segment_seconds: Seconds between two looks of the real agent at what has changed of results and output; 0 for
+            as many as by default.
         volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
         on_volume: Whether the real agent stores on a volume, and not in a bucket.
         requests: What a person asks meanwhile.
@@ -50,6 +52,7 @@ class Scenario:
     stuck: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     drain: str = "25s"
     agent_bytes: int = 0
+    segment_seconds: float = 0.0
     volume_bytes: int = 0
     on_volume: bool = False
     faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
@@ -66,6 +69,11 @@ class Scenario:
     def trials(self) -> int:
         """How many there will be."""
         return int(self.spec.get("search", {}).get("maxTrials", 3))
+
+    @property
+    def keeps_logs(self) -> bool:
+        """Whether what programs print is stored."""
+        return bool(self.spec.get("logs"))
 
     def failures(self, index: int) -> int:
         """How many failures a trial spends."""
@@ -87,7 +95,6 @@ class Scenario:
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
 
-CONTAINER: Object = {"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}
 TEMPLATE: Object = {
     "spec": {
         "containers": [CONTAINER],
@@ -101,6 +108,9 @@ TEMPLATE: Object = {
 LIMITED: Object = {
     "spec": {**TEMPLATE["spec"], "containers": [{**CONTAINER, "resources": {"limits": {"memory": "64Mi"}}}]}
 }
+BROKEN_IMAGE = "localhost/none:1"
+"""No node finds it."""
+BROKEN: Object = {"spec": {**TEMPLATE["spec"], "containers": [{**CONTAINER, "image": BROKEN_IMAGE}]}}
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}}
 ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 PROMOTION = {"ashaPromotion": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
@@ -153,6 +163,16 @@ SCENARIOS = {
             agent_bytes=200_000,
             faults={0: (ScheduledFault(Fault.CRASH, 3),)},
             spec={"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}},
+        ),
+        Scenario(
+            "kept",
+            steps=6,
+            step_seconds=0.5,
+            checkpoint_every=1,
+            agent_bytes=200_000,
+            segment_seconds=0.4,
+            faults={0: (ScheduledFault(Fault.CRASH, 4),)},
+            spec={"logs": {"keep": "1Mi"}, "search": {"algorithm": "random", "maxTrials": 2, "seed": 7}},
         ),
         Scenario(
             "large",
@@ -242,6 +262,11 @@ SCENARIOS = {
             faults={0: (ScheduledFault(Fault.CRASH, 2),)},
             requests=(UserRequest(Ask.TEMPLATE, 0, 1),),
             spec={**TWO, "maxConcurrentTrials": 1},
+        ),
+        Scenario(
+            "mended",
+            requests=(UserRequest(Ask.IMAGE, 0, 0),),
+            spec={**TWO, "maxConcurrentTrials": 1, "trialTemplate": BROKEN},
         ),
         Scenario(
             "limited",

@@ -31,7 +31,8 @@ from e2e.chaos.pods.kubelet import ExperimentScript, Kubelet
 from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
-from e2e.chaos.processes.operator_process import ForkServer, Operators, environment, write_kubeconfig
+from e2e.chaos.processes.forks import ForkServers
+from e2e.chaos.processes.operator_process import Operators, environment, write_kubeconfig
 from e2e.chaos.scenarios import SCENARIOS, Scenario
 
 PREFIX = "chaos"
@@ -71,16 +72,16 @@ class PerturbationResult:
 class Testbed:
     """Everything that a group of experiments needs."""
 
-    def __init__(self, api: Api, fork_server: ForkServer, namespace: str, directory: Path) -> None:
+    def __init__(self, api: Api, forks: ForkServers, namespace: str, directory: Path) -> None:
         self._api = api
-        self._fork_server = fork_server
+        self._forks = forks
         self._namespace = namespace
         self._directory = directory
         self._scripts: dict[str, ExperimentScript] = {}
         self._count = 0
         self.injector = Injector()
         self.historian = Historian(api, namespace)
-        self.kubelet = Kubelet(api, namespace, self._scripts.get)
+        self.kubelet = Kubelet(api, namespace, self._scripts.get, forks.agents)
         self._kubeconfig = directory / "kubeconfig"
         self._posts = Proxy(
             lambda: self.operators.leader.url,
@@ -99,6 +100,7 @@ class Testbed:
             hold_seconds=API_SECONDS,
             tls=api.tls,
             override=self._override,
+            follow=self._follow,
             drop_headers=frozenset({"accept-encoding", "host"}),
         )
         self.operators: Operators
@@ -131,7 +133,7 @@ class Testbed:
                 stack.callback(asyncio.ensure_future(watching).cancel)
             write_kubeconfig(self._kubeconfig, self._calls.url)
             settings = environment(self._kubeconfig, self._namespace, self._posts.url)
-            self.operators = Operators(self._fork_server, settings, self._directory, self._steal_lease)
+            self.operators = Operators(self._forks.operators, settings, self._directory, self._steal_lease)
             stack.push_async_callback(self.operators.stop)
             await self.operators.start()
             yield self
@@ -183,6 +185,7 @@ class Testbed:
             look_into(script.volume, PREFIX, uid, script.truth)
         else:
             script.truth.bucket = self._bucket.checkpoints(PREFIX, uid)
+            self._bucket.read_segments(PREFIX, uid, script.truth)
 
     def _write_down(self, name: str, result: PerturbationResult) -> None:
         """Keeps what there is to be looked at of a run that broke something."""
@@ -209,9 +212,14 @@ class Testbed:
         """The fake nodes have no logs; the simulated pods have."""
         if request.call is not Call.POD_LOG:
             return None
-        found = re.search(r"/pods/([^/]+)/log", request.path)
-        assert found is not None  # or it would be another call
-        return text_answer(self.kubelet.log(found[1], request.query.get("container", "")))
+        container, stamped = request.query.get("container", ""), "timestamps" in request.query
+        lines = self.kubelet.read_log(_pod_of(request), container, request.query.get("sinceTime", ""))
+        return text_answer("".join(f"{line if stamped else line.partition(' ')[2]}\n" for line in lines))
+
+    async def _follow(self, request: Request) -> AsyncIterator[bytes]:
+        """The output of a program, as it comes."""
+        async for lines in self.kubelet.follow_log(_pod_of(request), request.query.get("sinceTime", "")):
+            yield "".join(f"{line}\n" for line in lines).encode()
 
     async def _make_namespace(self) -> None:
         metadata = {"name": self._namespace, "labels": {LABEL: "true"}}
@@ -229,6 +237,12 @@ class Testbed:
     async def _steal_lease(self) -> None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/chaos"
         await self._api.request("PATCH", path, {"spec": {"holderIdentity": ""}}, content_type=MERGE)
+
+
+def _pod_of(request: Request) -> str:
+    found = re.search(r"/pods/([^/]+)/log", request.path)
+    assert found is not None  # or it would be another call
+    return found[1]
 
 
 def _has_stalled(history: History, patience: float) -> bool:

@@ -14,7 +14,6 @@ from aiohttp import web
 from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.processor_time import resident_bytes_of, seconds_of
 from e2e.bench.sync.sync_server import BUCKET, environment, running_server
-from e2e.chaos.pods.process_agent import AGENT_PROGRAM
 from e2e.chaos.processes.child import start_module
 from e2e.devcluster.building.builds import base_image, build_image
 from e2e.devcluster.errors import ClusterError
@@ -23,6 +22,7 @@ from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Reply, parse_report
 from podtune.trial import layout
 
+AGENT_PROGRAM = "podtune.agent.entry"
 IDLE_SECONDS = 10.0
 START_SECONDS = 60.0
 WEIGHTS_BYTES = 1 << 20

@@ -34,6 +34,7 @@ class Call(StrEnum):
     KEEP_REVISION = "keep-revision"
     EVENT = "event"
     POD_LOG = "pod-log"
+    FOLLOW_LOG = "follow-log"
     READ = "read"
     TOKEN_REVIEW = "token-review"
     LIST = "list"
@@ -44,7 +45,7 @@ class Call(StrEnum):
     REPORT = "report"
     S3_PUT = "s3-put"
     S3_PUT_MANIFEST = "s3-put-manifest"
-    S3_PUT_HISTORY = "s3-put-history"
+    S3_PUT_SEGMENT = "s3-put-segment"
     S3_PART = "s3-part"
     S3_GET = "s3-get"
     S3_GET_MANIFEST = "s3-get-manifest"
@@ -152,7 +153,8 @@ def classify_api(
         if "watch" in query and query["watch"] in ("true", "1", "True"):
             return _WATCHES.get(resource, Call.OTHER), ""
         if rest[1:] == ["log"]:
-            return Call.POD_LOG, experiment_of(name)
+            follows = query.get("follow") == "true"
+            return (Call.FOLLOW_LOG if follows else Call.POD_LOG), experiment_of(name)
         return (Call.READ, experiment_of(name)) if name else (Call.LIST, "")
     if method == "DELETE":
         if name:
@@ -216,8 +218,8 @@ def classify_s3(
             return Call.S3_PART, subject
         if key.endswith("/manifest.json"):
             return Call.S3_PUT_MANIFEST, subject
-        if key.endswith((".jsonl", ".jsonl.gz")):
-            return Call.S3_PUT_HISTORY, subject
+        if re.search(r"/(results|logs)/\d+/[^/]+$", key):
+            return Call.S3_PUT_SEGMENT, subject
         return Call.S3_PUT, subject
     if method == "GET" and ("list-type" in query or "prefix" in query):
         return Call.S3_LIST, subject

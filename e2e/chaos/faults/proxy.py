@@ -77,6 +77,7 @@ class Answer:
 
 
 Override = Callable[[Request], Answer | None]
+Follow = Callable[[Request], AsyncIterator[bytes]]
 
 
 class Cut(Exception):
@@ -97,6 +98,7 @@ class Proxy:
         hold_seconds: float,
         tls: ssl.SSLContext | None = None,
         override: Override = lambda request: None,
+        follow: Follow | None = None,
         seen: Callable[[Request, int], None] = lambda request, status: None,
         drop_headers: frozenset[str] = frozenset(),
     ) -> None:
@@ -111,6 +113,7 @@ class Proxy:
             hold_seconds: Longer than the client waits for an answer.
             tls: How the server is spoken to.
             override: Answers in the server's place.
+            follow: Answers in its place who follows a log.
             seen: Is told of each request that was forwarded, and of the status that came.
             drop_headers: Headers that are not forwarded.
         """
@@ -122,6 +125,7 @@ class Proxy:
         self._hold_seconds = hold_seconds
         self._tls = tls
         self._override = override
+        self._follow = follow
         self._seen = seen
         self._dropped = HOP_BY_HOP | drop_headers
         self._lists: dict[str, Answer] = {}
@@ -168,15 +172,17 @@ class Proxy:
         try:
             if call in (Call.WATCH_EXPERIMENTS, Call.WATCH_TRIALS, Call.WATCH_PODS):
                 return await self._watch(incoming, request)
-            answer = await self._answer(request)
+            fault, armed = self._injector.strike(call, subject)
+            if call is Call.FOLLOW_LOG and fault in (Fault.NONE, Fault.WATCH_CUT):
+                return await self._follow_log(incoming, request, cut=fault is Fault.WATCH_CUT)
+            answer = await self._answer(request, fault, armed)
         except (Cut, aiohttp.ClientError, OSError):
             if incoming.transport is not None:
                 incoming.transport.abort()
             raise asyncio.CancelledError from None  # aiohttp's way to end a request without an answer
         return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
 
-    async def _answer(self, request: Request) -> Answer:
-        fault, armed = self._injector.strike(request.call, request.subject)
+    async def _answer(self, request: Request, fault: Fault, armed: Armed | None) -> Answer:
         if armed is None or fault is Fault.NONE:
             return await self._forward(request)
         for strike in (self._refused, self._lost, self._delayed, self._repeated, self._on_process, self._spoilt):
@@ -328,6 +334,17 @@ class Proxy:
             if stream.cut:
                 raise Cut
             return response
+
+    async def _follow_log(self, incoming: web.Request, request: Request, *, cut: bool) -> web.StreamResponse:
+        """Passes a log on as it grows; one that is cut breaks off after its first lines."""
+        assert self._follow is not None  # the server that is asked for logs has them
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(incoming)
+        async for chunk in self._follow(request):
+            await response.write(chunk)
+            if cut:
+                raise Cut
+        return response
 
     def _url(self, request: Request) -> URL:
         return URL(self._upstream().rstrip("/") + request.path, encoded=True)

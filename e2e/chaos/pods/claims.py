@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from e2e.chaos.api import Api, Object
-from e2e.chaos.bucket import MANIFEST
+from e2e.chaos.bucket import MANIFEST, read_segments
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.leftovers import LABEL
 from e2e.chaos.pods.volumes import MountedVolume
@@ -84,6 +84,7 @@ def look_into(volume: MountedVolume, prefix: str, uid: str, truth: GroundTruth) 
             checkpoint = CheckpointAddress(address.uri, key.removesuffix(MANIFEST))
             truth.bucket[checkpoint.uri] = checkpoint.step
             truth.damaged += _find_damage(store, address, checkpoint)
+    read_segments(store, own, truth)
     truth.unfinished += [upload.key for upload in store.list_uploads(own)]
 
 

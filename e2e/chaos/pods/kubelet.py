@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
@@ -15,14 +15,24 @@ from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.faults.calls import experiment_of
 from e2e.chaos.faults.injector import Armed
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
-from e2e.chaos.pods.pod_status import AGENT, draining, ended, now, running
+from e2e.chaos.pods.pod_status import (
+    AGENT,
+    draining,
+    ended,
+    format_nanoseconds,
+    lacking_image,
+    now,
+    read_agent_settings,
+    running,
+)
 from e2e.chaos.pods.process_agent import ProcessAgent
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from e2e.chaos.pods.simulated_storage import StoragePod
 from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
-from e2e.chaos.scenarios import Scenario
+from e2e.chaos.processes.forks import ForkServer
+from e2e.chaos.scenarios import BROKEN_IMAGE, Scenario
 from podtune.api.names import LABEL_STORAGE
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
@@ -36,6 +46,8 @@ from podtune.storage.checkpoint.address import TrialAddress
 AUDIENCE = "podtune.dev/results"
 HIDDEN_SECONDS = 60.0
 """How long a zombie waits for its successor, at most."""
+LOOK_SECONDS = 0.05
+"""Between two looks at what a program has printed."""
 FULL_SECONDS = 1.5
 """How long a program whose disk is full goes on before it crashes."""
 
@@ -58,11 +70,14 @@ VANISHED = ContainerEnd("", 0)
 class SimulatedPod:
     """A pod from its being bound to its end."""
 
-    def __init__(self, api: Api, body: Object, script: ExperimentScript, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, api: Api, body: Object, script: ExperimentScript, session: aiohttp.ClientSession, agents: ForkServer
+    ) -> None:
         self._api = api
         self._script = script
         self._body = body
         self._session = session
+        self._agents = agents
         metadata = body["metadata"]
         self.name: str = metadata["name"]
         self.namespace: str = metadata["namespace"]
@@ -70,7 +85,7 @@ class SimulatedPod:
         self.trial = metadata["labels"]["podtune.dev/trial"]
         self.index = int(self.trial.rpartition("-")[2])
         self.number = int(metadata["labels"]["podtune.dev/attempt"])
-        self._settings = _agent_settings(body)
+        self._settings = read_agent_settings(body)
         self._random = random.Random(script.random.random())
         self._path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
         self._token = ""
@@ -103,6 +118,9 @@ class SimulatedPod:
         self._script.truth.attempts.append(self.truth)
         self._token = await self._mint_token()
         self.agent = await self._make_agent()
+        if any(container["image"] == BROKEN_IMAGE for container in self._body["spec"]["containers"]):
+            await self._status(lacking_image())
+            await self._deleted.wait()
         if not self._deleted.is_set():
             self._started = now()
             await self._status(running(self._started))
@@ -163,6 +181,7 @@ class SimulatedPod:
         scenario = self._script.scenario
         fault = find_for_attempt(scenario.faults, self.index, self.number)
         step = self.truth.restored
+        self._print("a line of the program")
         while step < scenario.steps:
             if fault is not None and step >= fault.step:
                 return await self._overtaken(fault, step)
@@ -172,6 +191,7 @@ class SimulatedPod:
             has_store = bool(self._settings.get(agent_env.STORE))
             self.truth.steps = step
             due = self.agent.wants_checkpoint or (every > 0 and step % every == 0)
+            self._print(f"epoch {step}")
             self.agent.result(step, compute_rising_value(self.index, step), checkpoint=has_store and due)
             if scenario.waits:
                 await self.agent.until_acknowledged()
@@ -182,6 +202,10 @@ class SimulatedPod:
                 await asyncio.sleep(60)  # the pod is about to be deleted
         self.agent.say_done()
         return COMPLETED
+
+    def _print(self, text: str) -> None:
+        """The program prints a line."""
+        self.truth.printed.append(f"{format_nanoseconds(time.time_ns())} {text}")
 
     def _is_asked_for_checkpoint(self) -> bool:
         return self.agent is not None and self.agent.wants_checkpoint
@@ -221,7 +245,12 @@ class SimulatedPod:
         self.truth.candidates = tuple(candidate.step for candidate in candidates)
         if self._script.scenario.agent_bytes:
             agent = ProcessAgent(
-                self._body, self.truth, self._script.scenario, token=self._token, volume=self._script.volume
+                self._body,
+                self.truth,
+                self._script.scenario,
+                self._agents,
+                token=self._token,
+                volume=self._script.volume,
             )
             self.truth.restored = await agent.restore()
             return agent
@@ -274,8 +303,11 @@ class SimulatedPod:
 class Kubelet:
     """Plays all pods of a namespace that ask for it."""
 
-    def __init__(self, api: Api, namespace: str, script_of: Callable[[str], ExperimentScript | None]) -> None:
+    def __init__(
+        self, api: Api, namespace: str, script_of: Callable[[str], ExperimentScript | None], agents: ForkServer
+    ) -> None:
         self._api = api
+        self._agents = agents
         self._namespace = namespace
         self._script_of = script_of
         self._pods: dict[str, SimulatedPod | StoragePod] = {}
@@ -301,14 +333,27 @@ class Kubelet:
             if isinstance(pod.agent, ProcessAgent) and pod.name.startswith(f"{armed.subject}-"):
                 await pod.agent.kill()
 
-    def log(self, name: str, container: str) -> str:
-        """What a container has printed."""
+    def read_log(self, name: str, container: str, since: str = "") -> list[str]:
+        """What a container has printed from a time on, each line with its time before it."""
         for pod in self._training_pods:
             if pod.name == name and pod.agent is not None:
-                return (
-                    "".join(line + "\n" for line in pod.agent.log) if container == AGENT else "a line of the program\n"
-                )
-        return ""
+                if container == AGENT:
+                    return [f"{now()} {line}" for line in pod.agent.log]
+                return [line for line in pod.truth.printed if line >= since]
+        return []
+
+    async def follow_log(self, name: str, since: str) -> AsyncIterator[list[str]]:
+        """What the program of a pod prints, as it comes."""
+        pod = next((pod for pod in self._training_pods if pod.name == name), None)
+        passed = 0
+        while pod is not None:
+            is_over, printed = bool(pod.truth.ended), pod.truth.printed
+            if new := [line for line in printed[passed:] if line >= since]:
+                yield new
+            passed = len(printed)
+            if is_over:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     def logs(self, experiment: str) -> dict[str, list[str]]:
         """What the agents of an experiment have printed, by pod."""
@@ -331,10 +376,9 @@ class Kubelet:
 
     def _make(self, body: Object, script: ExperimentScript) -> SimulatedPod | StoragePod:
         if LABEL_STORAGE in body["metadata"]["labels"]:
-            return StoragePod(
-                self._api, body, script.truth, is_real=bool(script.scenario.agent_bytes), volume=script.volume
-            )
-        return SimulatedPod(self._api, body, script, self._session)
+            agents = self._agents if script.scenario.agent_bytes else None
+            return StoragePod(self._api, body, script.truth, agents, script.volume)
+        return SimulatedPod(self._api, body, script, self._session, self._agents)
 
     @property
     def _training_pods(self) -> list[SimulatedPod]:
@@ -345,10 +389,3 @@ class Kubelet:
             await work
         except Exception as error:  # noqa: BLE001 - whatever it is, the run is told of it
             self.problems.append(f"{name}: {type(error).__name__}: {error}")
-
-
-def _agent_settings(body: Object) -> dict[str, str]:
-    agent = next(c for c in body["spec"]["initContainers"] if c["name"] == AGENT)
-    _command, variables = agent["args"]
-    settings: dict[str, str] = json.loads(variables.replace("$$", "$"))
-    return settings

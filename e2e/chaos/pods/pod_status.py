@@ -1,7 +1,8 @@
-"""What the kubelet writes into the status of a trial's pod."""
+"""What a kubelet reads in a trial's pod, and what it writes into its status."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +12,25 @@ from podtune.simulation.faults import COMPLETED
 Object = dict[str, Any]
 
 AGENT = "podtune-agent"
+
+
+def read_agent_settings(body: Object) -> dict[str, str]:
+    """What the operator tells the agent of a pod."""
+    agent = next(c for c in body["spec"]["initContainers"] if c["name"] == AGENT)
+    _command, variables = agent["args"]
+    settings: dict[str, str] = json.loads(variables.replace("$$", "$"))
+    return settings
+
+
+def lacking_image() -> Object:
+    """The program's image is not there."""
+    agent = {"running": {"startedAt": now()}}
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "there is no such image"}}
+    return {
+        "phase": "Pending",
+        "initContainerStatuses": [_container(AGENT, agent, ready=True)],
+        "containerStatuses": [_container("trial", waiting, ready=False)],
+    }
 
 
 def running(started: str) -> Object:
@@ -49,6 +69,12 @@ def ended(started: str, end: ContainerEnd, words: str, until: str) -> Object:
 def now() -> str:
     """The present time as Kubernetes writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_nanoseconds(moment: int) -> str:
+    """A time in nanoseconds since the epoch, as the kubelet writes it into logs."""
+    seconds, rest = divmod(moment, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 def _terminated(started: str, end: ContainerEnd, until: str) -> Object:

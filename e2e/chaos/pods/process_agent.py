@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import signal
 import tempfile
@@ -16,9 +17,10 @@ from pathlib import Path
 from e2e.chaos.api import Object
 from e2e.chaos.ground_truth import AttemptTruth
 from e2e.chaos.pods import volumes
+from e2e.chaos.pods.pod_status import read_agent_settings
 from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
-from e2e.chaos.processes.child import start_module
+from e2e.chaos.processes.forks import Fork, ForkServer
 from e2e.chaos.scenarios import Scenario
 from podtune.agent.state.restore_info import read_restore_info
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
@@ -28,9 +30,8 @@ from podtune.trial import layout
 
 RESTART_SECONDS = 0.3
 STARTED_SECONDS = 90.0
-FIRST_SECONDS = 10.0
+FIRST_SECONDS = 30.0
 WEIGHTS = "weights"
-AGENT_PROGRAM = "podtune.agent.entry"
 
 
 class Corrupt(Exception):
@@ -46,7 +47,14 @@ class ProcessAgent:
     """The agent of one attempt."""
 
     def __init__(
-        self, body: Object, truth: AttemptTruth, scenario: Scenario, *, token: str, volume: MountedVolume | None
+        self,
+        body: Object,
+        truth: AttemptTruth,
+        scenario: Scenario,
+        agents: ForkServer,
+        *,
+        token: str,
+        volume: MountedVolume | None,
     ) -> None:
         """Makes its directory.
 
@@ -54,14 +62,17 @@ class ProcessAgent:
             body: The pod.
             truth: What happens in the attempt.
             scenario: Says how large things are.
+            agents: Starts agents.
             token: The pod's token.
             volume: The store's, where it is on one.
         """
         self._truth = truth
+        self._agents = agents
         self._body = body
         self._volume = volume
         self._index = int(truth.trial.rpartition("-")[2])
         self._size = scenario.agent_bytes
+        self._segment_seconds = scenario.segment_seconds
         self._home = Path(tempfile.mkdtemp(dir=volumes.home()))
         self._directory = self._home / "podtune"
         self._directory.mkdir()
@@ -69,7 +80,7 @@ class ProcessAgent:
             volumes.mount(self._directory, scenario.volume_bytes)
         (self._home / "token").write_text(token)
         self._words = self._home / "termination-log"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Fork | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._is_up = asyncio.Event()
         self._is_ending = False
@@ -117,7 +128,8 @@ class ProcessAgent:
         """SIGKILL."""
         if self._process is not None and self._process.returncode is None:
             self._is_up.clear()
-            self._process.kill()
+            self._truth.cut_short = self._truth.cut_short or self._is_ending
+            self._process.send_signal(signal.SIGKILL)
             await self._process.wait()
 
     def result(self, step: int, value: float, *, checkpoint: bool) -> None:
@@ -139,8 +151,8 @@ class ProcessAgent:
     async def until_acknowledged(self) -> None:
         """Waits for the first checkpoint to be stored, though not for ever: what comes later flows.
 
-        Until then the agent imports what it needs for S3; a short program would have ended before, and a fault would
-        strike an agent that nobody starts again.
+        On a busy machine a short program would have ended before, and a fault would strike an agent that nobody starts
+        again.
         """
         checkpoints = self._directory / layout.CHECKPOINTS
         if not self._has_waited:
@@ -193,7 +205,7 @@ class ProcessAgent:
         """It is gone without a word."""
         self._is_ending = True
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            self._process.send_signal(signal.SIGKILL)
         self._close()
 
     def fall_silent(self) -> None:
@@ -239,25 +251,22 @@ class ProcessAgent:
     def _starts(self) -> int:
         return sum("agent started" in line for line in self.log)
 
-    async def _run(self, container: str) -> asyncio.subprocess.Process:
+    async def _run(self, container: str) -> Fork:
         found = next(c for c in self._body["spec"]["initContainers"] if c["name"] == container)
         arguments = [word.replace("$$", "$") for word in found["args"]]
         environment = {e["name"]: e["value"].replace("$$", "$") for e in found.get("env") or () if "value" in e}
+        if self._segment_seconds:
+            sync = json.loads(read_agent_settings(self._body).get(agent_env.SYNC, "{}"))
+            environment[agent_env.SYNC] = json.dumps({**sync, "segmentPeriod": self._segment_seconds})
         environment |= {
             agent_env.POD_UID: self._body["metadata"]["uid"],
             layout.ENV_DIRECTORY: str(self._directory),
             agent_env.TOKEN_FILE: str(self._home / "token"),
             agent_env.TERMINATION_LOG: str(self._words),
         }
-        with (self._home / "log").open("ab") as log:
-            return await start_module(
-                AGENT_PROGRAM,
-                *self._place_volume(arguments),
-                environment=environment,
-                first=self._volume.first if self._volume else "",
-                stdout=log,
-                stderr=log,
-            )
+        first = self._volume.first if self._volume else ""
+        variables = {**os.environ, **environment}
+        return await self._agents.fork(variables, self._home / "log", self._place_volume(arguments), first)
 
     def _place_volume(self, arguments: list[str]) -> list[str]:
         """The arguments of a command of a trial's agent, which are told where the volume is."""

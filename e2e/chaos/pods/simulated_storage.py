@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
+import signal
 import tempfile
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -12,20 +14,30 @@ from pathlib import Path
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.pods import volumes
-from e2e.chaos.pods.process_agent import AGENT_PROGRAM
 from e2e.chaos.pods.volumes import MountedVolume
-from e2e.chaos.processes.child import start_module
+from e2e.chaos.processes.forks import ForkServer
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageReport, parse_task, read_chunk
 
 CONTAINER = "podtune-storage"
+MOUNT = """
+from pathlib import Path
+from podtune.agent.storage_pod.pod import StoragePodSettings
+StoragePodSettings.from_environ.__func__.__defaults__ = (Path({directory!r}),)
+"""
+"""Has the program find the pod's ConfigMaps where they are: it is imported by then, with the place that pods have."""
 
 
 class StoragePod:
     """A storage pod from its being bound to its end."""
 
     def __init__(
-        self, api: Api, body: Object, truth: GroundTruth, *, is_real: bool, volume: MountedVolume | None = None
+        self,
+        api: Api,
+        body: Object,
+        truth: GroundTruth,
+        agents: ForkServer | None,
+        volume: MountedVolume | None = None,
     ) -> None:
         """Makes it.
 
@@ -33,13 +45,14 @@ class StoragePod:
             api: The API server.
             body: The pod.
             truth: What is in the bucket of simulated agents.
-            is_real: Whether the agent's program does the job, in the real store.
+            agents: Starts the agent's program, which does the job in the real store; None where it is simulated.
             volume: The store's, where it is on one.
         """
         self._api = api
         self._body = body
         self._truth = truth
-        self._work = self._run_program if is_real else self._tidy
+        self._agents = agents
+        self._work = self._tidy if agents is None else self._run_program
         self._deleted = asyncio.Event()
         self.name: str = body["metadata"]["name"]
         self._path = f"/api/v1/namespaces/{body['metadata']['namespace']}/pods/{self.name}"
@@ -98,17 +111,15 @@ class StoragePod:
             for number, chunk in enumerate(await self._chunks()):
                 (trials / f"{number}.gz").write_bytes(chunk)
             environment = {**self._environment, agent_env.TERMINATION_LOG: str(words)}
-            mount = f"import podtune.protocol.agent_environment as names; names.STORAGE_DIRECTORY = {str(trials)!r}"
-            first = f"{mount}; {self._volume.first}" if self._volume else mount
-            null = asyncio.subprocess.DEVNULL
-            process = await start_module(
-                AGENT_PROGRAM, "storage", environment=environment, first=first, stdout=null, stderr=null
-            )
+            mount = MOUNT.format(directory=str(trials))
+            first = f"{mount}\n{self._volume.first}" if self._volume else mount
+            assert self._agents is not None  # or another would do the job
+            process = await self._agents.fork({**os.environ, **environment}, os.devnull, ["storage"], first)
             try:
                 code = await process.wait()
             finally:
                 if process.returncode is None:
-                    process.kill()
+                    process.send_signal(signal.SIGKILL)
             return (words.read_text() if words.exists() else ""), code
 
     async def _chunks(self) -> list[bytes]:

@@ -15,6 +15,7 @@ from typing import Any
 from e2e.chaos.api import MERGE, Api, Object
 from e2e.chaos.history import History
 from e2e.chaos.polling import until
+from podtune.api.names import TrialReason
 
 
 class Ask(StrEnum):
@@ -26,6 +27,13 @@ class Ask(StrEnum):
     CHECKPOINT = "checkpoint"
     LIMITS = "limits"
     TEMPLATE = "template"
+    IMAGE = "image"
+    """To correct an image that does not exist, once a pod waits for it."""
+
+
+_OF_EXPERIMENT = (Ask.TEMPLATE, Ask.IMAGE)
+CONTAINER: Object = {"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}
+"""What trials run."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +85,11 @@ class RequestAnswers:
     async def _make(self, request: UserRequest, api: Api, namespace: str, experiment: str, history: History) -> None:
         trial = f"{experiment}-{request.index}"
         await until(lambda: trial in history.trials and _has_come(history.last(trial), request))
-        kind, name = ("experiments", experiment) if request.ask is Ask.TEMPLATE else ("trials", trial)
+        kind, name = ("experiments", experiment) if request.ask in _OF_EXPERIMENT else ("trials", trial)
         path = f"/apis/podtune.dev/v1alpha1/namespaces/{namespace}/{kind}/{name}"
         made = await api.request("PATCH", path, {"spec": _write(request)}, content_type=MERGE)
         if request.ask not in (Ask.LIMITS, Ask.TEMPLATE):
-            return  # the attempt hears of it, or ends
+            return  # the attempt hears of it, or ends, or has never begun
         generation = made["metadata"]["generation"]
         await until(lambda: _is_taken_up(request, history, trial, generation))
         self._answered[request].set()
@@ -89,6 +97,8 @@ class RequestAnswers:
 
 def _has_come(status: Mapping[str, Any], request: UserRequest) -> bool:
     """Whether the attempt waits, and all that it has stored until then is on record."""
+    if request.ask is Ask.IMAGE:
+        return bool(status.get("reason") == TrialReason.PULLING_IMAGE)
     stores = request.ask is not Ask.CHECKPOINT
     stored = (status.get("checkpoint") or {}).get("step", 0)
     return int(status.get("iteration", 0)) >= request.step and (stored >= request.step or not stores)
@@ -106,8 +116,10 @@ def _write(request: UserRequest) -> Object:
             return {"limits": {"memory": "1Gi"}}
         case Ask.TEMPLATE:
             return {"trialTemplate": {"metadata": {"labels": {"mended": "true"}}}}
+        case Ask.IMAGE:
+            return {"trialTemplate": {"spec": {"containers": [CONTAINER]}}}
 
 
 def _is_taken_up(request: UserRequest, history: History, trial: str, generation: int) -> bool:
-    status = (history.experiment.get("status") or {}) if request.ask is Ask.TEMPLATE else history.last(trial)
+    status = (history.experiment.get("status") or {}) if request.ask in _OF_EXPERIMENT else history.last(trial)
     return int(status.get("observedGeneration", -1)) >= generation

@@ -1,8 +1,9 @@
-"""A fork server for operators: it has imported all that they import, and each operator is a fork of it.
+"""A fork server: it has imported all that a program imports, and each process of that program is a fork of it.
 
 A process of its own in every other way: its memory ends with it, and SIGKILL leaves nothing behind. On two processors
-that many share, importing alone would take longer than everything that is tested. Orders come on standard input, one
-JSON object a line: `{"environment": {…}, "log": "…"}`; answers are `started PID` and `ended PID`.
+that many share, importing alone would take longer than everything that is tested. The command line names the program.
+Orders come on standard input, one JSON object a line, with `arguments`, `environment`, the file `log` and `first`, a
+statement that comes before the program. Answers are `started PID` and `ended PID CODE`.
 
 The operator's wall clock jumps on demand: SIGUSR1 sets it an hour ahead, SIGUSR2 an hour back.
 """
@@ -10,25 +11,27 @@ The operator's wall clock jumps on demand: SIGUSR1 sets it an hour ahead, SIGUSR
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import select
 import signal
 import sys
 import time
-
-from kubernetes.aio.config import kube_config
+from collections.abc import Callable
+from typing import Any
 
 from e2e.chaos.processes.parent_death import die_with_parent
-from podtune.app import main as operator
+
+Order = dict[str, Any]
+Run = Callable[[Order], int]
+"""Runs the program in a process that has just been forked; returns the exit code."""
 
 
 def main() -> None:
     """Takes orders until standard input ends."""
-    import kopf._core.reactor.running  # noqa: F401 - what would be imported late
-    import kubernetes.aio  # noqa: F401
-    import optuna  # noqa: F401
-
+    run = _PROGRAMS[sys.argv[1]]()
+    gc.freeze()  # or collections would copy the pages that forks share
     wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -47,10 +50,47 @@ def main() -> None:
                 return
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                _start(json.loads(line), children)
+                _start(json.loads(line), run, children)
 
 
-def _start(order: dict[str, object], children: set[int]) -> None:
+def _import_operator() -> Run:
+    import kopf._core.reactor.running  # noqa: F401 - what would be imported late
+    import kubernetes.aio  # noqa: F401
+    import optuna  # noqa: F401
+    from kubernetes.aio.config import kube_config
+
+    from podtune.app import main as operator
+
+    def run(order: Order) -> int:
+        kube_config.KUBE_CONFIG_DEFAULT_LOCATION = order["environment"]["KUBECONFIG"]  # else that of the import
+        _turn_clock_on_signals()
+        operator.main()
+        return 0
+
+    return run
+
+
+def _import_agent() -> Run:
+    import podtune.storage.s3.client  # noqa: F401 - what would be imported late
+    from podtune.agent import entry
+    from podtune.agent import main as agent
+    from podtune.agent.checkpoints import lazy_store
+    from podtune.storage.stores import make_store
+
+    # Another process would import all of it once more, for one request that is the same from here.
+    lazy_store.check_elsewhere = lambda address: make_store(address).check()
+
+    def run(order: Order) -> int:
+        entry.hold_back()
+        return agent.main(order["arguments"])
+
+    return run
+
+
+_PROGRAMS: dict[str, Callable[[], Run]] = {"operator": _import_operator, "agent": _import_agent}
+
+
+def _start(order: Order, run: Run, children: set[int]) -> None:
     sys.stdout.flush()
     pid = os.fork()
     if pid:
@@ -60,20 +100,16 @@ def _start(order: dict[str, object], children: set[int]) -> None:
     die_with_parent()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    environment, log = order["environment"], str(order["log"])
-    assert isinstance(environment, dict)
     os.environ.clear()
-    os.environ.update(environment)
-    kube_config.KUBE_CONFIG_DEFAULT_LOCATION = environment["KUBECONFIG"]  # read from the environment on import
-    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.environ.update(order["environment"])
+    file = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (file, 1), (file, 2)):
         os.dup2(source, target)
-    _turn_clock_on_signals()
     code = 1
     try:
-        operator.main()
-        code = 0
+        exec(order["first"])
+        code = run(order)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     finally:
@@ -83,13 +119,13 @@ def _start(order: dict[str, object], children: set[int]) -> None:
 def _reap(children: set[int]) -> None:
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if pid == 0:
             return
         children.discard(pid)
-        print(f"ended {pid}", flush=True)
+        print(f"ended {pid} {os.waitstatus_to_exitcode(status)}", flush=True)
 
 
 def _end_all(children: set[int]) -> None:

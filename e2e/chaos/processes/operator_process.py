@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -16,7 +15,7 @@ import aiohttp
 
 from e2e.chaos.faults.injector import Armed
 from e2e.chaos.polling import until
-from e2e.chaos.processes.child import start_module
+from e2e.chaos.processes.forks import Fork, ForkServer
 from e2e.devcluster.node.kwok import TAINT as FAKE_NODES_TAINT
 
 STEAL_SECONDS = 1.5
@@ -29,50 +28,6 @@ END_SECONDS = 20.0
 
 class DidNotStart(Exception):
     """An operator did not come to lead."""
-
-
-class ForkServer:
-    """The process that operators are forked from."""
-
-    def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._started: asyncio.Queue[int] = asyncio.Queue()
-        self._ended: dict[int, asyncio.Event] = {}
-        self._order = asyncio.Lock()
-
-    async def start(self) -> None:
-        """Starts it; it takes a while until it answers."""
-        pipe = asyncio.subprocess.PIPE
-        self._process = await start_module("e2e.chaos.processes.fork_server", environment={}, stdin=pipe, stdout=pipe)
-        self._reader = asyncio.ensure_future(self._read())
-
-    async def stop(self) -> None:
-        """Ends it, and all operators that it has started."""
-        assert self._process is not None  # started
-        assert self._process.stdin is not None  # a pipe
-        self._process.stdin.close()
-        await self._process.wait()
-
-    async def fork(self, environment: dict[str, str], log: Path) -> tuple[int, asyncio.Event]:
-        """Starts an operator; returns its process id, and what is set when it has ended."""
-        assert self._process is not None  # started
-        assert self._process.stdin is not None  # a pipe
-        async with self._order:
-            self._process.stdin.write(json.dumps({"environment": environment, "log": str(log)}).encode() + b"\n")
-            pid = await self._started.get()
-        return pid, self._ended[pid]
-
-    async def _read(self) -> None:
-        assert self._process is not None  # started
-        assert self._process.stdout is not None  # a pipe
-        async for line in self._process.stdout:
-            word, _, pid = line.decode().partition(" ")
-            if word == "started":
-                self._ended[int(pid)] = asyncio.Event()
-                self._started.put_nowait(int(pid))
-            else:
-                self._ended[int(pid)].set()
 
 
 class OperatorProcess:
@@ -88,15 +43,13 @@ class OperatorProcess:
         }
         self._fork_server = fork_server
         self._log = log
-        self._pid = 0
-        self._ended = asyncio.Event()
-        self._ended.set()
+        self._fork: Fork | None = None
         self.is_wanted = True
 
     async def start(self) -> None:
         """Starts it, unless it is not wanted any more."""
         if self.is_wanted:
-            self._pid, self._ended = await self._fork_server.fork(self._environment, self._log)
+            self._fork = await self._fork_server.fork(self._environment, self._log)
 
     @property
     def url(self) -> str:
@@ -106,22 +59,22 @@ class OperatorProcess:
     @property
     def is_alive(self) -> bool:
         """Whether the process is there."""
-        return not self._ended.is_set()
+        return self._fork is not None and self._fork.returncode is None
 
     def signal(self, number: int) -> None:
         """Sends a signal to it, if it is there."""
-        if self.is_alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, number)
+        if self._fork is not None:
+            self._fork.send_signal(number)
 
     async def wait(self) -> None:
         """Waits for its end."""
-        await self._ended.wait()
+        if self._fork is not None:
+            await self._fork.wait()
 
     async def kill(self) -> None:
         """SIGKILL; returns when it is dead."""
         self.signal(signal.SIGKILL)
-        await self._ended.wait()
+        await self.wait()
 
     async def leads_or_is_gone(self) -> bool:
         """Whether there is nothing to wait for."""

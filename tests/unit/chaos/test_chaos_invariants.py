@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,32 @@ def test_two_writers_are_seen() -> None:
     run = make_run(ENDED)
     run.truth.accepted += [("c1-0", 1), ("c1-0", 2), ("c1-0", 1)]
     assert broken(run) == ["c1-0: a report of attempt 1 was taken in after one of attempt 2"]
+
+
+KEPT = Scenario("kept", spec={**ONE.spec, "logs": {"keep": "1Mi"}}, agent_bytes=1)
+
+
+@pytest.mark.parametrize(
+    ("results", "lines", "is_cut_short", "words"),
+    [
+        ([1, 2], ["1 a", "2 b"], False, ""),
+        ([1], ["1 a", "2 b"], False, "results of attempt 1 are not in the store: [2]"),
+        ([1, 2], ["2 b"], False, "lines of attempt 1 are not in the store: ['1 a']"),
+        ([1], [], True, ""),
+        ([1, 1, 2], ["1 a", "2 b"], True, "results of attempt 1 are stored twice or out of order"),
+        ([1, 2], ["2 b", "1 a"], False, "lines of attempt 1 are stored twice or out of order"),
+    ],
+)
+def test_what_is_kept_in_part_or_twice_is_seen(
+    results: list[int], lines: list[str], is_cut_short: bool, words: str
+) -> None:
+    run = replace(make_run(ENDED), scenario=KEPT)
+    (attempt,) = run.truth.attempts
+    attempt.printed, attempt.cut_short = ["1 a", "2 b"], is_cut_short
+    run.truth.results[attempt.uid], run.truth.logs[attempt.uid] = results, lines
+    problems = broken(run)
+    assert len(problems) == bool(words)
+    assert all(words in problem for problem in problems)
 
 
 def test_an_attempt_that_begins_too_early_is_seen() -> None:
@@ -263,8 +290,16 @@ def test_calls_are_told_apart(method: str, path: str, body: bytes, expected: tup
     assert classify_api(method, path, {}, {}, body) == expected
 
 
+def test_a_log_that_is_followed_is_told_from_one_that_is_read() -> None:
+    path = "/api/v1/namespaces/ns/pods/c1-0-1/log"
+    assert classify_api("GET", path, {"follow": "true"}, {}, b"") == (Call.FOLLOW_LOG, "c1")
+    assert classify_api("GET", path, {"follow": "false"}, {}, b"") == (Call.POD_LOG, "c1")
+
+
 def test_calls_to_the_bucket_are_told_apart() -> None:
     key = "/podtune/chaos/uid/c1-0/pod/3"
     assert classify_s3("PUT", f"{key}/manifest.json", {}, {}, b"") == (Call.S3_PUT_MANIFEST, "c1")
+    assert classify_s3("PUT", f"{key}/results/0/0000000001-1.jsonl", {}, {}, b"") == (Call.S3_PUT_SEGMENT, "c1")
+    assert classify_s3("PUT", f"{key}/data/results", {}, {}, b"") == (Call.S3_PUT, "c1")
     assert classify_s3("PUT", f"{key}/data/weights", {"partNumber": "1"}, {}, b"") == (Call.S3_PART, "c1")
     assert classify_s3("GET", "/podtune", {"list-type": "2", "prefix": "chaos/uid/c1-0/"}, {}, b"")[0] is Call.S3_LIST

@@ -32,7 +32,7 @@ def storage_pod(api: GoneApi, chunks: int) -> StoragePod:
         "metadata": {"name": "c1-storage-1", "namespace": "chaos", "uid": "storage-uid"},
         "spec": {"containers": [{"env": variables}]},
     }
-    return StoragePod(api, body, GroundTruth(bucket={URI: 2}), is_real=False)  # type: ignore[arg-type]
+    return StoragePod(api, body, GroundTruth(bucket={URI: 2}), agents=None)  # type: ignore[arg-type]
 
 
 async def test_one_that_was_removed_by_force_has_nothing_to_say() -> None:
