@@ -31,6 +31,7 @@ PARTS = {
     "results": "operator.results",
     "growth": "operator.growth",
     "profile": "operator.profile",
+    "kept": "operator.kept",
     "restart": "operator.restart",
     "reaction": "operator.reaction",
     "fairness": "operator.fairness",

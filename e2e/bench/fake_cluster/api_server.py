@@ -14,6 +14,7 @@ import orjson
 from aiohttp import web
 
 from e2e.bench.fake_cluster.api_objects import Collection, Object, Objects, Refused, selecting
+from e2e.bench.fake_cluster.pod_log import PodLog
 from podtune.api.names import (
     EXPERIMENT_KIND,
     EXPERIMENT_PLURAL,
@@ -44,8 +45,9 @@ class ApiServer:
         conflicts: Creations of what was there already.
         write_seconds: How long a request that writes takes at least.
         retry_after: Where it is not 0, requests are refused, those for Leases aside, until so many seconds later.
-        print_log: What a container prints, for each reader anew; nothing where it is None.
+        print_log: What every container prints, for each reader anew; that of `logs` where it is None.
         refused: When those that create Trials were, by the clock of `time.monotonic`.
+        logs: By pod, what its program has printed.
     """
 
     def __init__(self) -> None:
@@ -56,6 +58,7 @@ class ApiServer:
         self.retry_after = 0
         self.print_log: Callable[[], AsyncIterator[bytes]] | None = None
         self.refused: list[float] = []
+        self.logs: dict[str, PodLog] = {}
         self._lists: dict[str, list[bytes]] = {}
         self._tokens = count()
 
@@ -113,7 +116,7 @@ class ApiServer:
     ) -> web.StreamResponse:
         found = self.objects.of(plural)
         if part == "log":
-            return await self._stream_log(request)
+            return await self._stream_log(request, name)
         if request.method == "GET":
             if name:
                 return _json(found.get(namespace, name))
@@ -141,11 +144,15 @@ class ApiServer:
                 raise Refused(405, "MethodNotAllowed", f"{request.method} is not served")
         return _json({"metadata": made["metadata"]} if request.headers.get("Accept") == METADATA else made)
 
-    async def _stream_log(self, request: web.Request) -> web.StreamResponse:
+    async def _stream_log(self, request: web.Request, pod: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         if self.print_log is not None:
             async for lines in self.print_log():
+                await response.write(lines)
+        elif (log := self.logs.get(pod)) is not None:
+            since, follow = request.query.get("sinceTime", ""), request.query.get("follow") == "true"
+            async for lines in log.read(since, follow=follow):
                 await response.write(lines)
         return response
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import random
 import tempfile
 import time
@@ -19,11 +20,13 @@ import aiohttp
 from e2e.bench.fake_cluster.api_objects import Object
 from e2e.bench.fake_cluster.api_server import NAMESPACE, ApiServer, token_of
 from e2e.bench.fake_cluster.measured_operator import WITH_HEARTBEAT, MeasuredOperator
+from e2e.bench.fake_cluster.pod_log import PodLog
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
-from e2e.chaos.pods.pod_status import ended, now, running
+from e2e.chaos.pods.pod_status import ended, now, read_agent_settings, running
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL
 from podtune.api.validation import parse_experiment
+from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.records import PodPhase
 from podtune.simulation.faults import COMPLETED
@@ -59,6 +62,9 @@ class FakePod:
     Attributes:
         index: Number of the trial.
         values: What the program has reported, first to last.
+        log: What it has printed.
+        keeps_log: Whether its agent is to read that.
+        lines_kept: How many lines its agent has read.
     """
 
     def __init__(self, cluster: FakeCluster, body: Object) -> None:
@@ -68,15 +74,21 @@ class FakePod:
         self.trial: str = metadata["labels"][LABEL_TRIAL]
         self.index = int(self.trial.rpartition("-")[2])
         self.values: list[float] = []
+        self.log = cluster.api.logs[self.name] = PodLog()
+        self.lines_kept = 0
+        self._last_line = ""
+        sync = json.loads(read_agent_settings(body).get(agent_env.SYNC, "{}"))
+        self.keeps_log = bool(sync.get("logs")) and cluster.api.print_log is None
+        self._token = token = token_of(body)
+        self._url = f"{cluster.operator.url}/v1/namespaces/{NAMESPACE}/trials/{self.trial}"
         self.answers = Answers()
         self._started = ""
         self._deleted = asyncio.Event()
-        number, token = int(metadata["labels"][LABEL_ATTEMPT]), token_of(body)
-        self._token = token
+        number = int(metadata["labels"][LABEL_ATTEMPT])
         self._agent = SimulatedAgent(
             self.answers,
             AttemptTruth(self.trial, number, metadata["uid"]),
-            url=f"{cluster.operator.url}/v1/namespaces/{NAMESPACE}/trials/{self.trial}/results",
+            url=f"{self._url}/results",
             token=lambda: token,
             home="",
             uploads=Uploads(),
@@ -118,14 +130,32 @@ class FakePod:
         """Runs the program to its end, unless the pod is deleted before."""
         training = asyncio.ensure_future(program(self))
         deleted = asyncio.ensure_future(self._deleted.wait())
+        following = asyncio.ensure_future(self._follow_log(follow=True)) if self.keeps_log else None
         await asyncio.wait([training, deleted], return_when=asyncio.FIRST_COMPLETED)
         deleted.cancel()
+        if following is not None and not following.cancel():  # as agents do: what is left is read at once
+            following.result()
         if training.done():
             training.result()
+            self.log.end()
+            if self.keeps_log:
+                await self._follow_log(follow=False)
             self._agent.say_done()
             until = now()
             self._set_status(ended(self._started, COMPLETED, await self._agent.end(), until))
         training.cancel()
+
+    async def _follow_log(self, *, follow: bool) -> None:
+        """Reads the program's output through the operator, from where it was."""
+        query = {"since": self._last_line} if self._last_line else {}
+        query |= {} if follow else {"follow": "false"}
+        headers = {"Authorization": f"Bearer {self._token}"}
+        async with self._cluster.session.get(f"{self._url}/log", params=query, headers=headers) as answer:
+            answer.raise_for_status()
+            async for line in answer.content:
+                stamp = line.partition(b" ")[0].decode()
+                self.lines_kept += stamp > self._last_line
+                self._last_line = max(self._last_line, stamp)
 
     def _set_status(self, status: Object) -> None:
         self._cluster.pods.change(NAMESPACE, self.name, {"status": status})
@@ -221,6 +251,8 @@ class FakeCluster:
 
     def _pod_seen(self, kind: str, body: Object) -> None:
         name = body["metadata"]["name"]
+        if LABEL_TRIAL not in body["metadata"]["labels"]:
+            return  # a storage pod: it finds no node
         if kind == "ADDED":
             self.created[name] = time.monotonic()
             pod = self.pods_made[name] = FakePod(self, body)

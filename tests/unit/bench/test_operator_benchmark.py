@@ -16,11 +16,11 @@ from rich.console import Console
 
 from e2e.bench import __main__ as command
 from e2e.bench.fake_cluster.api_objects import Objects, Refused, selecting
-from e2e.bench.fake_cluster.fake_cluster import run_fake_cluster
+from e2e.bench.fake_cluster.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.fake_cluster.operator_with_profile import EVENT_LOOP, owner, package_of
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
-from e2e.bench.operator import fairness, growth, logs, profile, reaction, restart, results
+from e2e.bench.operator import fairness, growth, kept, logs, profile, reaction, restart, results
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
@@ -165,6 +165,30 @@ async def test_the_cost_of_a_trial_is_taken_over_all_experiments() -> None:
     assert cost.trials == 10
     assert cost.processor_ms > 0
     assert cost.resident_bytes > cost.grown_bytes
+
+
+@pytest.mark.slow
+def test_what_is_kept_is_compared_with_trials_of_which_nothing_is() -> None:
+    found = kept.measure_variants({"logs kept": {**kept.STORE, "logs": {"keep": "1Mi"}}}, steps=2, rounds=1, trials=3)
+    figures = {figure.name: figure.value for figure in found.figures}
+    assert figures["processor time a trial, none kept"] > 0
+    assert figures["processor time a trial, logs kept, to none kept"] > 0
+
+
+@pytest.mark.slow
+async def test_agents_read_the_output_that_is_kept_and_no_other() -> None:
+    for keep, wanted in (("1Mi", 2), ("0", 0)):
+
+        async def print_lines(pod: FakePod) -> None:
+            pod.log.print("one")
+            await pod.answers.until_acknowledged(pod.report(1.0))
+            pod.log.print("two")
+
+        async with run_fake_cluster(lambda _: print_lines) as cluster:
+            cluster.create_experiment("kept", 1, 1, **kept.STORE, logs={"keep": keep})
+            await cluster.until_complete(60)
+            assert [(pod.log.count, pod.lines_kept) for pod in cluster.pods_made.values()] == [(2, wanted)]
+            assert cluster.problems == []
 
 
 @pytest.mark.slow
