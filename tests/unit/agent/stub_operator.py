@@ -36,6 +36,7 @@ class StubOperator:
         self.ledger: list[LedgerLine] = []
         self.token = "secret"
         self.log_lines: Callable[[Mapping[str, str]], Iterable[bytes]] = lambda query: ()
+        self.before_log: Callable[[Mapping[str, str]], None] = lambda query: None
         self.changed = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
@@ -135,10 +136,11 @@ class StubOperator:
 
             def do_GET(self) -> None:
                 query = dict(parse_qsl(urlsplit(self.path).query))
-                self.send_response(200)
-                self.send_header("Transfer-Encoding", "chunked")
-                self.end_headers()
+                stub.before_log(query)
                 with suppress(BrokenPipeError):  # the agent has gone away
+                    self.send_response(200)
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
                     for line in stub.log_lines(query):
                         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                         self.wfile.flush()

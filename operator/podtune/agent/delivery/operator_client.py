@@ -112,12 +112,12 @@ class OperatorClient:
         connection = self._connect(_TIMEOUT)
         try:
             connection.request("GET", f"{self._base}/log{request.encode()}", headers=self._build_headers())
+            self._log_socket = connection.sock
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise _build_refusal(response, response.read(MAX_REPLY_BYTES))
             if connection.sock is not None:
                 connection.sock.settimeout(LOG_TIMEOUT)
-                self._log_socket = connection.sock
             yield _read_lines(response)
         except (OSError, http.client.HTTPException) as error:
             raise OperatorError(f"the log stream ended early: {_describe(error)}") from error
@@ -126,7 +126,7 @@ class OperatorClient:
             connection.close()
 
     def interrupt_log(self) -> None:
-        """Breaks off the stream that another thread reads, if there is one."""
+        """Breaks off the stream that another thread reads or waits for, if there is one."""
         if (sock := self._log_socket) is not None:
             with suppress(OSError):  # it has been closed meanwhile
                 sock.shutdown(socket.SHUT_RDWR)

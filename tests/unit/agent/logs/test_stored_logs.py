@@ -1,6 +1,7 @@
 """What is in the bucket of a program's output while it runs, and once it has ended."""
 
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -86,6 +87,26 @@ def test_the_rest_is_asked_for_at_once_and_does_not_count_as_results(
     assert log.queries[-1]["follow"] == "false"
     assert (commit.complete, commit.seq) == (True, 0)
     assert "failed" not in agent.log.getvalue()
+
+
+def test_a_log_that_the_operator_has_not_begun_to_give_is_asked_for_anew_at_the_end(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podtune.agent.delivery.operator_client._TIMEOUT", 60.0)
+    asked, is_over = threading.Event(), threading.Event()
+
+    def hold_back(query: Mapping[str, str]) -> None:
+        if query.get("follow") != "false":
+            asked.set()
+            is_over.wait(60)
+
+    operator.before_log = hold_back
+    agent = start({"segmentPeriod": 3600})
+    log.print("epoch 1")
+    assert asked.wait(60)
+    agent.end(20.0)
+    is_over.set()
+    assert texts(store) == ["epoch 1"]
 
 
 def test_an_operator_that_is_away_does_not_hold_up_the_end_for_long(
