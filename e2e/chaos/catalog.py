@@ -114,6 +114,9 @@ REQUESTED: tuple[tuple[str, Call, int], ...] = (
     ("mended", Call.DELETE_POD, 1),
     ("mended", Call.ATTEMPT_END, 1),
     ("mended", Call.CREATE_POD, 2),
+    ("grown", Call.EXPERIMENT_STATUS, 3),
+    ("grown", Call.CREATE_TRIAL, 2),
+    ("grown", Call.CREATE_TRIAL, 3),
     ("limited", Call.ATTEMPT_END, 1),
     ("limited", Call.CREATE_POD, 3),
     ("helped", Call.ATTEMPT_END, 1),
@@ -291,7 +294,7 @@ def _bucket() -> Iterator[Perturbation]:
 def _segments() -> Iterator[Perturbation]:
     """While results and output are on their way into the bucket, by segments that are stored again and again."""
     yield from _each(STORE_FAULTS, [("kept", Call.S3_PUT_SEGMENT, n) for n in (1, 4, 9)])
-    yield from _each(FOLLOW_FAULTS, [("kept", Call.FOLLOW_LOG, n) for n in (1, 2)])
+    yield from _each(FOLLOW_FAULTS, [("kept", call, n) for call in (Call.FOLLOW_LOG, Call.AGENT_LOG) for n in (1, 2)])
 
 
 def _ends() -> Iterator[Perturbation]:

@@ -268,6 +268,7 @@ SCENARIOS = {
             requests=(UserRequest(Ask.IMAGE, 0, 0),),
             spec={**TWO, "maxConcurrentTrials": 1, "trialTemplate": BROKEN},
         ),
+        Scenario("grown", requests=(UserRequest(Ask.INITIAL, 0, 1),), spec={"maxConcurrentTrials": 1}),
         Scenario(
             "limited",
             checkpoint_every=1,

@@ -43,6 +43,7 @@ class Call(StrEnum):
     WATCH_TRIALS = "watch-trials"
     WATCH_PODS = "watch-pods"
     REPORT = "report"
+    AGENT_LOG = "agent-log"
     S3_PUT = "s3-put"
     S3_PUT_MANIFEST = "s3-put-manifest"
     S3_PUT_SEGMENT = "s3-put-segment"
@@ -204,6 +205,8 @@ def classify_report(
     """Which call of an agent's to the operator this is."""
     words = path.split("/")
     trial = words[words.index("trials") + 1] if "trials" in words else ""
+    if method == "GET" and words[-1:] == ["log"]:
+        return (Call.OTHER if query.get("follow") == "false" else Call.AGENT_LOG), experiment_of(trial)
     return (Call.REPORT if method == "POST" else Call.OTHER), experiment_of(trial)
 
 

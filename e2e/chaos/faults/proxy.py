@@ -29,6 +29,8 @@ Classify = Callable[[str, str, Mapping[str, str], Mapping[str, str], bytes], tup
 HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect", "content-length"}
 )
+FOLLOWING = (Call.FOLLOW_LOG, Call.AGENT_LOG)
+"""Calls whose answer grows."""
 SLOW_SECONDS = 3.0
 AGAIN_SECONDS = 1.5
 LATE_SECONDS = 0.6
@@ -113,7 +115,7 @@ class Proxy:
             hold_seconds: Longer than the client waits for an answer.
             tls: How the server is spoken to.
             override: Answers in the server's place.
-            follow: Answers in its place who follows a log.
+            follow: Answers in its place who follows a log; None where the server does it.
             seen: Is told of each request that was forwarded, and of the status that came.
             drop_headers: Headers that are not forwarded.
         """
@@ -173,7 +175,7 @@ class Proxy:
             if call in (Call.WATCH_EXPERIMENTS, Call.WATCH_TRIALS, Call.WATCH_PODS):
                 return await self._watch(incoming, request)
             fault, armed = self._injector.strike(call, subject)
-            if call is Call.FOLLOW_LOG and fault in (Fault.NONE, Fault.WATCH_CUT):
+            if call in FOLLOWING and fault in (Fault.NONE, Fault.WATCH_CUT):
                 return await self._follow_log(incoming, request, cut=fault is Fault.WATCH_CUT)
             answer = await self._answer(request, fault, armed)
         except (Cut, aiohttp.ClientError, OSError):
@@ -337,13 +339,20 @@ class Proxy:
 
     async def _follow_log(self, incoming: web.Request, request: Request, *, cut: bool) -> web.StreamResponse:
         """Passes a log on as it grows; one that is cut breaks off after its first lines."""
-        assert self._follow is not None  # the server that is asked for logs has them
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(incoming)
-        async for chunk in self._follow(request):
-            await response.write(chunk)
-            if cut:
-                raise Cut
+        async with contextlib.AsyncExitStack() as stack:
+            if self._follow is not None:
+                response, chunks = web.StreamResponse(headers={"Content-Type": "text/plain"}), self._follow(request)
+            else:
+                assert self._session is not None  # started
+                asking = self._session.get(self._url(request), headers=self._headers(request.headers))
+                upstream = await stack.enter_async_context(asking)
+                response = web.StreamResponse(status=upstream.status, headers=self._headers(upstream.headers))
+                chunks = upstream.content.iter_any()
+            await response.prepare(incoming)
+            async for chunk in chunks:
+                await response.write(chunk)
+                if cut:
+                    raise Cut
         return response
 
     def _url(self, request: Request) -> URL:

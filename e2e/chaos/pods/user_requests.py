@@ -27,11 +27,15 @@ class Ask(StrEnum):
     CHECKPOINT = "checkpoint"
     LIMITS = "limits"
     TEMPLATE = "template"
+    INITIAL = "initial"
+    """To try a configuration next."""
     IMAGE = "image"
     """To correct an image that does not exist, once a pod waits for it."""
 
 
-_OF_EXPERIMENT = (Ask.TEMPLATE, Ask.IMAGE)
+_OF_EXPERIMENT = (Ask.TEMPLATE, Ask.IMAGE, Ask.INITIAL)
+_UNHEARD = (Ask.LIMITS, Ask.TEMPLATE, Ask.INITIAL)
+"""What the attempt that waits hears nothing of: it goes on when the operator has taken it up."""
 CONTAINER: Object = {"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}
 """What trials run."""
 
@@ -88,7 +92,7 @@ class RequestAnswers:
         kind, name = ("experiments", experiment) if request.ask in _OF_EXPERIMENT else ("trials", trial)
         path = f"/apis/podtune.dev/v1alpha1/namespaces/{namespace}/{kind}/{name}"
         made = await api.request("PATCH", path, {"spec": _write(request)}, content_type=MERGE)
-        if request.ask not in (Ask.LIMITS, Ask.TEMPLATE):
+        if request.ask not in _UNHEARD:
             return  # the attempt hears of it, or ends, or has never begun
         generation = made["metadata"]["generation"]
         await until(lambda: _is_taken_up(request, history, trial, generation))
@@ -99,7 +103,7 @@ def _has_come(status: Mapping[str, Any], request: UserRequest) -> bool:
     """Whether the attempt waits, and all that it has stored until then is on record."""
     if request.ask is Ask.IMAGE:
         return bool(status.get("reason") == TrialReason.PULLING_IMAGE)
-    stores = request.ask is not Ask.CHECKPOINT
+    stores = request.ask not in (Ask.CHECKPOINT, Ask.INITIAL)
     stored = (status.get("checkpoint") or {}).get("step", 0)
     return int(status.get("iteration", 0)) >= request.step and (stored >= request.step or not stores)
 
@@ -116,6 +120,8 @@ def _write(request: UserRequest) -> Object:
             return {"limits": {"memory": "1Gi"}}
         case Ask.TEMPLATE:
             return {"trialTemplate": {"metadata": {"labels": {"mended": "true"}}}}
+        case Ask.INITIAL:
+            return {"search": {"initial": [{"parameters": {"base": 0.75}}]}}
         case Ask.IMAGE:
             return {"trialTemplate": {"spec": {"containers": [CONTAINER]}}}
 

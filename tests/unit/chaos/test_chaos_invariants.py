@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.chaos.faults.calls import Call, classify_api, classify_s3
+from e2e.chaos.faults.calls import Call, classify_api, classify_report, classify_s3
 from e2e.chaos.faults.injector import Injector
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
@@ -294,6 +294,9 @@ def test_a_log_that_is_followed_is_told_from_one_that_is_read() -> None:
     path = "/api/v1/namespaces/ns/pods/c1-0-1/log"
     assert classify_api("GET", path, {"follow": "true"}, {}, b"") == (Call.FOLLOW_LOG, "c1")
     assert classify_api("GET", path, {"follow": "false"}, {}, b"") == (Call.POD_LOG, "c1")
+    path = "/v1/namespaces/ns/trials/c1-0/log"
+    assert classify_report("GET", path, {}, {}, b"") == (Call.AGENT_LOG, "c1")
+    assert classify_report("GET", path, {"follow": "false"}, {}, b"") == (Call.OTHER, "c1")
 
 
 def test_calls_to_the_bucket_are_told_apart() -> None:
