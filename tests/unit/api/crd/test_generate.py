@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -79,6 +80,29 @@ def test_every_field_is_structural_described_and_bounded(path: str, node: dict[s
             anything = node.get("x-kubernetes-preserve-unknown-fields")
             bounded = "x-kubernetes-validations" in node or "maxLength" in node
             assert anything or (node["x-kubernetes-int-or-string"] and bounded)
+
+
+_TEXT = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+_OWN_FIELD = re.compile(r"\b(?:self|oldSelf)\.([A-Za-z]+)\b(?!\()")
+
+
+def _is_seen_by_cel(node: dict[str, Any]) -> bool:
+    """Whether CEL has a type for a field; one that may hold anything has none."""
+    if "x-kubernetes-int-or-string" in node:
+        return True
+    return "type" in node and ("additionalProperties" not in node or _is_seen_by_cel(node["additionalProperties"]))
+
+
+@pytest.mark.parametrize(("path", "node"), _all_nodes(), ids=lambda value: value if isinstance(value, str) else "")
+def test_rules_are_made_of_whole_texts_and_fields_that_cel_sees(path: str, node: dict[str, Any]) -> None:
+    """The API server refuses the whole definition otherwise."""
+    for rule in node.get("x-kubernetes-validations", ()):
+        for expression in filter(None, (rule["rule"], rule.get("messageExpression"))):
+            without_texts = _TEXT.sub("", expression)
+            assert not {"'", '"'} & set(without_texts), f"{path}: a text of {expression} does not end"
+            for name in _OWN_FIELD.findall(without_texts) if "properties" in node else ():
+                assert name in node["properties"], f"{path}: {expression} names a field that there is not"
+                assert _is_seen_by_cel(node["properties"][name]), f"{path}: CEL has no type for {name}"
 
 
 def test_defaults_of_models_within_models_are_filled_in_by_the_server() -> None:
