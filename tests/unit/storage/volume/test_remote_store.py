@@ -29,7 +29,8 @@ class ReadThroughPod(VolumeStore):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[ReadThroughPod]:
-    address = VolumeAddress("checkpoints", "team", str(tmp_path))
+    (tmp_path / "volume").mkdir()
+    address = VolumeAddress("checkpoints", "team", str(tmp_path / "volume"))
     remote = RemoteVolumeStore(address, lambda: LocalConnection(VolumeStore(address)))
     yield ReadThroughPod(address, remote)
     remote.close()
