@@ -19,10 +19,14 @@ Answer = tuple[int, dict[str, str], bytes]  # status, headers, body
 
 @dataclass
 class WebServer:
-    """Answers by `answer(asked)`: status, headers, body; a status of 0 hangs up without an answer."""
+    """Answers by `answer(asked)`: status, headers, body; a status of 0 hangs up without an answer.
+
+    HEAD is unknown to it unless `answers_head` is set: the AWS SDK asks by it for a region, again and again.
+    """
 
     answer: Callable[[RecordedRequest], Answer] = lambda asked: (200, {}, b"")
     asked: list[RecordedRequest] = field(default_factory=list)
+    answers_head: bool = False
 
     def __post_init__(self) -> None:
         outer = self
@@ -50,7 +54,10 @@ class WebServer:
                 if int(headers["Content-Length"]) != len(content):
                     self.close_connection = True
 
-            do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_any
+            do_GET = do_PUT = do_POST = do_DELETE = handle_any
+
+            def do_HEAD(self) -> None:
+                self.handle_any() if outer.answers_head else self.send_error(501)
 
             def log_message(self, *_: object) -> None:
                 pass

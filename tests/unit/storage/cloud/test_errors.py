@@ -18,7 +18,7 @@ WITHOUT_TOKENS = '{"disable_oauth": true, "client_email": "", "private_key": "",
 
 @pytest.fixture
 def server() -> Iterator[WebServer]:
-    server = WebServer()
+    server = WebServer(answers_head=True)
     yield server
     server.close()
 
