@@ -47,6 +47,10 @@ TimePerIteration = Annotated[
 Gpus = Annotated[
     float | None, typer.Option("--gpus", min=0, help="GPUs of the cluster; else as many as are asked for.")
 ]
+EvaluationTime = Annotated[
+    str,
+    typer.Option("--evaluation-time", metavar="DURATION", help="How long an evaluation runs (spec.evaluation)."),
+]
 PodStart = Annotated[
     str, typer.Option("--pod-start", metavar="DURATION", help="From a pod's placement until training begins.")
 ]

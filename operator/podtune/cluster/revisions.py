@@ -30,7 +30,10 @@ async def drop_revision(client: ClusterClient, experiment: Experiment, action: D
 
 def make_revision(experiment: Experiment, action: KeepRevision) -> Manifest:
     """A ControllerRevision, as those of a StatefulSet: what it holds is fixed, and goes with the Experiment."""
-    template = action.template.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    data: Manifest = {"trialTemplate": action.template.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+    if (evaluation := action.evaluation) is not None:
+        template = evaluation.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        data["evaluation"] = {"template": template}
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
@@ -40,5 +43,5 @@ def make_revision(experiment: Experiment, action: KeepRevision) -> Manifest:
             "ownerReferences": [refer_to_experiment(experiment.name, experiment.uid)],
         },
         "revision": action.number,
-        "data": {"trialTemplate": template},
+        "data": data,
     }

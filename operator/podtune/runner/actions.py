@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from podtune.api.names import ExperimentReason
+from podtune.api.resources.evaluation import EvaluationTemplate
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import Checkpoint, TrialSpec, TrialStatus
 from podtune.api.resources.trial_template import TrialTemplate
@@ -123,6 +124,7 @@ class CreatePod:
             digest.
         find: Whether it looks for checkpoints of its configuration in the bucket first.
         revision: The revision of the trial template that its pods are made from; it is on record.
+        evaluates: Whether it evaluates a trial whose training has ended.
     """
 
     trial: str
@@ -140,6 +142,7 @@ class CreatePod:
     template_hash: str = ""
     find: bool = False
     revision: str = ""
+    evaluates: bool = False
 
     @property
     def key(self) -> Key:
@@ -307,12 +310,14 @@ class KeepRevision:
     Attributes:
         revision: Its digest.
         number: Its position among those of the experiment.
+        evaluation: The template of evaluations, where there is one.
     """
 
     name: str
     revision: str
     number: int
     template: TrialTemplate
+    evaluation: EvaluationTemplate | None = None
 
     @property
     def key(self) -> Key:

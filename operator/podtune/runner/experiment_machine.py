@@ -376,6 +376,6 @@ def _build_context(
         store_prefix=store.build_prefix(experiment.uid) if store is not None else "",
         replicas=spec.trial_template.pod_count,
         reuses=spec.trial_template.reuse,
-        revision=spec.trial_template.revision,
+        revision=spec.template_revision,
         first_revision=find_first_revision(experiment.status, spec),
     )

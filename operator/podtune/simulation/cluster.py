@@ -28,6 +28,7 @@ class ClusterModel:
         checkpoint_every: The program takes a checkpoint every so many iterations, where there is a store; 0 for only
             when one is asked for, as before a pause.
         crashes_per_hour: How often the program fails, per hour of training; such a failure spends one of maxFailures.
+        evaluation: How long the program of an evaluation runs.
         disruptions_per_hour: How often a pod is taken away, per hour of training; half of the times, its agent has no
             time to store what the program has reported.
     """
@@ -38,6 +39,7 @@ class ClusterModel:
     restore: float = 5.0
     checkpoint: float = 5.0
     checkpoint_every: int = 1
+    evaluation: float = 60.0
     crashes_per_hour: float = 0.0
     disruptions_per_hour: float = 0.0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from podtune.api.resources.checkpoints import Sync
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.records import Pod
@@ -41,7 +42,7 @@ class AgentEnvironment:
         prefix: What the URIs of checkpoints begin with; empty where there is no store.
         sync: How long storing a checkpoint may take, and how often it is tried.
         upload_seconds: How long it takes; infinity for as long as it may.
-        metric: The objective's metric.
+        metric: The metric that checkpoints tell of: that of training.
     """
 
     clock: Clock
@@ -61,6 +62,7 @@ class SimEnvironment(AgentEnvironment):
         operator: Who is told of what happens in it.
         drain: Seconds that an agent may go on storing checkpoints once the program has ended.
         grace_period: Seconds that a pod is given to end, program and agent together.
+        spec: What is asked for.
         seed: Seeds failures and the variation of start times.
     """
 
@@ -72,4 +74,5 @@ class SimEnvironment(AgentEnvironment):
     time_attribute: str
     drain: float
     grace_period: float
+    spec: ExperimentSpec
     seed: int

@@ -72,6 +72,8 @@ class Plan:
         at_once: How many of them run at the same time.
         iterations: How many iterations a whole training has.
         seconds: How long one takes.
+        evaluations: How many trials are expected to be evaluated; None where none is.
+        gpus_an_evaluation: How many GPUs an evaluation has.
         gpus_a_trial: How many GPUs a trial has; 1 where its one pod asks for none.
         brackets: The scheduler's brackets.
         rungs: Where it looks at trials, lowest first, and the end of training.
@@ -89,6 +91,8 @@ class Plan:
     at_once: int
     iterations: int
     seconds: float
+    evaluations: float | None
+    gpus_an_evaluation: float
     gpus_a_trial: float
     brackets: tuple[PlannedBracket, ...]
     rungs: tuple[PlannedRung, ...]
@@ -114,7 +118,7 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     length = iterations or find_iteration_limit(spec, seconds) or ITERATIONS
     advance = compute_time_per_iteration(spec, seconds)
     simulated = _make_simulable(spec)
-    if spec.scheduler.needs_store is None:
+    if spec.scheduler.needs_store is None and spec.evaluation is None:
         model = replace(model, checkpoint_every=0)  # they hold a pod for some seconds at its end, and take our time
     outcomes = [_run(simulated, model, seed, length, seconds) for seed in range(_runs(simulated.search.trial_limit))]
     scale = _compute_scale(spec, simulated, outcomes)
@@ -123,6 +127,8 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
     of_rungs = any(rung.counts_gpus for rung in spec.scheduler.resources)
     counts = bool(gpus) or of_rungs or spec.trial_template.pod_count == 1
     a_trial = _count_gpus(gpus, spec.trial_template.pod_count) * (length * seconds + model.pod_start)
+    of_evaluation = count_requested_gpus(spec.evaluation.template.spec) if spec.evaluation is not None else 0.0
+    a_trial += of_evaluation * (model.pod_start + model.restore + model.evaluation)
     return Plan(
         algorithm=spec.search.algorithm,
         scheduler=spec.scheduler.name,
@@ -131,6 +137,8 @@ def make_plan(spec: ExperimentSpec, model: ClusterModel, *, seconds: float, iter
         at_once=spec.max_concurrent_trials,
         iterations=length,
         seconds=seconds,
+        evaluations=_count_evaluations(outcomes) * scale if spec.evaluation is not None else None,
+        gpus_an_evaluation=of_evaluation,
         gpus_a_trial=_count_gpus(gpus, spec.trial_template.pod_count),
         brackets=plan_brackets(spec),
         rungs=_plan_rungs(
@@ -257,6 +265,10 @@ def _plan_rungs(
             )
         )
     return tuple(planned)
+
+
+def _count_evaluations(outcomes: Sequence[SimulationResult]) -> float:
+    return _mean(sum(trial.status.evaluation is not None for trial in outcome.trials) for outcome in outcomes)
 
 
 def _count_decisions(outcomes: Sequence[SimulationResult], scale: float) -> dict[str, float]:

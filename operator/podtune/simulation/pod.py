@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -16,7 +16,13 @@ from podtune.simulation.agent import Agent
 from podtune.simulation.clock import NOTHING_DUE
 from podtune.simulation.environment import SimEnvironment
 from podtune.simulation.faults import CRASHED, DISRUPTIONS, KILLED, Fault
-from podtune.simulation.training_state import advance, resume_training, start_training
+from podtune.simulation.training_state import (
+    advance,
+    evaluate,
+    name_for_training,
+    resume_training,
+    start_training,
+)
 from podtune.trial.layout import ITERATION, TIME_THIS_ITER, TIME_TOTAL
 from podtune.tuning.randomness import build_generator
 from podtune.tuning.searchers.base import Configuration
@@ -55,6 +61,7 @@ class SimulatedPod:
         self.record, *self._followers = records
         record = self.record
         self.gpus = gpus
+        self._evaluates = action.evaluates
         self._stage = _Stage.WAITING
         random = build_generator(environment.seed, "pod", record.name)
         self._slowness = random.uniform(1 - VARIATION, 1 + VARIATION)
@@ -117,7 +124,10 @@ class SimulatedPod:
 
     def enter(self) -> None:
         """Waits for its GPUs, if it has to."""
-        self._environment.gpus.take(self.gpus, self.record.name, self._start)
+        if self.gpus:
+            self._environment.gpus.take(self.gpus, self.record.name, self._start)
+        else:
+            self._start()
 
     def delete(self, grace: int | None = None) -> None:
         """Somebody asks for its deletion: it is gone when program and agent have ended, at once where nothing runs.
@@ -164,7 +174,9 @@ class SimulatedPod:
 
     def _go_on(self) -> None:
         """On to the next iteration, the end of the program, or a failure, whichever comes first."""
-        clock = self._environment.clock
+        if self._evaluates:
+            self._go_on_after(self._environment.model.evaluation, self._evaluate)
+            return
         is_through = self._training.iteration >= self._curve.length
         if self.record.template_hash and (is_through or self._may_leave):
             self._is_leaving = True
@@ -174,11 +186,23 @@ class SimulatedPod:
         if is_through:
             self._finish(PodPhase.SUCCEEDED, ContainerEnd("trial", 0), done=True)
             return
-        seconds = self._curve.compute_seconds(self._training.iteration + 1)
+        self._go_on_after(self._curve.compute_seconds(self._training.iteration + 1), self._iterate)
+
+    def _go_on_after(self, seconds: float, step: Callable[[], None]) -> None:
+        clock = self._environment.clock
         if clock.now + seconds > self._fails_at:
             clock.call_later(max(0.0, self._fails_at - clock.now), self._fail)
         else:
-            clock.call_later(seconds, self._iterate)
+            clock.call_later(seconds, step)
+
+    def _evaluate(self) -> None:
+        """The program reports what the checkpoint is worth, and ends."""
+        if self._stage is not _Stage.TRAINING or self.record.deleting:
+            return
+        metrics = evaluate(self._training, self._curve, self._environment.spec)
+        self._environment.trace.record_result(self._trial, self._training.iteration, metrics)
+        self.agent.take({**metrics, ITERATION: self._training.iteration}, self._training, checkpoint=False)
+        self._finish(PodPhase.SUCCEEDED, ContainerEnd("trial", 0), done=True)
 
     @property
     def _may_leave(self) -> bool:
@@ -189,12 +213,13 @@ class SimulatedPod:
         if self._stage is not _Stage.TRAINING or self.record.deleting:
             return
         before = self._training.seconds
-        self._training, reported = advance(self._training, self._curve, self._environment.metric)
+        spec = self._environment.spec
+        self._training, reported = advance(self._training, self._curve, spec.objective.metric)
         iteration, seconds = self._training.iteration, self._training.seconds
         metrics: dict[str, float | int | str | bool] = {ITERATION: iteration}
         metrics |= {TIME_THIS_ITER: round(seconds - before, _DECIMALS), TIME_TOTAL: round(seconds, _DECIMALS)}
         metrics.setdefault(self._environment.time_attribute, iteration)
-        metrics |= reported
+        metrics |= name_for_training(reported, spec)
         every = self._environment.model.checkpoint_every
         due = (every > 0 and iteration % every == 0) or self.agent.wants_checkpoint
         checkpoint = due and self._environment.prefix != ""

@@ -112,13 +112,14 @@ class Simulation:
             operator=self,
             curves=curves,
             trace=self._trace,
-            metric=spec.objective.metric,
+            metric=spec.training_objective.metric,
             time_attribute=make_scheduler(spec).time_attribute,
             prefix=store.build_prefix(UID) if store else "",
             sync=spec.checkpoints.sync,
             upload_seconds=model.checkpoint,
             drain=drain,
             grace_period=max(1, grace_periods.read_from_template(leading.spec)) + drain,
+            spec=spec,
             seed=seed,
         )
         self._objects = Objects(Experiment("default", name, UID, 1, 1, spec, ExperimentStatus()))
@@ -325,7 +326,9 @@ class Simulation:
                 self._machine.observe_pod(record)
             return
         records = [self._make_record(action, rank) for rank in range(action.replicas)]
-        gpus_needed = sum(record.gpus for record in records) or float(action.replicas)  # those without are limited, too
+        gpus_needed = sum(record.gpus for record in records)
+        if not action.evaluates:  # that runs beside trainings
+            gpus_needed = gpus_needed or float(action.replicas)  # those without are limited, too
         total = self._environment.model.gpus
         if total is not None and gpus_needed > total:
             raise SimulationError(f"a trial needs {gpus_needed:g} GPUs, the cluster has {total:g}; give it more")
@@ -340,7 +343,7 @@ class Simulation:
     def _make_record(self, action: CreatePod, rank: int) -> Pod:
         """The pod of a rank as the API server has it at first."""
         assert self._objects.experiment.spec is not None  # it is never changed to one that can't be read
-        role = self._objects.experiment.spec.trial_template.find_role(rank)
+        role = self._objects.experiment.spec.find_pod_role(rank, evaluates=action.evaluates)
         pod_spec = set_limits(role.template.spec, select_limits(action.limits, role.name))
         return Pod(
             name=action.format_name(rank),

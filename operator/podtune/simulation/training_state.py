@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.curves.base import LearningCurve
 from podtune.tuning.searchers.base import Configuration
 
@@ -59,6 +60,27 @@ def advance(training: TrainingState, curve: LearningCurve, metric: str) -> tuple
         metrics = {**metrics, metric: value}
     seconds = training.seconds + curve.compute_seconds(iteration)
     return replace(training, iteration=iteration, value=value, seconds=seconds), metrics
+
+
+def evaluate(training: TrainingState, curve: LearningCurve, spec: ExperimentSpec) -> dict[str, float]:
+    """What an evaluation of the training's state reports: the curve's values, all that the objective asks for."""
+    if not training.iteration:
+        return {}
+    metrics = {**curve.compute_metrics(training.iteration), spec.objective.metric: training.value}
+    return {criterion.metric: metrics[criterion.metric] for criterion in spec.objective.criteria}
+
+
+def name_for_training(reported: Mapping[str, float], spec: ExperimentSpec) -> Mapping[str, float]:
+    """What training reports where the objective is left to an evaluation: its own metric, which tells the same."""
+    if spec.evaluation is None:
+        return reported
+    optimised = {criterion.metric for criterion in spec.objective.criteria}
+    others = {name: value for name, value in reported.items() if name not in optimised}
+    training, objective = spec.evaluation.training_objective, spec.objective
+    if training is None or training.metric in others:
+        return others
+    value = reported[objective.metric]
+    return {**others, training.metric: value if training.mode == objective.mode else -value}
 
 
 def _compute_share(before: float, after: float, end: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,3 +56,13 @@ def test_a_rung_replaces_what_follows_from_parameters() -> None:
     first, *others = plan_rungs(16, [])
     of_rungs = [{"atRung": 1, "limits": {"nvidia.com/gpu": 16}}]
     assert plan_rungs({"expression": "workers"}, of_rungs) == pytest.approx([first * 3.75 / 16, *others])
+
+
+def test_evaluations_take_time_and_no_gpu() -> None:
+    evaluation = {"template": {"spec": {"containers": [{"name": "trial", "image": "judge"}]}}}
+    fields: dict[str, Any] = {"checkpoints": {"store": {"bucket": "bucket"}}}
+    plain = make_plan(spec(**fields), STEADY, seconds=60, iterations=9)
+    plan = make_plan(spec(**fields, evaluation=evaluation), replace(STEADY, evaluation=600), seconds=60, iterations=9)
+    assert (plain.evaluations, plan.evaluations, plan.gpus_an_evaluation) == (None, 24, 0)
+    assert plan.hours > plain.hours + 0.9  # six rounds of ten minutes
+    assert plan.gpu_hours == pytest.approx(plain.gpu_hours, rel=0.05)

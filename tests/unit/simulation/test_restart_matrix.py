@@ -70,6 +70,11 @@ SAMPLE = {next(pair for pair in reversed(PAIRS) if name in pair) for name in NAM
 """A pair for each searcher and for each scheduler; the others, which take minutes, are left to the long tests."""
 INITIAL = {"rate": 0.01, "width": 64, "kind": "tanh"}
 WARM: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
+EVALUATION: dict[str, Any] = {
+    "template": {"spec": {"containers": [{"name": "judge", "image": "none"}]}},
+    "trainingObjective": {"metric": "loss", "mode": "min"},
+    "maxFailures": 50,
+}
 VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "median, stopping": ("random", "median", {"scheduler": {"softStop": False}}),
     "pbt, in step": ("random", "pbt", {"scheduler": {"synchronous": True}}),
@@ -94,6 +99,34 @@ VARIANTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "warm pods": ("tpe", "asha", {"trialTemplate": WARM}),
     "warm pods that pause": ("random", "hyperband", {"trialTemplate": WARM}),
     "warm pods that clone": ("random", "pbt", {"trialTemplate": WARM}),
+    "evaluation": ("tpe", "fifo", {"evaluation": EVALUATION}),
+    "evaluation of the best checkpoint": (
+        "tpe",
+        "asha",
+        {
+            "evaluation": {**EVALUATION, "checkpoint": "best"},
+            "checkpoints": {"store": {"bucket": "bucket"}, "keep": {"count": 3, "by": "best", "stopped": 0}},
+        },
+    ),
+    "evaluation after rungs": ("random", "hyperband", {"evaluation": EVALUATION}),
+    "evaluation of clones": ("random", "pbt", {"evaluation": EVALUATION}),
+    "evaluation of gangs": (
+        "random",
+        "asha",
+        {
+            "evaluation": EVALUATION,
+            "trialTemplate": {"replicas": 2, "spec": {"containers": [{"name": "trial", "image": "none"}]}},
+        },
+    ),
+    "evaluation of repeats, two objectives": (
+        "nsga2",
+        "fifo",
+        {
+            "evaluation": EVALUATION,
+            "search": {"repeats": 2},
+            "objective": {"metric": "accuracy", "mode": "max", "others": [{"metric": "latency", "mode": "min"}]},
+        },
+    ),
     "another trial's checkpoint": (
         "tpe",
         "asha",

@@ -20,6 +20,7 @@ from podtune.api.crd.cel import (
 )
 from podtune.api.names import QUEUE_NAME
 from podtune.api.resources.checkpoints import GOES_WITH, STORE_KINDS, Checkpoints, CheckpointStore, Keep, join_kinds
+from podtune.api.resources.evaluation import EvaluationSpec
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.resources.failures import FailureRule, Failures
 from podtune.api.resources.trial import TrialSpec
@@ -217,6 +218,51 @@ _GROWING_INITIAL = (
         field=".initial",
     ),
 )
+_EVALUATION = (
+    Rule(
+        rule="has(self.evaluation) == has(oldSelf.evaluation)",
+        message="evaluation can't be added or removed once the experiment exists; make a new Experiment",
+        field=".evaluation",
+    ),
+    Rule(
+        rule="!has(self.evaluation) || (has(self.checkpoints) && has(self.checkpoints.store))",
+        message="is missing, but the evaluation reads the checkpoint of the training from it; set a store",
+        field=".checkpoints.store",
+    ),
+    Rule(
+        rule="!has(self.evaluation) || !has(self.trialTemplate.reuse) || !self.trialTemplate.reuse",
+        message="is true, but evaluation needs pods of one trial each; remove reuse or evaluation",
+        field=".trialTemplate.reuse",
+    ),
+    Rule(
+        rule=(
+            "!has(self.evaluation) || !has(self.evaluation.trainingObjective) || "
+            "(self.evaluation.trainingObjective.metric != self.objective.metric && (!has(self.objective.others) || "
+            "self.objective.others.all(o, o.metric != self.evaluation.trainingObjective.metric)))"
+        ),
+        message="is the objective, which only the evaluation reports; name another metric, which training reports",
+        field=".evaluation.trainingObjective.metric",
+    ),
+    Rule(
+        rule="!has(self.evaluation) || !has(self.scheduler) || !has(self.scheduler.bohb)",
+        message=(
+            "bohb teaches the search by results during training, but only the evaluation reports the objective; use "
+            "hyperband, or remove evaluation"
+        ),
+        field=".scheduler",
+    ),
+    Rule(
+        rule=(
+            "!has(self.evaluation) || has(self.evaluation.trainingObjective) || "
+            f"!({_has_one_of(SCHEDULERS.keys() - {'fifo'})})"
+        ),
+        message=(
+            "compares trials during training, but only the evaluation reports the objective, after it; set "
+            "evaluation.trainingObjective to a metric that training reports, or use fifo"
+        ),
+        field=".scheduler",
+    ),
+)
 
 
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
@@ -411,6 +457,18 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             message="store can't be removed once the experiment exists, because its checkpoints are there; put it back",
         ),
     ),
+    EvaluationSpec: (
+        Rule(
+            rule="self.checkpoint != 'best' || has(self.trainingObjective)",
+            message=(
+                "is best, but nothing says what that goes by; set evaluation.trainingObjective to a metric that "
+                "training reports, or use latest"
+            ),
+            field=".checkpoint",
+        ),
+        require_fixed("checkpoint"),
+        require_fixed_optional("trainingObjective"),
+    ),
     TrialTemplate: (
         require_fixed("replicas"),
         require_fixed("reuse"),
@@ -530,6 +588,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
             field=".search.maxTrials",
         ),
         require_fixed_optional("scheduler"),
+        *_EVALUATION,
         Rule(
             rule=f"!has(self.scheduler) || !({_NEEDS_STORE}) || (has(self.checkpoints) && has(self.checkpoints.store))",
             message=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -20,7 +21,9 @@ from podtune.api.pods.pod_template import check_claim_references, check_secret_r
 from podtune.api.pods.pod_values import check_references
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints
+from podtune.api.resources.evaluation import EvaluationSpec, check_evaluation
 from podtune.api.resources.failures import Failures
+from podtune.api.resources.gang_roles import RankedRole
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.api.resources.trial_template import TemplateStatus, TrialTemplate
@@ -185,13 +188,50 @@ class ExperimentSpec(ApiModel):
         ),
     )
     trial_template: TrialTemplate = Field(description="Template of the pods that trials run in.")
+    evaluation: EvaluationSpec | None = Field(
+        default=None,
+        description=(
+            "A second stage: when a trial's training has ended, one more pod evaluates its checkpoint. The objective "
+            "is what that reports. Trials that the scheduler or a person stops early are not evaluated."
+        ),
+    )
+
+    @cached_property
+    def training_objective(self) -> Objective:
+        """What trials are compared by while they train: the objective, unless that is known only afterwards."""
+        training = self.evaluation.training_objective if self.evaluation is not None else None
+        if training is None:
+            return self.objective
+        return Objective(metric=training.metric, mode=training.mode, missing=self.objective.missing)
+
+    def find_pod_role(self, rank: int, *, evaluates: bool) -> RankedRole:
+        """The role that a pod of this rank and stage has, with the template that it is made from."""
+        if not evaluates:
+            return self.trial_template.find_role(rank)
+        return self.list_pod_roles(evaluates=True)[0]
+
+    def list_pod_roles(self, *, evaluates: bool) -> tuple[RankedRole, ...]:
+        """The roles of an attempt's pods; an evaluation has one, without a name."""
+        if not evaluates:
+            return self.trial_template.ranked_roles
+        assert self.evaluation is not None  # else nothing is evaluated
+        return (self.evaluation.template.role,)
+
+    @property
+    def template_revision(self) -> str:
+        """A digest of all that the pods of both stages are made from."""
+        revision = self.trial_template.revision
+        return revision if self.evaluation is None else self.evaluation.template.add_to_revision(revision)
 
     def _check_store_is_hidden(self) -> None:
         """Checks that trials see neither the store's credentials nor its volume."""
         store = self.checkpoints.store
         if store is None:
             return
-        for role in self.trial_template.ranked_roles:
+        roles = [*self.trial_template.ranked_roles]
+        if self.evaluation is not None:
+            roles.append(self.evaluation.template.role)
+        for role in roles:
             if store.credentials_secret is not None:
                 check_secret_references(role.template.spec, store.credentials_secret, role.path)
             if store.volume is not None:
@@ -268,6 +308,22 @@ class ExperimentSpec(ApiModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Self:
+        if self.evaluation is None:
+            return self
+        names = [parameter.name for parameter in self.parameters]
+        _check_parameters_in_pod(self.evaluation.template.role, names)
+        check_evaluation(
+            self.evaluation,
+            self.objective,
+            self.scheduler,
+            self.stop,
+            self.trial_template,
+            has_store=self.checkpoints.store is not None,
+        )
+        return self
+
 
 def _check_parameters_in_template(template: TrialTemplate, names: Sequence[str]) -> None:
     """Refuses references to parameters that don't exist."""
@@ -275,12 +331,16 @@ def _check_parameters_in_template(template: TrialTemplate, names: Sequence[str])
     for key, text in template.metadata.labels.items():
         check_parameter_text(text, f"trialTemplate.metadata.labels.{key}", names)
     for role in template.ranked_roles:
-        try:
-            check_references(role.template.spec, names)
-        except FieldError as error:
-            raise FieldError(f"{role.path}.spec.{error.path}", error.problem) from error
-        for key, text in role.template.metadata.labels.items():
-            check_parameter_text(text, f"{role.path}.metadata.labels.{key}", names)
+        _check_parameters_in_pod(role, names)
+
+
+def _check_parameters_in_pod(role: RankedRole, names: Sequence[str]) -> None:
+    try:
+        check_references(role.template.spec, names)
+    except FieldError as error:
+        raise FieldError(f"{role.path}.spec.{error.path}", error.problem) from error
+    for key, text in role.template.metadata.labels.items():
+        check_parameter_text(text, f"{role.path}.metadata.labels.{key}", names)
 
 
 class TrialCounts(StatusModel):

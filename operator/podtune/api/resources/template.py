@@ -92,11 +92,12 @@ class TemplateMetadata(ApiModel):
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         check_labels(self.labels)
-        check_annotations(self.annotations, _read_policy(info))
+        check_annotations(self.annotations, read_policy(info))
         return self
 
 
-def _read_policy(info: ValidationInfo) -> TemplatePolicy:
+def read_policy(info: ValidationInfo) -> TemplatePolicy:
+    """What the operator's administrator decides about trial templates."""
     policy: TemplatePolicy = (info.context or {}).get(TEMPLATE_POLICY, DEFAULT_POLICY)
     return policy
 
@@ -123,7 +124,7 @@ class PodTemplate(ApiModel):
     @field_validator("spec")
     @classmethod
     def _check(cls, spec: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        check_pod_spec(spec, _read_policy(info))
+        check_pod_spec(spec, read_policy(info))
         check_pod_values(spec)
         return spec
 

@@ -14,6 +14,7 @@ from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialSt
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
+from podtune.api.resources.trial_evaluation import TrialEvaluation
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.restore_from import RestoreFrom
 from podtune.protocol.checkpoint import CheckpointRef
@@ -526,6 +527,9 @@ class TrialStatus(StatusModel):
             "All kept checkpoints, oldest first. There may be a few more than checkpoints.keep while other trials may "
             "clone this one."
         ),
+    )
+    evaluation: TrialEvaluation | None = Field(
+        default=None, description="The evaluation, once training has ended (spec.evaluation of the Experiment)."
     )
     checkpoint_request: RequestedCheckpoint | None = Field(
         default=None, description="The last request for a checkpoint that was taken up, and its answer."

@@ -113,7 +113,7 @@ def choose_checkpoint(
     if step is not None:
         chosen = next((checkpoint for checkpoint in reversed(known) if checkpoint.step == step), None)
     elif best:
-        chosen = find_best_checkpoint(known, _read_objective(experiment))
+        chosen = _find_evaluated(trial) or find_best_checkpoint(known, _read_objective(experiment))
     if chosen is None:
         raise CliError(f"{trial.name} keeps no checkpoint of iteration {step}; it keeps {_join(steps)}")
     return CheckpointChoice(trial.name, chosen.ref, tuple(known for known in steps if known != chosen.step))
@@ -133,9 +133,18 @@ def _choose(
     return view, choose_checkpoint(view, trial, step=step, best=step is None)
 
 
+def _find_evaluated(trial: TrialView) -> Checkpoint | None:
+    """The checkpoint that was evaluated: what the trial is ranked by."""
+    evaluation = trial.status.evaluation
+    uri = evaluation.uri if evaluation is not None else ""
+    return next((known for known in trial.status.checkpoints if known.uri == uri), None)
+
+
 def _read_objective(experiment: ExperimentView) -> Objective:
+    """What checkpoints are compared by: with an evaluation, the metric of training."""
+    training = (experiment.spec.get("evaluation") or {}).get("trainingObjective")
     try:
-        return Objective.model_validate(experiment.spec.get("objective"))
+        return Objective.model_validate(training or experiment.spec.get("objective"))
     except ValidationError as error:
         raise CliError(
             f"the objective of {experiment.name} is none that this program knows; use a later one, or --step"

@@ -9,6 +9,7 @@ import typer
 from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.commands.simulate import explain_failures
 from podtune.cli.options import (
+    EvaluationTime,
     Format,
     FormatOption,
     Gpus,
@@ -39,6 +40,7 @@ def plan(
     ] = None,
     gpus: Gpus = None,
     pod_start: PodStart = "20s",
+    evaluation_time: EvaluationTime = "1m",
     output: FormatOption = Format.TABLE,
 ) -> None:
     """Say what an Experiment will take, without a cluster: trials at each rung, GPU-hours, cost.
@@ -51,7 +53,11 @@ def plan(
     from podtune.simulation.plan import make_plan  # noqa: PLC0415
 
     seconds = read_duration_option(time_per_iteration, "--time-per-iteration")
-    model = ClusterModel(gpus=gpus, pod_start=read_duration_option(pod_start, "--pod-start"))
+    model = ClusterModel(
+        gpus=gpus,
+        pod_start=read_duration_option(pod_start, "--pod-start"),
+        evaluation=read_duration_option(evaluation_time, "--evaluation-time"),
+    )
     read = read_experiment_file(manifest)
     if read.spec is None:
         _print_problems(read.name, read.problems, output)
@@ -80,6 +86,7 @@ def collect_plan(plan: Plan, price: float | None) -> dict[str, Any]:
         "scheduler": plan.scheduler,
         "trials": plan.trials,
         "atOnce": plan.at_once,
+        "evaluations": plan.evaluations,
         "iterations": plan.iterations,
         "timeAttribute": plan.time_attribute,
         "secondsPerIteration": plan.seconds,
@@ -112,6 +119,8 @@ def render_plan(name: str, plan: Plan, price: float | None) -> RenderableType:
     lines.add_row("Experiment", Text.assemble((name, "bold"), f"  {asked}"))
     training = f"{plan.iterations} iterations of {format_duration(plan.seconds)}"
     lines.add_row("Training", f"{training} on {plan.gpus_a_trial:g} GPU{'s' * (plan.gpus_a_trial > 1)}")
+    if plan.evaluations is not None:
+        lines.add_row("Evaluation", f"about {plan.evaluations:.1f} trials, {_describe_gpus(plan.gpus_an_evaluation)}")
     lines.add_row("Takes", f"about {format_duration(plan.hours * 3600)}")
     lines.add_row("GPU time", _format_amount(plan.gpu_hours, price))
     lines.add_row("All to the end", _format_amount(plan.whole_gpu_hours, price))
@@ -124,6 +133,10 @@ def render_plan(name: str, plan: Plan, price: float | None) -> RenderableType:
     parts += [Text()] if plan.notes else []
     parts += [Text(f"Note: {note}.", style="dim") for note in plan.notes]
     return Group(*parts)
+
+
+def _describe_gpus(count: float) -> str:
+    return f"each on {count:g} GPU{'s' * (count > 1)}" if count else "without a GPU"
 
 
 def _format_amount(gpu_hours: float, price: float | None) -> str:

@@ -13,6 +13,7 @@ import typer
 from podtune.cli.client.experiment_file import read_spec
 from podtune.cli.errors import CliError
 from podtune.cli.options import (
+    EvaluationTime,
     Format,
     FormatOption,
     Gpus,
@@ -45,6 +46,7 @@ def simulate(
     time_per_iteration: TimePerIteration = "1m",
     gpus: Gpus = None,
     pod_start: PodStart = "20s",
+    evaluation_time: EvaluationTime = "1m",
     checkpoint_time: Annotated[
         str, typer.Option("--checkpoint-time", metavar="DURATION", help="How long storing one takes.")
     ] = "5s",
@@ -85,6 +87,7 @@ def simulate(
         pod_start=read_duration_option(pod_start, "--pod-start"),
         checkpoint=read_duration_option(checkpoint_time, "--checkpoint-time"),
         checkpoint_every=checkpoint_every,
+        evaluation=read_duration_option(evaluation_time, "--evaluation-time"),
         crashes_per_hour=crashes,
         disruptions_per_hour=disruptions,
     )

@@ -55,6 +55,7 @@ def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) ->
         "attempt": trial.status.attempt,
         "limits": dict(trial.status.limits) or None,
         "failures": trial.status.failures,
+        "evaluation": _collect_evaluation(trial),
         "pod": trial.pod or None,
         "node": trial.node or None,
         "parameters": tables.convert_configuration(parameters, trial.parameters),
@@ -63,6 +64,19 @@ def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) ->
         "checkpoint": trial.status.checkpoint.uri if trial.status.checkpoint else None,
         "logTail": trial.log_tail.splitlines(),
         "conditions": _list_conditions(trial.status.conditions),
+    }
+
+
+def _collect_evaluation(trial: TrialView) -> dict[str, Any] | None:
+    evaluation = trial.status.evaluation
+    if evaluation is None:
+        return None
+    return {
+        "step": evaluation.step,
+        "checkpoint": evaluation.uri,
+        "since": evaluation.since,
+        "failures": evaluation.failures,
+        "result": tables.read_numbers(evaluation.result),
     }
 
 

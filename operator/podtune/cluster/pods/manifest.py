@@ -26,6 +26,8 @@ from podtune.api.names import (
     LABEL_ATTEMPT,
     LABEL_MADE_FOR,
     LABEL_REVISION,
+    LABEL_STAGE,
+    STAGE_EVALUATE,
     TOKEN_AUDIENCE,
 )
 from podtune.api.pods.limit_names import select_limits
@@ -86,7 +88,7 @@ class AgentSettings:
 
 def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, rank: int = 0) -> Manifest:
     """The pod of an attempt; of a gang, that of a rank without what only a gang has, made from its role's template."""
-    role = _get_spec(experiment).trial_template.find_role(rank)
+    role = _get_spec(experiment).find_pod_role(rank, evaluates=action.evaluates)
     template, limits = role.template, select_limits(action.limits, role.name)
     spec = copy.deepcopy(template.spec)
     spec["restartPolicy"] = "Never"
@@ -165,6 +167,8 @@ def avoid_nodes(pod: Manifest, nodes: Sequence[str]) -> None:
 def make_pod_labels(experiment: str, action: CreatePod) -> dict[str, str]:
     """The labels by which a trial's pods are found; a shared one is not deleted with the first that it has served."""
     own = {LABEL_ATTEMPT: str(action.attempt), LABEL_REVISION: action.revision}
+    if action.evaluates:
+        own[LABEL_STAGE] = STAGE_EVALUATE
     if action.template_hash:
         return {**make_labels(experiment), LABEL_MADE_FOR: action.trial, **own}
     return {**make_labels(experiment, action.trial), **own}
@@ -310,7 +314,7 @@ def _collect_agent_variables(
         agent_env.TOKEN_FILE: f"{INPUTS_DIRECTORY}/{TOKEN}",
         agent_env.NAMESPACE: experiment.namespace,
         agent_env.EXPERIMENT_UID: experiment.uid,
-        agent_env.OBJECTIVE_METRIC: spec.objective.metric,
+        agent_env.OBJECTIVE_METRIC: spec.objective.metric if action.evaluates else spec.training_objective.metric,
         agent_env.DRAIN_SECONDS: str(drain),
     }
     if spec.checkpoints.store is not None:

@@ -66,10 +66,10 @@ class PodRequests:
     async def create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
         """Creates the pod of an attempt, or all pods of a gang."""
         assert experiment.spec is not None  # there are no trials without
-        if action.revision != experiment.spec.trial_template.revision:
+        if action.revision != experiment.spec.template_revision:
             words = "the trial template has changed since the pod was asked for"
             return ActionResult(ActionStatus.FAILED, words, ExperimentReason.TEMPLATE_CHANGED)
-        template = (action.revision, *sorted(action.limits.items()))
+        template = (action.revision, str(action.evaluates), *sorted(action.limits.items()))
         return await self._first_answers.ask(experiment.uid, template, lambda: self._create(experiment, action))
 
     async def try_out(self, experiment: Experiment, action: TryPod) -> ActionResult:
@@ -167,7 +167,7 @@ class PodRequests:
     def _make_pods_of_roles(self, experiment: Experiment, action: CreatePod) -> dict[int, Manifest]:
         """A pod for each role, by the first rank that has it."""
         assert experiment.spec is not None  # there are no trials without
-        roles = experiment.spec.trial_template.ranked_roles
+        roles = experiment.spec.list_pod_roles(evaluates=action.evaluates)
         return {role.first_rank: make_pod(experiment, action, self._agent, role.first_rank) for role in roles}
 
     async def _prepare_claim(self, experiment: Experiment, *pods: Manifest) -> str:

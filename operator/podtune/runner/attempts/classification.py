@@ -168,17 +168,24 @@ def _says_why(pod: Pod) -> bool:
     return bool(pod.disruption) or pod.reason in NODE_REASONS or out_of_memory
 
 
-def fail_without_result(outcome: AttemptOutcome, lack: str, failures: Failures, log_tail: str = "") -> AttemptOutcome:
+def fail_without_result(
+    outcome: AttemptOutcome,
+    lack: str,
+    failures: Failures,
+    log_tail: str = "",
+    reason: TrialReason = TrialReason.NO_USABLE_RESULT,
+) -> AttemptOutcome:
     """Turns a good end without a usable result into a failure, which a retry would only repeat.
 
     Args:
         outcome: The good end.
-        lack: What the trial has not reported.
+        lack: What the trial lacks: a result, or a checkpoint that could be evaluated.
         failures: What the user says of failures; a rule may have it tried again.
         log_tail: The last lines of the program.
+        reason: The reason of such a failure.
     """
     message = f"{outcome.message}, but {lack}"
-    failed = replace(outcome, failure_class=FailureClass.UNUSABLE, reason=TrialReason.NO_USABLE_RESULT, message=message)
+    failed = replace(outcome, failure_class=FailureClass.UNUSABLE, reason=reason, message=message)
     return _apply_rules(failed, failures, log_tail)
 
 

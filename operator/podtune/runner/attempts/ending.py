@@ -26,7 +26,8 @@ from podtune.runner.attempts.classification import (
 from podtune.runner.attempts.out_of_memory import help_after_out_of_memory
 from podtune.runner.attempts.pods import AttemptPods
 from podtune.runner.records import Trial
-from podtune.runner.scheduling import clones
+from podtune.runner.scheduling import clones, evaluations
+from podtune.runner.scheduling.evaluations import FULL_LENGTH_REASONS
 from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, usage
 from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
@@ -35,8 +36,6 @@ MAX_LOG_LINE = 160
 """How many characters of a program's last line messages quote."""
 NOT_OF_PROGRAM = (FailureClass.COMPLETE, FailureClass.OURS, FailureClass.DISRUPTION, FailureClass.INFRASTRUCTURE)
 """Ends that the program's log says nothing of."""
-FULL_LENGTH_REASONS = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
-"""Reasons of stopped trials that have trained for as long as they were meant to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def end_attempt(ended: EndedAttempt, now: float) -> AttemptEnding:
     if pod.training and ended.status.start_time is None:
         facts["start_time"] = format_rfc3339(pod.started or now)
     loss = lost_work.find_loss(ended.status, ended.number, ended.home, ended.unstored, ended.store_problem)
-    if loss is not None:
+    if loss is not None and ended.status.evaluation is None:  # what an evaluation stores counts for nothing
         facts["lost_checkpoint"] = loss
     return _move_on(ended, outcome, _record(ended, outcome, pod.uid, facts, now), now)
 
@@ -146,22 +145,36 @@ def _classify(ended: EndedAttempt) -> AttemptOutcome:
         failures=failures,
         log_tail=ended.log_tail,
     )
-    lack = _find_lack(ended, outcome)
-    return fail_without_result(outcome, lack, failures, ended.log_tail) if lack else outcome
+    if not _is_whole(outcome):
+        return outcome
+    if _is_evaluated_next(ended):
+        if evaluations.choose_checkpoint(ended.status, ended.spec) is not None:
+            return outcome
+        lack, reason = evaluations.NO_CHECKPOINT, TrialReason.NOTHING_TO_EVALUATE
+    else:
+        lack, reason = _find_lack(ended), TrialReason.NO_USABLE_RESULT
+    return fail_without_result(outcome, lack, failures, ended.log_tail, reason) if lack else outcome
 
 
-def _find_lack(ended: EndedAttempt, outcome: AttemptOutcome) -> str:
-    """What a trial that has run its full time failed to report, if that is an error; otherwise empty.
+def _is_whole(outcome: AttemptOutcome) -> bool:
+    """Whether a stage has run its full time; a trial that was stopped earlier keeps the reason for that."""
+    is_stopped_at_end = outcome.failure_class is FailureClass.OURS and outcome.reason in FULL_LENGTH_REASONS
+    return outcome.failure_class is FailureClass.COMPLETE or is_stopped_at_end
 
-    A trial that was stopped earlier keeps the reason for that.
-    """
-    objective = ended.spec.objective
-    whole = outcome.failure_class is FailureClass.COMPLETE or (
-        outcome.failure_class is FailureClass.OURS and outcome.reason in FULL_LENGTH_REASONS
-    )
-    if objective.missing == "lenient" or not whole:
+
+def _is_evaluated_next(ended: EndedAttempt) -> bool:
+    """Whether a trial is evaluated whose training has run its full time."""
+    return ended.spec.evaluation is not None and ended.status.evaluation is None
+
+
+def _find_lack(ended: EndedAttempt) -> str:
+    """What a trial that has run its full time failed to report, if that is an error; otherwise empty."""
+    objective, status = ended.spec.objective, ended.status
+    if objective.missing == "lenient":
         return ""
-    lack = usable_results.describe_lack(ended.status, objective)
+    if status.evaluation is not None:
+        status = evaluations.show_result(status, ended.spec)
+    lack = usable_results.describe_lack(status, objective)
     if not lack:
         return ""
     lost = "; some of its results were lost" if ended.results_lost else ""
@@ -202,12 +215,27 @@ def _move_on(ended: EndedAttempt, outcome: AttemptOutcome, recorded: TrialStatus
         status, is_undone = _undo_clone(status, clone, outcome.message, now), True
     following = _choose_next_state(ended, status, outcome, now)
     status = _apply(following, status, ended.run_generation, now)
+    status = _change_stage(ended, outcome, status, now)
     return AttemptEnding(
         status,
         outcome,
-        _list_scheduler_events(outcome, status, is_undone=is_undone),
+        _list_scheduler_events(outcome, status, is_undone=is_undone) if ended.status.evaluation is None else (),
         _list_events(ended, outcome, status),
     )
+
+
+def _change_stage(ended: EndedAttempt, outcome: AttemptOutcome, status: TrialStatus, now: float) -> TrialStatus:
+    """Has a trial evaluated whose training has ended well, and gives one that was evaluated its result."""
+    if status.state is TrialState.ERROR:
+        return status
+    if status.evaluation is not None:
+        if outcome.failure_class is FailureClass.COMPLETE:
+            return evaluations.conclude_evaluation(status, ended.spec)
+        return evaluations.restart_evaluation(status)
+    chosen = evaluations.choose_checkpoint(status, ended.spec) if ended.spec.evaluation is not None else None
+    if chosen is None or not _is_whole(outcome):
+        return status
+    return evaluations.begin_evaluation(status, chosen, now, run_generation=ended.status.run_generation)
 
 
 def _undo_clone(status: TrialStatus, clone: Clone, problem: str, now: float) -> TrialStatus:
@@ -227,6 +255,9 @@ def _choose_next_state(ended: EndedAttempt, status: TrialStatus, outcome: Attemp
         case FailureClass.OURS:
             assert status.decision is not None  # else the class were another
             return _follow_decision(ended, status, status.decision, outcome, now)
+        case FailureClass.COMPLETE if status.evaluation is not None:
+            reason, message = status.evaluation.reason, status.evaluation.message
+            return _NextState(TrialState.TERMINATED, reason, message, keeps_decision=False)
         case FailureClass.COMPLETE:
             return _NextState(TrialState.TERMINATED, TrialReason.COMPLETED, "", keeps_decision=False)
         case FailureClass.FINAL | FailureClass.UNUSABLE:
@@ -281,7 +312,7 @@ def _retry(ended: EndedAttempt, status: TrialStatus, outcome: AttemptOutcome, no
     """
     failures, failure_class = ended.spec.failures, outcome.failure_class
     told = _add_last_line(outcome, ended.log_tail)
-    budget = retries.find_budget(status, failures, failure_class)
+    budget = retries.find_budget(status, failures, failure_class, ended.spec.evaluation)
     inputs: DecisionInputs = {str(failure_class): budget.spent}
     if budget.is_exceeded:
         follows = f"not retried: {budget.words}"
@@ -293,10 +324,16 @@ def _retry(ended: EndedAttempt, status: TrialStatus, outcome: AttemptOutcome, no
         TrialState.PENDING,
         TrialReason.BACKING_OFF,
         lost_work.add_loss(status, f"{told}; {follows}"),
-        retry_at=now + retries.draw_wait(failures, budget.spent, f"{ended.trial.uid}/{failure_class}"),
+        retry_at=now + retries.draw_wait(failures, budget.spent, _key_wait(ended, failure_class)),
         keeps_decision=False,
         entry=(DecisionKind.RETRY, f"{outcome.message}; {follows}", inputs),
     )
+
+
+def _key_wait(ended: EndedAttempt, failure_class: FailureClass) -> str:
+    """What the jitter of a wait goes by: the trial, the kind of failure, and the stage where that is the second."""
+    stage = "" if ended.status.evaluation is None else "/evaluation"
+    return f"{ended.trial.uid}/{failure_class}{stage}"
 
 
 def _apply(following: _NextState, status: TrialStatus, run_generation: int, now: float) -> TrialStatus:
@@ -364,6 +401,8 @@ def _add_last_line(outcome: AttemptOutcome, log_tail: str) -> str:
 
 def _describe_lack_of_checkpoint(ended: EndedAttempt, status: TrialStatus) -> str:
     """Says what a pause costs a trial that has no checkpoint to continue from."""
+    if status.evaluation is not None:
+        return "; the evaluation will start anew"
     if clones.awaits_restore_source(ended.trial.spec, status) or clones.to_restore(status):
         return ""
     lack = "checkpoints.store" if ended.spec.checkpoints.store is None else "checkpoint"
@@ -371,6 +410,8 @@ def _describe_lack_of_checkpoint(ended: EndedAttempt, status: TrialStatus) -> st
 
 
 def _describe_start(ended: EndedAttempt, status: TrialStatus) -> str:
+    if status.evaluation is not None:
+        return f"with the checkpoint of iteration {status.evaluation.step}"
     if clones.awaits_restore_source(ended.trial.spec, status):
         return "from another checkpoint, if there is one"
     start = next(iter(clones.to_restore(status)), None)

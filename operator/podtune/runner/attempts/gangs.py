@@ -43,7 +43,8 @@ class PlacementTurn:
 
     def update(self, trial: TrialMachine, *, creating: bool) -> None:
         """Takes in what became of a trial, and whether pods of it may come to be that were not seen yet."""
-        if trial.context.replicas == 1:
+        if trial.replicas == 1:
+            self._placing.discard(trial.name)
             return
         waits = bool(trial.current.pods) and not (trial.current.pods.is_placed or trial.current.pods.is_over)
         needs_turn = QUEUE_NAME not in trial.context.spec.trial_template.metadata.labels

@@ -16,6 +16,7 @@ from podtune.runner.actions import FetchLogs
 from podtune.runner.attempts import usable_results
 from podtune.runner.attempts.classification import find_swept
 from podtune.runner.records import Pod, PodPhase
+from podtune.runner.scheduling import evaluations
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import TrialPhase
 
@@ -85,8 +86,13 @@ def _has_printed(pod: Pod | None) -> TypeGuard[Pod]:
 
 def _lacks_result(trial: TrialMachine) -> bool:
     """Whether an objective is missing at the end, where that is an error: the program may have printed why."""
-    objective, final = trial.context.spec.objective, trial.read_final_commit()
+    spec, status = trial.context.spec, trial.status
+    if spec.evaluation is not None and not trial.is_evaluated:
+        return evaluations.choose_checkpoint(status, spec) is None
+    objective, final = spec.objective, trial.read_final_commit()
     if objective.missing == "lenient":
         return False
     last = final.last.metrics if final is not None and final.last is not None else {}
-    return usable_results.is_lacking(trial.status, objective, last)
+    if trial.is_evaluated:
+        status = evaluations.show_result(status, spec)
+    return usable_results.is_lacking(status, objective, last)

@@ -20,6 +20,7 @@ from podtune.runner.attempts.classification import RAISE_IN_TEMPLATE, AttemptOut
 from podtune.runner.resources import MEMORY
 
 _MI = 1 << 20
+_RAISE_IN_EVALUATION = "raise its limits.memory in spec.evaluation.template"
 
 
 def help_after_out_of_memory(
@@ -38,6 +39,8 @@ def help_after_out_of_memory(
     """
     if outcome.memory is None:
         return outcome, None
+    if status.evaluation is not None:
+        return replace(outcome, message=f"{outcome.message}; {_RAISE_IN_EVALUATION}"), None
     is_retried = retries.may_retry(status, failures, outcome.failure_class)
     raised, words = None, ""
     if (name := qualify_limit(outcome.role, MEMORY)) in trial.limits:

@@ -34,6 +34,7 @@ MAX_WORDS = 700
 """So much is told of what the API server says."""
 JITTER = 0.1
 """Up to this share is added to the wait between two questions, or taken off it."""
+_TRAINING, _EVALUATION = "spec.trialTemplate", "spec.evaluation.template"
 _CORRECT_TEMPLATE = "correct spec.trialTemplate"
 _CORRECT_LIMITS = "correct spec.trialTemplate.limits, or have an administrator allow as much"
 _CORRECT_OWN_LIMITS = "correct spec.limits of the Trial, or have an administrator allow as much"
@@ -163,7 +164,10 @@ def _describe(creation: CreatePod, template_limits: Mapping[str, str], words: st
     limits = resources.show_limits(of_rungs)
     given = f" with {limits} (scheduler.resources)" if limits else ""
     remedy = next((remedy for piece, remedy in _REMEDIES.items() if piece in words), _CORRECT_TEMPLATE)
+    template = _TRAINING
+    if creation.evaluates:
+        template, remedy = _EVALUATION, remedy.replace(_TRAINING, _EVALUATION)
     return (
-        f"spec.trialTemplate: the API server refuses the pod of {creation.trial}{given}: {clip(words, MAX_WORDS)}; "
+        f"{template}: the API server refuses the pod of {creation.trial}{given}: {clip(words, MAX_WORDS)}; "
         f"{remedy}; Podtune tries again every five minutes, and when the spec changes"
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from podtune.api.base import parse_duration
 from podtune.api.names import TrialReason
+from podtune.api.resources.evaluation import EvaluationSpec
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.trial import MAX_FAILED_NODES, NodeFailure, TrialStatus
@@ -58,27 +59,46 @@ class Budget:
         return f"{self.kind} {self.spent}, {self.setting} is {self.limit}"
 
 
-def count_attempt(status: TrialStatus, failure_class: FailureClass) -> dict[str, int]:
-    """Names the counter that goes up with an attempt of this class, with its new value; empty where none does."""
+def count_attempt(status: TrialStatus, failure_class: FailureClass) -> dict[str, object]:
+    """Names what changes in the status with an attempt of this class: the counter of its stage; empty where none does.
+
+    The attempts of an evaluation are counted apart from those of training.
+    """
     counter = _COUNTERS.get(failure_class)
-    return {} if counter is None else {counter: getattr(status, counter) + 1}
+    if counter is None:
+        return {}
+    evaluation = status.evaluation
+    if evaluation is None:
+        return {counter: getattr(status, counter) + 1}
+    return {"evaluation": evaluation.model_copy(update={counter: getattr(evaluation, counter) + 1})}
 
 
-def find_budget(status: TrialStatus, failures: Failures, failure_class: FailureClass) -> Budget:
+def find_budget(
+    status: TrialStatus, failures: Failures, failure_class: FailureClass, evaluation: EvaluationSpec | None = None
+) -> Budget:
     """Finds what has been spent of the limit for failures of this class.
 
     Raises:
         ValueError: Attempts of this class are not tried again.
     """
+    counts = status.evaluation or status
     match failure_class:
+        case FailureClass.USER if status.evaluation is not None and evaluation is not None:
+            return Budget(
+                "failure of the evaluation",
+                counts.failures,
+                evaluation.max_failures,
+                "evaluation.maxFailures",
+                TrialReason.MAX_FAILURES_EXCEEDED,
+            )
         case FailureClass.USER:
             return Budget(
-                "failure", status.failures, failures.max_failures, "maxFailures", TrialReason.MAX_FAILURES_EXCEEDED
+                "failure", counts.failures, failures.max_failures, "maxFailures", TrialReason.MAX_FAILURES_EXCEEDED
             )
         case FailureClass.DISRUPTION:
             return Budget(
                 "disruption",
-                status.disruptions,
+                counts.disruptions,
                 failures.max_disruptions,
                 "maxDisruptions",
                 TrialReason.MAX_DISRUPTIONS_EXCEEDED,
@@ -86,14 +106,14 @@ def find_budget(status: TrialStatus, failures: Failures, failure_class: FailureC
         case FailureClass.INFRASTRUCTURE:
             return Budget(
                 "infrastructure failure",
-                status.infrastructure_failures,
+                counts.infrastructure_failures,
                 failures.max_infrastructure_failures,
                 "maxInfrastructureFailures",
                 TrialReason.MAX_INFRASTRUCTURE_FAILURES_EXCEEDED,
             )
         case FailureClass.IGNORED:
             return Budget(
-                "ignored failure", status.ignored, failures.max_ignored, "maxIgnored", TrialReason.MAX_IGNORED_EXCEEDED
+                "ignored failure", counts.ignored, failures.max_ignored, "maxIgnored", TrialReason.MAX_IGNORED_EXCEEDED
             )
     raise ValueError(f"an attempt of class {failure_class} is not tried again")
 

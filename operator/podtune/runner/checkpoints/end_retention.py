@@ -40,7 +40,7 @@ class EndRetention(TrialIndex):
 
     def take_spec(self, spec: ExperimentSpec) -> None:
         """Hears what is to be kept from now on: what was let go of does not come back."""
-        self._keep, self._objective = spec.checkpoints.keep, spec.objective
+        self._keep, self._objective = spec.checkpoints.keep, spec.training_objective
         self._best.count = self._keep.best_of_experiment
         sources = [entry.restore_from for entry in spec.search.initial if entry.restore_from is not None]
         own = ("", self._experiment)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import Checkpoint
 from podtune.protocol.storage_job import ExportedCheckpoint, StoredTrial
-from podtune.runner.checkpoints import retention
 from podtune.runner.records import Experiment
+from podtune.runner.scheduling import evaluations
 from podtune.runner.trial import parameters
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
@@ -46,7 +46,7 @@ def list_wanted(
     only_best = spec.checkpoints.export.trials == "Best"
     found: list[StoredTrial] = []
     for trial in sorted(_list_chosen(spec, trials, best), key=lambda trial: trial.index):
-        checkpoint = retention.find_best_checkpoint(trial.saved.checkpoints, spec.objective)
+        checkpoint = evaluations.find_best_checkpoint(trial.saved, spec)
         if checkpoint is not None:
             exported = ExportedCheckpoint(
                 uri=checkpoint.uri,
@@ -90,7 +90,7 @@ def _build_card(experiment: Experiment, spec: ExperimentSpec, trial: TrialMachin
             "objective": {
                 "metric": spec.objective.metric,
                 "mode": spec.objective.mode,
-                "value": checkpoint.metric,
+                "value": checkpoint.metric if trial.saved.evaluation is None else trial.saved.best_value,
                 "best": trial.saved.best_value,
             },
             "parameters": _find_parameters(trial, checkpoint),

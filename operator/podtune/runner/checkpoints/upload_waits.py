@@ -82,11 +82,11 @@ def _read_moment(decision: Decision) -> float:
 def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
     """Whether nothing the attempt left is stored, or would count.
 
-    A clone continues from its donor's checkpoint, a trial that goes back from an earlier one of its own, and a gang
-    whose ranks were not all placed has none.
+    A clone continues from its donor's checkpoint, a trial that goes back from an earlier one of its own, a gang whose
+    ranks were not all placed has none, and an evaluation starts anew.
     """
     is_none_stored = decision.reason in (TrialReason.STORE_UNUSABLE, TrialReason.NOT_PLACED)
-    return decision.stores_no_more or is_none_stored or clones.is_superseded(trial.saved)
+    return decision.stores_no_more or is_none_stored or trial.is_evaluated or clones.is_superseded(trial.saved)
 
 
 def _has_stored_what_counts(trial: TrialMachine, decision: Decision | None) -> bool:

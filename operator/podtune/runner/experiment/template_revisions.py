@@ -23,7 +23,7 @@ from podtune.runner.trials import TrialIndex
 
 def find_first_revision(status: ExperimentStatus, spec: ExperimentSpec) -> str:
     """The revision of trials whose status names none."""
-    return status.template.first if status.template is not None else spec.trial_template.revision
+    return status.template.first if status.template is not None else spec.template_revision
 
 
 class TemplateRevisions(TrialIndex):
@@ -40,7 +40,7 @@ class TemplateRevisions(TrialIndex):
         """
         self._experiment = experiment
         self._actions = actions
-        self._template = spec.trial_template
+        self._spec = spec
         self._kept = list(status.template.revisions) if status.template is not None else []
         self._revision_of: dict[str, str] = {}
         """By trial that has pods: the revision that they are made from."""
@@ -57,11 +57,11 @@ class TemplateRevisions(TrialIndex):
 
     def take_spec(self, spec: ExperimentSpec) -> None:
         """Goes by another spec from now on."""
-        self._template = spec.trial_template
+        self._spec = spec
 
     def decide(self, best: TrialMachine | None, now: float) -> None:
         """Has the present revision kept, and those dropped that nobody runs and the best trial has not run."""
-        present, kept = self._template.revision, [revision.name for revision in self._kept]
+        present, kept = self._spec.template_revision, [revision.name for revision in self._kept]
         is_new = kept[-1:] != [present]
         wanted = {present, *kept[-1:], find_recorded_revision(best) if best is not None else ""}
         others = [revision for revision in kept if revision != present]
@@ -73,7 +73,8 @@ class TemplateRevisions(TrialIndex):
         if is_new and not surplus:
             number = self._kept[-1].number + 1 if self._kept else 1
             name = f"{self._experiment}-{present}"
-            self._actions.enqueue(KeepRevision(name, present, number, self._template), now)
+            second = self._spec.evaluation.template if self._spec.evaluation is not None else None
+            self._actions.enqueue(KeepRevision(name, present, number, self._spec.trial_template, second), now)
 
     def on_action_result(self, action: KeepRevision | DropRevision, result: ActionResult, now: float) -> None:
         """Hears how an action went: the status lists what is kept."""
@@ -91,7 +92,7 @@ class TemplateRevisions(TrialIndex):
 
     def describe_outdated(self) -> str:
         """How many trials run another revision than the present one; empty where none does."""
-        present = self._template.revision
+        present = self._spec.template_revision
         outdated = [(count, name) for name, count in self._running.items() if count and name != present]
         if not outdated:
             return ""

@@ -19,13 +19,13 @@ from podtune.api.resources.experiment import (
 from podtune.api.resources.resume import Resumption
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
-from podtune.runner.checkpoints import retention
 from podtune.runner.checkpoints.storage_work import set_storage
 from podtune.runner.experiment import resumption, status_text
 from podtune.runner.experiment.best import BestIndex
 from podtune.runner.experiment.status_text import ExperimentOutcome, StatusInputs
 from podtune.runner.experiment.suspension import Suspension
 from podtune.runner.records import Experiment
+from podtune.runner.scheduling import evaluations
 from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import parameters, results
 from podtune.runner.trial.machine import NEVER, TrialMachine
@@ -53,6 +53,7 @@ class ExperimentTracker(TrialIndex):
 
     def __init__(self, experiment: Experiment, spec: ExperimentSpec, actions: ActionQueue) -> None:
         self._experiment = experiment
+        self._spec = spec
         self._objective = spec.objective
         self._limit = _read_limit(spec)
         self._actions = actions
@@ -293,7 +294,7 @@ class ExperimentTracker(TrialIndex):
             return None
         trial = best.trial
         repeated = len(best.values) > 1
-        checkpoint = retention.find_best_checkpoint(trial.status.checkpoints, self._objective)
+        checkpoint = evaluations.find_best_checkpoint(trial.status, self._spec)
         return BestTrial(
             trial=trial.name,
             value=results.show(best.value) if repeated else trial.saved.best[self._objective.metric],

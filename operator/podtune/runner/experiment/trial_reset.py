@@ -98,6 +98,9 @@ def _resume(status: TrialStatus) -> TrialStatus:
     }
     message = "continues, because the experiment does"
     changes |= {"state": TrialState.PENDING, "reason": TrialReason.QUEUED, "message": message}
+    if status.evaluation is not None:  # its training is over, for the scheduler, too
+        changes["evaluation"] = status.evaluation.model_copy(update={**FORGIVEN, "result": {}})
+        return status.model_copy(update=changes)
     if status.state is TrialState.ERROR:
         changes |= {"scheduler": {}, "rung_observations": [], **FORGIVEN}
     elif _was_paused_by_scheduler(status):

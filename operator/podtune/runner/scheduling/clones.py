@@ -38,6 +38,8 @@ def explain_lack(status: TrialStatus, step: int) -> str:
     if find_own_checkpoint(status, step) is not None:
         return ""
     lack = f"can't go back to iteration {step} (spec.retry.step)"
+    if status.evaluation is not None:
+        return f"{lack}: training has ended, and the trial is evaluated"
     if status.clone is not None:
         return f"{lack}: it continues from a checkpoint of trial {status.clone.donor} and has none of its own yet"
     steps = ", ".join(map(str, sorted({known.step for known in _list_returns(status)})))
@@ -47,8 +49,8 @@ def explain_lack(status: TrialStatus, step: int) -> str:
 
 
 def _list_returns(status: TrialStatus) -> tuple[Checkpoint, ...]:
-    """What the trial can go back to; nothing while it continues from a donor's checkpoint."""
-    return () if status.clone is not None else list_own_checkpoints(status)
+    """What the trial can go back to; nothing while it continues from a donor's checkpoint, or is evaluated."""
+    return () if status.clone is not None or status.evaluation is not None else list_own_checkpoints(status)
 
 
 def awaits_restore_source(spec: TrialSpec, status: TrialStatus) -> bool:

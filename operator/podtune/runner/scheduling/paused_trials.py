@@ -83,6 +83,8 @@ def was_removed(status: TrialStatus) -> bool:
     It does not if the program completed or was stopped while it ran: that was decided on an attempt. Nor does the
     experiment's own end count, because the trials continue if the experiment resumes.
     """
+    if status.evaluation is not None:
+        return status.evaluation.was_paused
     if status.state is TrialState.ERROR:
         return True
     stopped = status.decision is not None and status.decision.action is DecisionAction.STOP

@@ -100,7 +100,7 @@ class ResultProcessor:
         if record != trial.status.stopper:
             trial.set(stopper=record)
         try:
-            metrics = make_comparable(result.metrics, trial.context.spec.objective)
+            metrics = make_comparable(result.metrics, trial.context.spec.training_objective)
             decision = self.scheduler.on_result(trial.index, metrics, waiting=len(self._queue) + self._search.to_come)
         except MetricMissing as missing:
             if trial.context.spec.objective.missing == "lenient":
@@ -133,7 +133,7 @@ class ResultProcessor:
 
     def check_time(self, trial: TrialMachine, now: float) -> float:
         """Stops a running trial whose time is over, whether it reports or not; returns when to check again."""
-        if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None:
+        if not self.stopper.is_timed or trial.pod is None or trial.status.decision is not None or trial.is_evaluated:
             return NEVER
         if not trial.pod.training_since or trial.pod.training_until:
             return NEVER
@@ -160,7 +160,9 @@ class ResultProcessor:
 
     def record_completion(self, trial: TrialMachine, metrics: Metrics, now: float) -> None:
         """Tells the scheduler that a trial has completed."""
-        if self.scheduler.on_trial_complete(trial.index, make_comparable(metrics, trial.context.spec.objective)):
+        if self.scheduler.on_trial_complete(
+            trial.index, make_comparable(metrics, trial.context.spec.training_objective)
+        ):
             self.barrier.write_record(trial, now)
 
     def start(self, trial: TrialMachine, start: StartDecision, now: float) -> Begin:
@@ -206,12 +208,14 @@ class ResultProcessor:
         return self._exploits.list_waiting_for(donor)
 
     def compute_limits(self, trial: TrialMachine) -> resources.TrialLimits:
-        """The resource limits of a trial's next attempt, or present one."""
+        """The resource limits of a trial's next attempt, or present one; evaluations have those of their template."""
+        if trial.is_evaluated:
+            return resources.CONTAINER_LIMITS
         return self._compose_limits(trial, trial.saved.limits)
 
     def choose_own_limits(self, trial: TrialMachine) -> dict[str, str]:
         """The limits that a trial's next attempt has for itself."""
-        if not trial.spec.limits and trial.saved.raised_memory is None:
+        if trial.is_evaluated or (not trial.spec.limits and trial.saved.raised_memory is None):
             return {}
         without = self._compose_limits(trial, {}).limits
         return resources.choose_own_limits(trial.context.spec, without, trial.spec, trial.saved)
@@ -224,6 +228,7 @@ class ResultProcessor:
 
     def hold(self, trial: TrialMachine, *, held: bool) -> None:
         """Tells the scheduler of a user's pause, or of its end, once."""
+        held = held and not trial.is_evaluated
         if held and trial.index not in self._held:
             self._held.add(trial.index)
             self.scheduler.on_trial_hold(trial.index)

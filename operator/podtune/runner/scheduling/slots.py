@@ -13,7 +13,7 @@ from podtune.runner.actions import CreatePod
 from podtune.runner.attempts.gangs import PlacementTurn, wait_for_turn
 from podtune.runner.attempts.nodes import Nodes
 from podtune.runner.attempts.warm_pool import PodAssignment, WarmPool, compute_template_hash
-from podtune.runner.scheduling import clones
+from podtune.runner.scheduling import evaluations
 from podtune.runner.scheduling.namespace_cap import PodQuota
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.result_processor import Begin, ResultProcessor
@@ -52,6 +52,8 @@ class Slots(TrialIndex):
         self._holders: set[str] = set()
         self._picked: dict[str, TrialMachine] = {}
         """Trials that hold a slot and whose pod is created as soon as possible."""
+        self._to_evaluate: dict[str, TrialMachine] = {}
+        """Trials that wait for a slot in order to be evaluated: the scheduler has no say in that."""
         self._begun: set[str] = set()
         """Trials that were picked and that something has to be durable for first, or another gang to be placed."""
         self._turn = PlacementTurn()
@@ -81,7 +83,10 @@ class Slots(TrialIndex):
         (self._pending.add if pending else self._pending.discard)(trial.name)
         since = trial.find_start_time()
         at = max(_find_due(trial, since, now), self._actions.find_ready_time(("create-pod", trial.name)))
-        if at <= now and not holds:
+        self._to_evaluate.pop(trial.name, None)
+        if at <= now and not holds and trial.is_evaluated:
+            self._to_evaluate[trial.name] = trial
+        if at <= now and not holds and not trial.is_evaluated:
             self.queue.add(trial, since)
         else:
             self.queue.discard(trial.index)
@@ -122,7 +127,7 @@ class Slots(TrialIndex):
         It may want neither those that it has paused nor those that are retried: PBT completes its population first.
         """
         waiting = self.queue.new if self._none_chosen else len(self.queue) - self.queue.paused
-        return self.count_free(limit) - waiting - len(self._resumed)
+        return self.count_free(limit) - waiting - len(self._resumed) - len(self._to_evaluate)
 
     def is_deadlocked(self, unfinished: int) -> bool:
         """Whether all unfinished trials are paused by the scheduler, and it starts none of them."""
@@ -145,9 +150,10 @@ class Slots(TrialIndex):
         picked = sorted(self._picked.values(), key=lambda trial: (trial.find_start_time(), trial.index))
         ready = [trial for trial in picked if self._claim(trial)]  # in the order in which a restart picks them again
         begun = [trial for trial in ready if self._launch(trial, limit, now)]
+        begun += self._start_evaluations(limit, now, max_pending)
         self._none_chosen = False
         starts = 0
-        while self.queue and self.count_free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending):
+        while self.queue and self._has_room(limit, max_pending):
             if starts == STARTS_AT_A_TIME:
                 self._actions.timers.set(EXPERIMENT, now + SOON)
                 break
@@ -174,6 +180,25 @@ class Slots(TrialIndex):
                 self._begun.add(trial.name)
                 begun.append(trial)
             elif self._launch(trial, limit, now):
+                begun.append(trial)
+        return begun
+
+    def _has_room(self, limit: int, max_pending: int | None) -> bool:
+        return self.count_free(limit) > 0 and (max_pending is None or len(self._pending) < max_pending)
+
+    def _start_evaluations(self, limit: int, now: float, max_pending: int | None) -> list[TrialMachine]:
+        """Gives free slots to trials that are to be evaluated, before others: each is about to give its slot back."""
+        waiting = sorted(self._to_evaluate.values(), key=lambda trial: (trial.find_start_time(), trial.index))
+        begun = []
+        if len(waiting) > STARTS_AT_A_TIME:
+            self._actions.timers.set(EXPERIMENT, now + SOON)
+        for trial in waiting[:STARTS_AT_A_TIME]:
+            if not self._has_room(limit, max_pending) or not self._claim(trial):
+                break
+            del self._to_evaluate[trial.name]
+            self._holders.add(trial.name)
+            self._pending.add(trial.name)
+            if self._launch(trial, limit, now):
                 begun.append(trial)
         return begun
 
@@ -209,7 +234,7 @@ class Slots(TrialIndex):
             self._begun.add(trial.name)
             self._processor.barrier.waiting[trial.name] = None
             return False
-        if other := self._turn.find_blocker(trial):
+        if trial.replicas > 1 and (other := self._turn.find_blocker(trial)):
             self._begun.add(trial.name)
             self._picked[trial.name] = trial
             wait_for_turn(trial, other, self._actions, now)
@@ -247,17 +272,18 @@ class Slots(TrialIndex):
             trial_uid=trial.uid,
             attempt=trial.attempt,
             spec=parameters.make_effective(trial.spec, trial.saved),
-            restore=clones.to_restore(trial.saved),
+            restore=evaluations.to_restore(trial.saved),
             iteration=trial.saved.iteration,
-            restore_or_fail=trial.saved.clone is not None,
+            restore_or_fail=trial.saved.clone is not None or trial.is_evaluated,
             limits=given.limits,
             shared_limits=given.shared,
             own_limits=trial.saved.limits,
-            replicas=trial.context.replicas,
+            replicas=trial.replicas,
             avoid=self.nodes.to_avoid(trial, now),
             template_hash=compute_template_hash(trial.context.spec, given.limits) if trial.context.reuses else "",
             find=trial.finds_checkpoints,
             revision=revisions.find_recorded_revision(trial),
+            evaluates=trial.is_evaluated,
         )
 
 
@@ -275,4 +301,5 @@ def _find_due(trial: TrialMachine, at: float, now: float) -> float:
 
 def _is_resumed(trial: TrialMachine) -> bool:
     """Whether a trial is to resume after a pause, and that is not on record yet."""
-    return trial.saved.state is TrialState.PAUSED and trial.is_to_run and not (trial.refusal or trial.limits_problem)
+    is_held = not trial.is_evaluated and (trial.refusal or trial.limits_problem)
+    return trial.saved.state is TrialState.PAUSED and trial.is_to_run and not is_held

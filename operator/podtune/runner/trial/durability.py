@@ -20,6 +20,7 @@ def is_durable(saved: TrialStatus, status: TrialStatus) -> bool:
         and saved.restore_source == status.restore_source
         and saved.former == status.former
         and clones.is_same(saved.clone, status.clone)
+        and (saved.evaluation is None) == (status.evaluation is None)
         and saved.exploit == status.exploit
         and (status.state is None or not status.state.is_finished or _is_end_durable(saved, status))
     )

@@ -59,6 +59,8 @@ class DecisionKind(StrEnum):
     """The experiment resumes after its end, and the trial with it."""
     RECREATE = "RECREATE"
     """Its Trial was deleted and is recreated."""
+    EVALUATE = "EVALUATE"
+    """Its training has ended, and its checkpoint is evaluated."""
     CONFIGURE = "CONFIGURE"
     """A user has changed its parameters."""
 

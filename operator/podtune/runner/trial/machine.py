@@ -76,7 +76,7 @@ class TrialMachine:
         self.context = context
         self.expectations = expectations or Expectations()
         uid = self._read_attempt_uid()
-        pods, acked_seq = AttemptPods(context.replicas), trial.status.durable_seq if uid else 0
+        pods, acked_seq = AttemptPods(self.replicas), trial.status.durable_seq if uid else 0
         self.current = AttemptState(pods, uid=uid, acked_seq=acked_seq)
         self.leftovers: dict[str, Pod] = {}
         """Pods of earlier attempts."""
@@ -115,6 +115,16 @@ class TrialMachine:
         return find_phase(self.status, self.current.pods)
 
     @property
+    def is_evaluated(self) -> bool:
+        """Whether its training has ended, and its attempts are those of the evaluation."""
+        return self.status.evaluation is not None
+
+    @property
+    def replicas(self) -> int:
+        """How many pods an attempt of the present stage has."""
+        return 1 if self.is_evaluated else self.context.replicas
+
+    @property
     def configuration(self) -> Configuration:
         """The values of its parameters as it runs with them now, in the manifest's order."""
         return parse_configuration(self.context.spec.parameters, parameters.find_effective(self.spec, self.status))
@@ -131,9 +141,10 @@ class TrialMachine:
 
     @property
     def limits_problem(self) -> str:
-        """What is wrong with the limits that its user has set: it does not start before that is corrected."""
+        """What is wrong with the limits that its user has set: it does not train before that is corrected."""
         roles = self.context.spec.trial_template.role_names
-        return resources.find_limits_problem(self.spec.limits, roles) if self.spec.limits else ""
+        limits = {} if self.is_evaluated else self.spec.limits
+        return resources.find_limits_problem(limits, roles) if limits else ""
 
     @property
     def pods(self) -> tuple[Pod, ...]:
@@ -214,7 +225,7 @@ class TrialMachine:
         """Whether a gang is given up whose pods are behind their gate: those that are gone are not made again."""
         decision = self.saved.decision
         is_over = decision is not None and decision.attempt == self.attempt and not self.is_finished
-        return is_over and self.context.replicas > 1
+        return is_over and self.replicas > 1
 
     def _miss_pod(self, rank: int, name: str, uid: str = "", node: str = "") -> None:
         lost = Pod(
@@ -313,7 +324,7 @@ class TrialMachine:
         For a trial that the scheduler has paused, it is the time from which that may pick it.
         """
         if (
-            self.refusal
+            (self.refusal and not self.is_evaluated)
             or self.limits_problem
             or self.awaits_restore_source
             or self.awaits_takeover
@@ -435,7 +446,13 @@ class TrialMachine:
         if not self.context.reuses:  # else the pod is not the trial's to clean up
             self.leftovers.update((pod.name, pod) for pod in self.current.pods if not pod.gone)
         self.status = ending.status
-        self.current = AttemptState(AttemptPods(self.context.replicas))
+        self.current = AttemptState(AttemptPods(self.replicas))
+        self.touch(now)
+
+    def begin_stage(self, status: TrialStatus, now: float) -> None:
+        """A trial without pods begins another stage, whose attempts may have another number of them."""
+        self.status = status
+        self.current = AttemptState(AttemptPods(self.replicas))
         self.touch(now)
 
     # Writing
@@ -481,7 +498,7 @@ class TrialMachine:
     @property
     def pod_name(self) -> str:
         """Name of the pod that leads the current attempt."""
-        return format_pod_name(self.name, self.attempt, 0, self.context.replicas)
+        return format_pod_name(self.name, self.attempt, 0, self.replicas)
 
     @property
     def folder(self) -> str:

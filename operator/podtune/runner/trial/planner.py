@@ -26,7 +26,7 @@ from podtune.runner.checkpoints import checkpoint_requests, former_trials, uploa
 from podtune.runner.checkpoints.restore_sources import RestoreSources
 from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.records import Pod
-from podtune.runner.scheduling import retry_requests
+from podtune.runner.scheduling import evaluations, retry_requests
 from podtune.runner.scheduling.paused_trials import PausedEnd
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
@@ -83,19 +83,25 @@ class TrialPlanner:
             gangs.keep_together(trial, self._actions, now)
             self._make_anew(trial, pod, now)
             self._actions.timers.set(trial.name, self._processor.check_time(trial, now))
-            self._overrides.check(trial, now)
+            if not trial.is_evaluated:
+                self._overrides.check(trial, now)
             status_text.explain_pods(trial, self._processor.compute_limits(trial), now)
             self._carry_out_decision(trial, now)
         elif not trial.is_finished:
             status_text.explain_queue(trial, now)
             if not trial.current.pods and not self._slots.is_creating(trial, now):
-                self._overrides.take_in(trial, now)
-                own_limits.explain_problem(trial, now)
-                self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
-                self._fail_without_resources(trial, now)
+                if not trial.is_evaluated:
+                    self._prepare_training(trial, now)
                 self._check_refusal(trial, now)
         status_text.note_generation(trial, now)
         self._write(trial, now)
+
+    def _prepare_training(self, trial: TrialMachine, now: float) -> None:
+        """Takes in what the next attempt is to train with, and ends a trial that can't have it."""
+        self._overrides.take_in(trial, now)
+        own_limits.explain_problem(trial, now)
+        self._fail_without_restore_source(trial, self._restore_sources.find_source(trial, now), now)
+        self._fail_without_resources(trial, now)
 
     def on_action_result(self, trial: TrialMachine, action: TrialAction, result: ActionResult, now: float) -> None:
         """Hears how an action on a trial went. What it made or changed is reported as seen before this."""
@@ -152,8 +158,23 @@ class TrialPlanner:
         trial = end.trial
         self._processor.scheduler.on_trial_remove(trial.index)
         trial.log_decision(DecisionKind.STOP, end.message, end.inputs, now=now)
+        run_generation = trial.status.run_generation
         trial.finish(TrialState.TERMINATED, end.reason, end.message, now)
-        self._reserve_observation(trial)
+        if trial.context.spec.evaluation is not None and end.reason in evaluations.FULL_LENGTH_REASONS:
+            self._begin_evaluation(trial, run_generation, now)
+        else:
+            self._reserve_observation(trial)
+
+    def _begin_evaluation(self, trial: TrialMachine, run_generation: int, now: float) -> None:
+        """Has a trial evaluated whose training the scheduler has ended while it was paused."""
+        chosen = evaluations.choose_checkpoint(trial.status, trial.context.spec)
+        if chosen is None:
+            trial.log_decision(DecisionKind.FAIL, evaluations.NO_CHECKPOINT, {}, now=now)
+            trial.finish(TrialState.ERROR, TrialReason.NOTHING_TO_EVALUATE, evaluations.NO_CHECKPOINT, now)
+            self._reserve_observation(trial)
+            return
+        begun = evaluations.begin_evaluation(trial.status, chosen, now, run_generation=run_generation, was_paused=True)
+        trial.begin_stage(begun, now)
 
     def _on_pod_refused(self, trial: TrialMachine, message: str, now: float) -> None:
         """The API server refuses the pod of the trial's next attempt: that is to blame, and no attempt."""
@@ -218,13 +239,15 @@ class TrialPlanner:
                 self._suspend(trial, now)
             case DesiredState.RUNNING:
                 self._resume(trial, now)
-                checkpoint_requests.take_up(trial, now)
+                if not trial.is_evaluated:
+                    checkpoint_requests.take_up(trial, now)
         if not trial.is_finished and not self._slots.is_creating(trial, now):
             retry_requests.carry_out(trial, now)
 
     def _stop(self, trial: TrialMachine, reason: TrialReason, message: str, now: float) -> None:
         """Stops a trial for a reason outside of its results, whether it has a pod or not."""
-        tells_scheduler = reason is not TrialReason.STOPPED_BY_EXPERIMENT  # if that goes on, so does the trial
+        # If the experiment goes on, so does the trial; and one that is evaluated was completed for the scheduler.
+        tells_scheduler = reason is not TrialReason.STOPPED_BY_EXPERIMENT and not trial.is_evaluated
         if trial.current.pods:
             if trial.status.decision is None and not trial.current.pods.is_over:
                 if tells_scheduler:

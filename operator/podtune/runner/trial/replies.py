@@ -29,7 +29,7 @@ class Unaccepted(Enum):
 def fence(trial: TrialMachine, pod_name: str, attempt_uid: str) -> Unaccepted | None:
     """Why a report of this pod and attempt is not taken in; None where it is: it is the trial's current one."""
     number, _, rank = pod_name.removeprefix(f"{trial.name}-").partition("-")
-    if trial.context.replicas > 1 and rank.isdecimal() and int(rank) > 0:
+    if trial.replicas > 1 and rank.isdecimal() and int(rank) > 0:
         return Unaccepted.FOLLOWS
     if trial.is_finished or not number.isdecimal() or int(number) < trial.attempt:
         return Unaccepted.FENCED
@@ -62,16 +62,20 @@ def build_reply(trial: TrialMachine, report: Report, *, is_flushed: bool, pinned
         acked_seq=trial.current.acked_seq,
         durable_seq=trial.saved.durable_seq if is_recorded else 0,
         acked_checkpoints=settled,
-        decision="CONTINUE" if decision is None else ("PAUSE" if decision.wants_checkpoint else "STOP"),
+        decision="CONTINUE"
+        if decision is None
+        else ("PAUSE" if decision.wants_checkpoint and not trial.is_evaluated else "STOP"),
         should_checkpoint=_wants_checkpoint(trial, report),
         kept=(*pinned, *(checkpoint.uri for checkpoint in trial.saved.checkpoints)),
         ledger=ledger.list_entries_after(trial.saved, report.ledger),
-        discards=decision is not None and decision.stores_no_more,
+        discards=trial.is_evaluated or (decision is not None and decision.stores_no_more),
     )
 
 
 def _wants_checkpoint(trial: TrialMachine, report: Report) -> bool:
     """Whether the trial is to go on later, from what it has learnt, or is worth cloning, or a person asks for it."""
+    if trial.is_evaluated:
+        return False
     decision = trial.status.decision
     goes_on = decision is not None and decision.wants_checkpoint and not clones.is_superseded(trial.status)
     if goes_on and upload_waits.stores_answer(trial):

@@ -8,7 +8,7 @@ from podtune.api.resources.trial import Checkpoint, TrialStatus
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Report, Restored, Result, StoreProblem
 from podtune.runner.checkpoints import checkpoint_requests, found_checkpoints, retention
 from podtune.runner.checkpoints.retention import lies_below
-from podtune.runner.scheduling import clones
+from podtune.runner.scheduling import clones, evaluations
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import ledger, parameters, results
@@ -69,12 +69,17 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
     they will come again. A trial that its user pauses trains on up to its checkpoint, and may be stopped meanwhile.
     """
     trial.current.acked_seq = result.seq
+    result = evaluations.leave_out_objective(result, trial.context.spec) if not trial.is_evaluated else result
     if trial.context.spec.failures.silence_deadline is not None:
         trial.set(last_result_time=format_rfc3339(now))
     objective = trial.context.spec.objective
     if trial.status.decision is not None and (phase := trial.phase) in RESULTS_COUNT_NOT:
         if phase is not TrialPhase.STOPPING:
             trial.current.held.append(result)
+        return
+    if trial.is_evaluated:
+        trial.status = evaluations.add_result(trial.status, result)
+        trial.touch(now + trial.context.settings.first_result_debounce)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)
     trial.status = results.add_result(trial.status, result, objective, trial.context.time_attribute)
@@ -101,10 +106,11 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
     """Records a checkpoint of the current attempt; one from elsewhere is passed over.
 
     Of a trial that was stopped, or paused by the scheduler, no more is wanted than the checkpoint of its last
-    result, or else the next one; of one that has given up what it has learnt, or keeps no checkpoint, none.
+    result, or else the next one; of one that has given up what it has learnt, or keeps no checkpoint, none. An
+    evaluation has none to record.
     """
     home, ref = trial.home, commit.checkpoint
-    if not lies_below(ref.uri, home) or clones.is_superseded(trial.status):
+    if trial.is_evaluated or not lies_below(ref.uri, home) or clones.is_superseded(trial.status):
         return
     newest = max((c.step for c in trial.status.checkpoints if c.uri.startswith(home)), default=-1)
     decision = trial.status.decision
@@ -124,7 +130,7 @@ def _accept(trial: TrialMachine, commit: CheckpointCommit, processor: ResultProc
         trial.current.wanted_step = None
     spec = trial.context.spec
     pinned = processor.scheduler.pinned_steps(trial.index)
-    trial.status = retention.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.objective, pinned)
+    trial.status = retention.accept(trial.status, checkpoint, spec.checkpoints.keep, spec.training_objective, pinned)
     trial.set(clone=None)  # what it has cloned is its own now
     is_answer = checkpoint_requests.answer(trial, checkpoint, commit.seq)
     trial.touch(now if is_answer or decision is not None else now + trial.context.settings.checkpoint_debounce)

@@ -33,7 +33,7 @@ def explain_pods(trial: TrialMachine, limits: resources.TrialLimits, now: float)
     elif waiting is None:
         if trial.status.state is not TrialState.RUNNING or trial.status.attempt != trial.attempt:
             trial.set(attempt=trial.attempt, start_time=trial.status.start_time or format_rfc3339(now), retry_time=None)
-            trial.explain(TrialState.RUNNING, TrialReason.TRAINING, format_progress(trial, limits))
+            _explain_running(trial, limits)
             trial.touch(now + trial.context.settings.running_debounce)
     else:
         reason, message = _explain_pending(waiting)
@@ -63,8 +63,11 @@ def note_generation(trial: TrialMachine, now: float) -> None:
 
 def finish_wording(trial: TrialMachine, limits: resources.TrialLimits, now: float) -> None:
     """Brings what is derived from the rest up to date: done right before a write, never a reason for one."""
-    if trial.status.state is TrialState.RUNNING and trial.status.reason == TrialReason.TRAINING:
-        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, format_progress(trial, limits))
+    if trial.status.state is TrialState.RUNNING and trial.status.reason in (
+        TrialReason.TRAINING,
+        TrialReason.EVALUATING,
+    ):
+        _explain_running(trial, limits)
     elif trial.status.state is TrialState.TERMINATED and trial.status.reason == TrialReason.COMPLETED:
         message = lost_work.add_loss(trial.status, _format_completion(trial))
         trial.explain(TrialState.TERMINATED, TrialReason.COMPLETED, message)
@@ -76,6 +79,28 @@ def finish_wording(trial: TrialMachine, limits: resources.TrialLimits, now: floa
         folder=trial.folder if trial.status.attempt else "",
     )
     trial.status = ledger.fit(trial.spec, trial.status)
+
+
+def _explain_running(trial: TrialMachine, limits: resources.TrialLimits) -> None:
+    if trial.is_evaluated:
+        trial.explain(TrialState.RUNNING, TrialReason.EVALUATING, _format_evaluation(trial))
+    else:
+        trial.explain(TrialState.RUNNING, TrialReason.TRAINING, format_progress(trial, limits))
+
+
+def _format_evaluation(trial: TrialMachine) -> str:
+    """Such as: evaluates the checkpoint of iteration 9; accuracy 0.91; attempt 3 after exit code 1."""
+    evaluation, metric = trial.status.evaluation, trial.context.spec.objective.metric
+    assert evaluation is not None  # the caller has looked
+    parts = [f"evaluates the checkpoint of iteration {evaluation.step}"]
+    if metric in evaluation.result:
+        parts.append(f"{metric} {evaluation.result[metric]}")
+    last = trial.status.last_attempt
+    if last is not None and last.attempt >= evaluation.attempt:
+        parts.append(f"attempt {trial.attempt} after {_describe_end(last)}")
+    if trial.current.store_problem is not None:
+        parts.append(trial.current.store_problem.message)
+    return clip("; ".join(parts))
 
 
 def format_progress(trial: TrialMachine, limits: resources.TrialLimits) -> str:
@@ -120,9 +145,9 @@ def _describe_end(last: AttemptEnd) -> str:
 
 
 def _format_last_result(trial: TrialMachine) -> str:
-    last, metric = trial.status.last_result, trial.context.spec.objective.metric
-    time = trial.context.time_attribute
-    shown = [f"{name} {last[name]}" for name in (time, metric) if name in last]
+    last, spec = trial.status.last_result, trial.context.spec
+    wanted = dict.fromkeys((trial.context.time_attribute, spec.training_objective.metric, spec.objective.metric))
+    shown = [f"{name} {last[name]}" for name in wanted if name in last]
     return ", ".join(shown) or ", ".join(f"{name} {value}" for name, value in list(last.items())[:2])
 
 
@@ -155,10 +180,12 @@ def _explain_pending(pod: Pod) -> tuple[str, str]:
 
 def _describe_overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     """Whether the trial runs with what its user has changed, or will."""
-    if trial.refusal:
+    if trial.refusal and not trial.is_evaluated:
         return False, TrialReason.INVALID_OVERRIDES, trial.refusal
     if trial.spec.overrides == trial.status.overrides:
         return True, "Accepted", ""
+    if trial.is_evaluated and not trial.is_finished:
+        return False, "TrainingEnded", "training had ended before a pod started with them"
     if not trial.is_finished:
         return (
             False,

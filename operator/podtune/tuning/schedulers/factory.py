@@ -29,7 +29,7 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
         PluginError: A scheduler of another package can't be made.
         ModelMissing: It is PB2, and scikit-learn is not installed.
     """
-    asked, objective, seed = spec.scheduler, spec.objective, spec.search.seed
+    asked, objective, seed = spec.scheduler, spec.training_objective, spec.search.seed
     if asked.asha is not None:
         return Asha(asked.asha, objective, seed)
     if asked.asha_promotion is not None:
@@ -50,9 +50,9 @@ def make_scheduler(spec: ExperimentSpec) -> Scheduler:
 def _make_population_scheduler(name: str, settings: PopulationSettings, spec: ExperimentSpec) -> Pbt:
     explorer, seed = _make_explorer(settings, spec), spec.search.seed
     if not settings.synchronous:
-        return Pbt(name, settings, spec.objective, explorer, seed)
+        return Pbt(name, settings, spec.training_objective, explorer, seed)
     writer = BarrierReleaseWriter(spec.parameters, spec.constraints)
-    return SynchronousPbt(name, settings, spec.objective, explorer, seed, writer=writer)
+    return SynchronousPbt(name, settings, spec.training_objective, explorer, seed, writer=writer)
 
 
 def _make_explorer(settings: PopulationSettings, spec: ExperimentSpec) -> Explorer:

@@ -41,7 +41,7 @@ def make_trial_stopper(spec: ExperimentSpec) -> TrialStopper:
     Raises:
         PluginError: A stopper of another package can't be made.
     """
-    return _TrialFactory(spec.objective).make(spec.stop)
+    return _TrialFactory(spec.training_objective).make(spec.stop)
 
 
 def make_experiment_stopper(spec: ExperimentSpec) -> ExperimentStopper:

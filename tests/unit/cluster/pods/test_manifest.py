@@ -519,3 +519,28 @@ def test_each_term_of_the_template_keeps_off_too_and_the_template_stays_as_it_wa
     assert body["spec"]["affinity"]["podAntiAffinity"] == {"kept": True}
     assert body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
     assert template["nodeAffinity"][REQUIRED] == {"nodeSelectorTerms": [zone, named]}
+
+
+def test_an_evaluations_pod_is_made_from_its_own_template() -> None:
+    judge = {"containers": [{"name": "judge", "image": "judge"}], "nodeSelector": {"pool": "cpu"}}
+    labels = {"units": "u-$(PODTUNE_PARAM_units)"}
+    spec: Manifest = {
+        "checkpoints": {"store": STORE},
+        "evaluation": {
+            "template": {"metadata": {"labels": labels}, "spec": judge},
+            "trainingObjective": {"metric": "loss", "mode": "min"},
+        },
+    }
+    training = manifest(create=action(CHECKPOINTS), **spec)
+    pod = manifest(create=replace(action(CHECKPOINTS[:1]), restore_or_fail=True, evaluates=True), **spec)
+    assert [c["name"] for c in pod["spec"]["containers"]] == ["judge"]
+    assert pod["spec"]["nodeSelector"] == {"pool": "cpu"}
+    assert pod["metadata"]["labels"]["podtune.dev/stage"] == "evaluate"
+    assert pod["metadata"]["labels"]["units"] == "u-32"
+    assert pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == "judge"
+    assert "podtune.dev/stage" not in training["metadata"]["labels"]
+    restore = env(container(pod, "podtune-restore"))
+    assert [known["step"] for known in json.loads(restore["PODTUNE_RESTORE_FROM"])] == [9]
+    assert restore["PODTUNE_RESTORE_OR_FAIL"] == "true"
+    metrics = [env(container(each, "podtune-agent"))["PODTUNE_OBJECTIVE_METRIC"] for each in (training, pod)]
+    assert metrics == ["loss", "accuracy"]

@@ -72,6 +72,11 @@ class DistantAgent(Agent):
         return tuple(UNACKED_PREFIX + encode_result(result) for result in self._results)
 
     @property
+    def has_taken(self) -> bool:
+        """Whether the program has reported anything."""
+        return self._written > 0
+
+    @property
     def hands_over(self) -> bool:
         """Whether it waits to be told what is next."""
         return self._final is not None

@@ -158,10 +158,7 @@ class ApiServer:
         before, after = trial.status, status
         ended = after.last_attempt != before.last_attempt
         number = before.last_attempt.attempt if before.last_attempt else 0
-        counted = sum(
-            getattr(after, counter) - getattr(before, counter)
-            for counter in ("failures", "disruptions", "infrastructure_failures", "ignored")
-        )
+        counted = _count_failures(after) - _count_failures(before)
         if not ended:
             was_finished = before.state is not None and before.state.is_finished
             if was_finished and after.run_generation > before.run_generation:
@@ -172,3 +169,10 @@ class ApiServer:
         spends = FailureClass(after.last_attempt.failure_class).is_failure
         assert counted == spends, f"{trial.name}: {after.last_attempt.failure_class} counted {counted} times"
         self.attempts.setdefault(trial.name, []).append(after.last_attempt.failure_class)
+
+
+def _count_failures(status: TrialStatus) -> int:
+    """The failures of all kinds, of both stages."""
+    kinds = ("failures", "disruptions", "infrastructure_failures", "ignored")
+    stages = [status, *([status.evaluation] if status.evaluation is not None else [])]
+    return sum(getattr(stage, kind) for stage in stages for kind in kinds)

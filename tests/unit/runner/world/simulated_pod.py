@@ -58,6 +58,7 @@ class SimulatedPod:
         self.uid = uid
         self._rank = rank
         self._is_shared = bool(action.template_hash)
+        self.evaluates = action.evaluates
         self.is_alive = True
         """Whether its program may still run; its agent may go on."""
         self._end: _End | None = None
@@ -185,7 +186,10 @@ class SimulatedPod:
             self._leave(done=False)
         elif self._is_shared and (self._training.iteration >= self._program.steps or self._may_leave):
             self._leave(done=True)
-        elif self._training.iteration >= self._program.steps:
+        elif self.evaluates and not self.agent.has_taken:
+            self._evaluate()
+            self._sim.clock.call_later(self._sim.jitter(self._program.seconds), self._train)
+        elif self.evaluates or self._training.iteration >= self._program.steps:
             self._sim.completed.add(self.name)
             self._finish(PodPhase.SUCCEEDED, (ContainerEnd("trial", 0),), done=self._program.says_done)
         else:
@@ -209,12 +213,21 @@ class SimulatedPod:
         checkpoint = stores and ((every > 0 and step % every == 0) or self.agent.wants_checkpoint)
         metrics: dict[str, float | int | str | bool] = {"training_iteration": step}
         value = self._program.metric(self.index, step)
-        if value is not None:
+        if value is not None and self._sim.api.experiment.spec.evaluation is not None:
+            metrics |= {"loss": -value, "accuracy": 99.0}  # what training says of the objective counts for nothing
+        elif value is not None:
             metrics["accuracy"] = value
         metrics |= self._program.further(self.index, step)
         metrics = self._time.fill_in(metrics, self._sim.now)
         self._training = replace(self._training, seconds=read_total(metrics))
         self.agent.take(metrics, self._training, checkpoint=checkpoint)
+
+    def _evaluate(self) -> None:
+        value = self._program.evaluation(self.index, self._training.iteration)
+        metrics: dict[str, float | int | str | bool] = {"seen": self._training.iteration}
+        if value is not None:
+            metrics["accuracy"] = value
+        self.agent.take(metrics, self._training, checkpoint=False)
 
     @property
     def _may_leave(self) -> bool:

@@ -24,6 +24,7 @@ class Program:
         silent: Whether there is no agent: nothing is ever reported (pods of kwok).
         says_done: Whether the program says that it is done.
         metric: Value of the objective by trial and iteration.
+        evaluation: What an evaluation reports, by trial and iteration of the checkpoint; None for nothing.
         further: Further metrics by trial and iteration.
         faults: By trial, what strikes its attempts, first to last; those left out end well.
         snags: By trial, what meets the uploads of its attempts, first to last.
@@ -43,6 +44,7 @@ class Program:
     silent: bool = False
     says_done: bool = True
     metric: Callable[[int, int], float | None] = compute_rising_value
+    evaluation: Callable[[int, int], float | None] = compute_rising_value
     further: Callable[[int, int], dict[str, float]] = lambda trial, step: {}
     faults: Mapping[int, tuple[ScheduledFault | None, ...]] = field(default_factory=dict)
     snags: Mapping[int, tuple[Snag | None, ...]] = field(default_factory=dict)

@@ -288,7 +288,7 @@ class Simulation:
             self.prefix,
             spec.checkpoints.sync,
             self.program.upload,
-            spec.objective.metric,
+            spec.training_objective.metric,
         )
 
     # The operator
@@ -438,7 +438,7 @@ class Simulation:
 
     def _create_pod(self, action: CreatePod, seen: list[Thing]) -> ActionResult:
         if not self._is_late:
-            if action.revision != self.api.experiment.spec.trial_template.revision:
+            if action.revision != self.api.experiment.spec.template_revision:
                 return ActionResult(ActionStatus.FAILED, "another template", ExperimentReason.TEMPLATE_CHANGED)
             self._check_revision(action)
         existing = self.api.pods.get(action.name)
@@ -486,7 +486,7 @@ class Simulation:
 
     def _new_pod(self, action: CreatePod, rank: int) -> Pod:
         name, version = action.format_name(rank), self.api.next_version()
-        role = self.api.experiment.spec.trial_template.find_role(rank)
+        role = self.api.experiment.spec.find_pod_role(rank, evaluates=action.evaluates)
         template, limits = role.template.spec, select_limits(action.limits, role.name)
         return Pod(
             name,
@@ -673,7 +673,7 @@ class Simulation:
         known = self.api.experiment.spec.trial_template
         template = TrialTemplate.model_validate(known.model_dump() | {"spec": known.spec | changes})
         self.edit_spec(trial_template=template)
-        return template.revision
+        return self.api.experiment.spec.template_revision
 
     # What is to be seen
 
