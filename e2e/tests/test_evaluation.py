@@ -15,7 +15,7 @@ WITHOUT_GPU = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
 def evaluated(name: str, cluster: Cluster, *, trials: int, environment: dict[str, str], **evaluation: object) -> Object:
-    judge = program("judge", environment, resources=WITHOUT_GPU)
+    scorer = program("scoring", environment, resources=WITHOUT_GPU)
     return experiment(
         name,
         counter({"EPOCHS": str(EPOCHS)}),
@@ -24,7 +24,7 @@ def evaluated(name: str, cluster: Cluster, *, trials: int, environment: dict[str
         checkpoints={"store": store(cluster)},
         podRetention="All",
         evaluation={
-            "template": {"spec": {"containers": [judge]}},
+            "template": {"spec": {"containers": [scorer]}},
             "trainingObjective": {"metric": "value", "mode": "max"},
             **evaluation,
         },
@@ -39,8 +39,8 @@ def count_gpus(pod: Object) -> int:
 def test_a_trial_is_trained_then_evaluated_and_a_failed_evaluation_is_retried_alone(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
-    namespace.apply(evaluated("judged", cluster, trials=TRIALS_MADE, environment={"CRASH_FIRST": "0"}))
-    namespace.wait_for_condition(EXPERIMENTS, "judged", "Complete")
+    namespace.apply(evaluated("scored", cluster, trials=TRIALS_MADE, environment={"CRASH_FIRST": "0"}))
+    namespace.wait_for_condition(EXPERIMENTS, "scored", "Complete")
     trials = {trial["metadata"]["name"]: trial for trial in namespace.list(TRIALS)}
     assert len(trials) == TRIALS_MADE
     for trial in trials.values():
@@ -49,15 +49,15 @@ def test_a_trial_is_trained_then_evaluated_and_a_failed_evaluation_is_retried_al
         assert float(status["bestValue"]) == 1 - base
         assert status["best"]["evaluated_epoch"] == str(EPOCHS)
         assert float(status["lastResult"]["value"]) > 0, "what training reported is gone"
-    failed = trials["judged-0"]["status"]
+    failed = trials["scored-0"]["status"]
     assert (failed["attempt"], failed.get("failures", 0), failed["evaluation"]["failures"]) == (3, 0, 1), failed
-    best = namespace.get(EXPERIMENTS, "judged")["status"]["best"]
+    best = namespace.get(EXPERIMENTS, "scored")["status"]["best"]
     least = min(trials.values(), key=lambda trial: float(trial["spec"]["parameters"]["base"]))
     assert best["trial"] == least["metadata"]["name"], "the best trial is that of training"
     assert best["checkpoint"] == least["status"]["evaluation"]["uri"]
-    gpus = {name: count_gpus(namespace.get("pod", name)) for name in ("judged-0-1", "judged-0-2", "judged-0-3")}
-    assert gpus == {"judged-0-1": 1, "judged-0-2": 0, "judged-0-3": 0}
-    assert namespace.get("pod", "judged-0-3")["metadata"]["labels"]["podtune.dev/stage"] == "evaluate"
+    gpus = {name: count_gpus(namespace.get("pod", name)) for name in ("scored-0-1", "scored-0-2", "scored-0-3")}
+    assert gpus == {"scored-0-1": 1, "scored-0-2": 0, "scored-0-3": 0}
+    assert namespace.get("pod", "scored-0-3")["metadata"]["labels"]["podtune.dev/stage"] == "evaluate"
 
 
 def test_a_pause_during_the_evaluation_deletes_its_pod_and_it_starts_anew(

@@ -59,7 +59,7 @@ def test_a_rung_replaces_what_follows_from_parameters() -> None:
 
 
 def test_evaluations_take_time_and_no_gpu() -> None:
-    evaluation = {"template": {"spec": {"containers": [{"name": "trial", "image": "judge"}]}}}
+    evaluation = {"template": {"spec": {"containers": [{"name": "trial", "image": "scorer"}]}}}
     fields: dict[str, Any] = {"checkpoints": {"store": {"bucket": "bucket"}}}
     plain = make_plan(spec(**fields), STEADY, seconds=60, iterations=9)
     plan = make_plan(spec(**fields, evaluation=evaluation), replace(STEADY, evaluation=600), seconds=60, iterations=9)

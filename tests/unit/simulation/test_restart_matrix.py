@@ -71,7 +71,7 @@ SAMPLE = {next(pair for pair in reversed(PAIRS) if name in pair) for name in NAM
 INITIAL = {"rate": 0.01, "width": 64, "kind": "tanh"}
 WARM: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 EVALUATION: dict[str, Any] = {
-    "template": {"spec": {"containers": [{"name": "judge", "image": "none"}]}},
+    "template": {"spec": {"containers": [{"name": "scorer", "image": "none"}]}},
     "trainingObjective": {"metric": "loss", "mode": "min"},
     "maxFailures": 50,
 }

@@ -1,4 +1,4 @@
-"""The second stage of a trial: a pod that judges the checkpoint that training has ended with."""
+"""The second stage of a trial: a pod that evaluates the checkpoint that training has ended with."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _classify(ended: EndedAttempt) -> AttemptOutcome:
     if not _is_whole(outcome):
         return outcome
     if _is_evaluated_next(ended):
-        if evaluations.choose_checkpoint(ended.status, ended.spec) is not None:
+        if evaluations.choose_evaluated(ended.status, ended.spec) is not None:
             return outcome
         lack, reason = evaluations.NO_CHECKPOINT, TrialReason.NOTHING_TO_EVALUATE
     else:
@@ -173,7 +173,7 @@ def _find_lack(ended: EndedAttempt) -> str:
     if objective.missing == "lenient":
         return ""
     if status.evaluation is not None:
-        status = evaluations.show_result(status, ended.spec)
+        status = evaluations.preview_end(status, ended.spec)
     lack = usable_results.describe_lack(status, objective)
     if not lack:
         return ""
@@ -232,7 +232,7 @@ def _change_stage(ended: EndedAttempt, outcome: AttemptOutcome, status: TrialSta
         if outcome.failure_class is FailureClass.COMPLETE:
             return evaluations.conclude_evaluation(status, ended.spec)
         return evaluations.restart_evaluation(status)
-    chosen = evaluations.choose_checkpoint(status, ended.spec) if ended.spec.evaluation is not None else None
+    chosen = evaluations.choose_evaluated(status, ended.spec) if ended.spec.evaluation is not None else None
     if chosen is None or not _is_whole(outcome):
         return status
     return evaluations.begin_evaluation(status, chosen, now, run_generation=ended.status.run_generation)

@@ -88,11 +88,11 @@ def _lacks_result(trial: TrialMachine) -> bool:
     """Whether an objective is missing at the end, where that is an error: the program may have printed why."""
     spec, status = trial.context.spec, trial.status
     if spec.evaluation is not None and not trial.is_evaluated:
-        return evaluations.choose_checkpoint(status, spec) is None
+        return evaluations.choose_evaluated(status, spec) is None
     objective, final = spec.objective, trial.read_final_commit()
     if objective.missing == "lenient":
         return False
     last = final.last.metrics if final is not None and final.last is not None else {}
     if trial.is_evaluated:
-        status = evaluations.show_result(status, spec)
+        status = evaluations.preview_end(status, spec)
     return usable_results.is_lacking(status, objective, last)

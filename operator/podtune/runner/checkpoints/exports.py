@@ -46,7 +46,7 @@ def list_wanted(
     only_best = spec.checkpoints.export.trials == "Best"
     found: list[StoredTrial] = []
     for trial in sorted(_list_chosen(spec, trials, best), key=lambda trial: trial.index):
-        checkpoint = evaluations.find_best_checkpoint(trial.saved, spec)
+        checkpoint = evaluations.find_representative(trial.saved, spec)
         if checkpoint is not None:
             exported = ExportedCheckpoint(
                 uri=checkpoint.uri,

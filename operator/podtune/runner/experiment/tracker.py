@@ -294,7 +294,7 @@ class ExperimentTracker(TrialIndex):
             return None
         trial = best.trial
         repeated = len(best.values) > 1
-        checkpoint = evaluations.find_best_checkpoint(trial.status, self._spec)
+        checkpoint = evaluations.find_representative(trial.status, self._spec)
         return BestTrial(
             trial=trial.name,
             value=results.show(best.value) if repeated else trial.saved.best[self._objective.metric],

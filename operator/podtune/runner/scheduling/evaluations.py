@@ -40,13 +40,13 @@ def find_evaluated(status: TrialStatus) -> Checkpoint | None:
     return next((known for known in status.checkpoints if known.uri == evaluation.uri), None)
 
 
-def find_best_checkpoint(status: TrialStatus, spec: ExperimentSpec) -> Checkpoint | None:
+def find_representative(status: TrialStatus, spec: ExperimentSpec) -> Checkpoint | None:
     """The checkpoint that stands for a trial: the one that was evaluated, else its best one; None where it has none."""
     evaluated = find_evaluated(status)
     return evaluated or retention.find_best_checkpoint(status.checkpoints, spec.training_objective)
 
 
-def to_restore(status: TrialStatus) -> tuple[Checkpoint, ...]:
+def list_restorable(status: TrialStatus) -> tuple[Checkpoint, ...]:
     """What the next attempt may start from, the one to try first at the front; an evaluation, from one alone."""
     if status.evaluation is None:
         return clones.to_restore(status)
@@ -54,7 +54,7 @@ def to_restore(status: TrialStatus) -> tuple[Checkpoint, ...]:
     return (evaluated,) if evaluated is not None else ()
 
 
-def choose_checkpoint(status: TrialStatus, spec: ExperimentSpec) -> Checkpoint | None:
+def choose_evaluated(status: TrialStatus, spec: ExperimentSpec) -> Checkpoint | None:
     """The checkpoint to evaluate: one of the trial's own that was taken with its present parameters; None for none."""
     own = () if status.clone is not None else clones.list_own_checkpoints(status)
     if spec.evaluation is not None and spec.evaluation.checkpoint == "best":
@@ -111,7 +111,7 @@ def restart_evaluation(status: TrialStatus) -> TrialStatus:
     return status.model_copy(update={"evaluation": status.evaluation.model_copy(update={"result": {}})})
 
 
-def add_result(status: TrialStatus, result: Result) -> TrialStatus:
+def record_metrics(status: TrialStatus, result: Result) -> TrialStatus:
     """The status after a result of the evaluation: its metrics replace those of the same name from before."""
     assert status.evaluation is not None  # the caller has looked
     shown = {**status.evaluation.result, **results.show_all(result.metrics)}
@@ -128,7 +128,7 @@ def leave_out_objective(result: Result, spec: ExperimentSpec) -> Result:
     return replace(result, metrics=metrics)
 
 
-def show_result(status: TrialStatus, spec: ExperimentSpec) -> TrialStatus:
+def preview_end(status: TrialStatus, spec: ExperimentSpec) -> TrialStatus:
     """The status as if its evaluation were complete, and training had reported nothing: to see what is missing."""
     assert status.evaluation is not None  # the caller has looked
     bare = status.model_copy(update={"last_result": {}, "best": {}})

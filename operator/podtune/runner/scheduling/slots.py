@@ -272,7 +272,7 @@ class Slots(TrialIndex):
             trial_uid=trial.uid,
             attempt=trial.attempt,
             spec=parameters.make_effective(trial.spec, trial.saved),
-            restore=evaluations.to_restore(trial.saved),
+            restore=evaluations.list_restorable(trial.saved),
             iteration=trial.saved.iteration,
             restore_or_fail=trial.saved.clone is not None or trial.is_evaluated,
             limits=given.limits,

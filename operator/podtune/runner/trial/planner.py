@@ -167,7 +167,7 @@ class TrialPlanner:
 
     def _begin_evaluation(self, trial: TrialMachine, run_generation: int, now: float) -> None:
         """Has a trial evaluated whose training the scheduler has ended while it was paused."""
-        chosen = evaluations.choose_checkpoint(trial.status, trial.context.spec)
+        chosen = evaluations.choose_evaluated(trial.status, trial.context.spec)
         if chosen is None:
             trial.log_decision(DecisionKind.FAIL, evaluations.NO_CHECKPOINT, {}, now=now)
             trial.finish(TrialState.ERROR, TrialReason.NOTHING_TO_EVALUATE, evaluations.NO_CHECKPOINT, now)

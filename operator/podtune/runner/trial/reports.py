@@ -78,7 +78,7 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
             trial.current.held.append(result)
         return
     if trial.is_evaluated:
-        trial.status = evaluations.add_result(trial.status, result)
+        trial.status = evaluations.record_metrics(trial.status, result)
         trial.touch(now + trial.context.settings.first_result_debounce)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)

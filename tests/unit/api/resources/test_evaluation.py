@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from podtune.api.resources.experiment import ExperimentSpec
 from tests.unit.tuning.manifests import experiment
 
-POD: dict[str, Any] = {"containers": [{"name": "trial", "image": "judge"}]}
+POD: dict[str, Any] = {"containers": [{"name": "trial", "image": "scorer"}]}
 TRAINING = {"metric": "loss", "mode": "min"}
 
 

@@ -522,22 +522,22 @@ def test_each_term_of_the_template_keeps_off_too_and_the_template_stays_as_it_wa
 
 
 def test_an_evaluations_pod_is_made_from_its_own_template() -> None:
-    judge = {"containers": [{"name": "judge", "image": "judge"}], "nodeSelector": {"pool": "cpu"}}
+    scorer = {"containers": [{"name": "scorer", "image": "scorer"}], "nodeSelector": {"pool": "cpu"}}
     labels = {"units": "u-$(PODTUNE_PARAM_units)"}
     spec: Manifest = {
         "checkpoints": {"store": STORE},
         "evaluation": {
-            "template": {"metadata": {"labels": labels}, "spec": judge},
+            "template": {"metadata": {"labels": labels}, "spec": scorer},
             "trainingObjective": {"metric": "loss", "mode": "min"},
         },
     }
     training = manifest(create=action(CHECKPOINTS), **spec)
     pod = manifest(create=replace(action(CHECKPOINTS[:1]), restore_or_fail=True, evaluates=True), **spec)
-    assert [c["name"] for c in pod["spec"]["containers"]] == ["judge"]
+    assert [c["name"] for c in pod["spec"]["containers"]] == ["scorer"]
     assert pod["spec"]["nodeSelector"] == {"pool": "cpu"}
     assert pod["metadata"]["labels"]["podtune.dev/stage"] == "evaluate"
     assert pod["metadata"]["labels"]["units"] == "u-32"
-    assert pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == "judge"
+    assert pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-container"] == "scorer"
     assert "podtune.dev/stage" not in training["metadata"]["labels"]
     restore = env(container(pod, "podtune-restore"))
     assert [known["step"] for known in json.loads(restore["PODTUNE_RESTORE_FROM"])] == [9]

@@ -20,7 +20,7 @@ from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather,
 from tests.unit.runner.world.weather import Faults, any_weather, seeds
 
 EVALUATION: dict[str, Any] = {
-    "template": {"spec": {"containers": [{"name": "trial", "image": "judge"}]}},
+    "template": {"spec": {"containers": [{"name": "trial", "image": "scorer"}]}},
     "trainingObjective": {"metric": "loss", "mode": "min"},
 }
 ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
