@@ -139,9 +139,7 @@ class Executor:
         owner = refer_to_experiment(experiment.name, experiment.uid)
         spec = action.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         assert experiment.spec is not None  # there are no trials without
-        spec = experiment.spec
-        of_evaluation = spec.evaluation.template.metadata.labels if spec.evaluation is not None else {}
-        labels = format_parameter_labels({**of_evaluation, **spec.trial_template.labels}, action.spec.parameters)
+        labels = format_parameter_labels(experiment.spec.labels, action.spec.parameters)
         body = make_trial(action.name, experiment.name, owner, spec, labels)
         made = await create_owned(self._client, paths.trials(experiment.namespace), body, decoders.decode_trial)
         if made is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
 
@@ -216,6 +216,12 @@ class ExperimentSpec(ApiModel):
             return self.trial_template.ranked_roles
         assert self.evaluation is not None  # else nothing is evaluated
         return (self.evaluation.template.role,)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of the pods of both stages; of those with the same key, that of training."""
+        of_evaluation = self.evaluation.template.metadata.labels if self.evaluation is not None else {}
+        return {**of_evaluation, **self.trial_template.labels}
 
     @property
     def template_revision(self) -> str:
