@@ -7,7 +7,6 @@ from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
 from e2e.trials import epochs_of_attempt, finish
 
-API_VERSION = "podtune.dev/v1alpha1"
 TRIALS, EXPERIMENTS = "trials.podtune.dev", "experiments.podtune.dev"
 ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 8
@@ -144,22 +143,6 @@ def test_a_trial_starts_from_another_experiments_checkpoint(cluster: Cluster, na
     assert status["lastResult"]["start"] == str(donated)
     assert "/donor-0/" in status["restoreSource"]["uri"]
     assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / 7)
-
-
-def test_a_trial_that_a_user_makes_starts_from_a_checkpoint(cluster: Cluster, namespace: Kubernetes) -> None:
-    namespace.apply(experiment("mixed", counter(HELD), search=ONE, checkpoints={"store": store(cluster)}))
-    eventually(lambda: has_checkpoint(namespace, "mixed-0"))
-    owner = {"apiVersion": API_VERSION, "kind": "Experiment", "name": "mixed", "controller": True}
-    owner["uid"] = namespace.get(EXPERIMENTS, "mixed")["metadata"]["uid"]
-    spec = {"experiment": "mixed", "index": 1, "parameters": {"base": "0.6"}, "restoreFrom": {"trial": "mixed-0"}}
-    metadata = {"name": "mixed-1", "labels": {"podtune.dev/experiment": "mixed"}, "ownerReferences": [owner]}
-    namespace.apply({"apiVersion": API_VERSION, "kind": "Trial", "metadata": metadata, "spec": spec})
-    finish(namespace, "mixed")
-    status = status_of(namespace, "mixed-1")
-    assert (status["state"], status["iteration"]) == ("TERMINATED", EPOCHS)
-    assert "/mixed-0/" in status["restoreSource"]["uri"]
-    assert status["lastResult"]["start"] == str(status["restoreSource"]["step"])
-    assert float(status["lastResult"]["value"]) == 0.6 * (1 - 1 / (EPOCHS + 1))
 
 
 def test_a_checkpoint_that_is_gone_is_told_of(cluster: Cluster, namespace: Kubernetes) -> None:

@@ -51,10 +51,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [podtune.dev]
   resources: [experiments]
   verbs: [get, list, watch, patch, delete]
-# To make trials. Their end, and that of all they own, is the garbage collector's.
+# To make trials; patch makes those that users add the Experiment's. Their end is the garbage collector's.
 - apiGroups: [podtune.dev]
   resources: [trials]
-  verbs: [create, get, list, watch]
+  verbs: [create, get, list, watch, patch]
 # To write down what was seen and decided.
 - apiGroups: [podtune.dev]
   resources: [experiments/status, trials/status]

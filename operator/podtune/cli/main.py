@@ -20,6 +20,7 @@ from podtune.cli.commands.release import release_experiment
 from podtune.cli.commands.results import results
 from podtune.cli.commands.retry import retry
 from podtune.cli.commands.simulate import simulate
+from podtune.cli.commands.trial_addition import add_trial
 from podtune.cli.errors import CliError, explain_error
 from podtune.kube.errors import ApiError
 from podtune.kube.paths import PathError
@@ -53,6 +54,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "version": version,
 }
 """In the order of the help text."""
+TRIAL_COMMANDS: dict[str, Callable[..., None]] = {"add": add_trial}
 CHECKPOINT_COMMANDS: dict[str, Callable[..., None]] = {"download": download, "request": request_checkpoint}
 
 app = typer.Typer(
@@ -69,6 +71,10 @@ checkpoints = typer.Typer(
 for name, command in CHECKPOINT_COMMANDS.items():
     checkpoints.command(name)(command)
 app.add_typer(checkpoints, name="checkpoints")
+trials = typer.Typer(help="Run configurations of your own.", no_args_is_help=True)
+for name, command in TRIAL_COMMANDS.items():
+    trials.command(name)(command)
+app.add_typer(trials, name="trials")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

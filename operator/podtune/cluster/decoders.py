@@ -33,7 +33,8 @@ from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER, find_trial_container
 from podtune.api.pods.template_policy import DEFAULT_POLICY, TemplatePolicy
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
-from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial import UNNUMBERED, TrialSpec, TrialStatus
+from podtune.api.resources.trial_numbers import FIRST_ADDED, parse_added_index
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.kube.answers import read_status
 from podtune.kube.manifests import find_owner, find_owner_uid
@@ -155,15 +156,26 @@ def decode_trial(body: Object) -> Trial:
         MalformedObject: It was made by someone else, and is no Trial of ours.
     """
     metadata = body["metadata"]
+    spec = TrialSpec.model_validate(body["spec"])
+    if spec.index == UNNUMBERED:
+        spec = spec.model_copy(update={"index": _read_added_index(metadata["name"], spec.experiment)})
     return Trial(
         name=metadata["name"],
         uid=metadata["uid"],
         version=read_version(body),
         generation=metadata.get("generation", 1),
-        spec=TrialSpec.model_validate(body["spec"]),
+        spec=spec,
         status=TrialStatus.model_validate(body.get("status") or {}),
         deleting="deletionTimestamp" in metadata,
+        owned=bool(find_experiment_of_trial(body)),
     )
+
+
+def _read_added_index(name: str, experiment: str) -> int:
+    index = parse_added_index(name, experiment)
+    if index is None:
+        raise ValueError(f"{name!r} is not {experiment}-<number> with a number from {FIRST_ADDED} on")
+    return index
 
 
 @_guard

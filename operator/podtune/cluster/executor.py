@@ -23,11 +23,12 @@ from podtune.cluster.revisions import drop_revision, keep_revision
 from podtune.cluster.warm_start import load_warm_start
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, ResourceConflict, ResourceNotFound
-from podtune.kube.manifests import Manifest, make_trial, refer_to_experiment
+from podtune.kube.manifests import Manifest, make_labels, make_trial, refer_to_experiment
 from podtune.runner.actions import (
     DONE,
     ActionResult,
     ActionStatus,
+    AdoptTrial,
     ClusterAction,
     CreatePod,
     CreateStoragePod,
@@ -84,6 +85,8 @@ class Executor:
         match action:
             case CreateTrial():
                 return await self._create_trial(experiment, action)
+            case AdoptTrial():
+                return await self._adopt_trial(experiment, action)
             case WriteTrialStatus():
                 return await self._write_trial(experiment, action)
             case WriteExperimentStatus():
@@ -147,6 +150,30 @@ class Executor:
                 ActionStatus.FAILED, f"a Trial {action.name} with another owner already exists; delete it"
             )
         self._observer.observe_trial(made)
+        return DONE
+
+    async def _adopt_trial(self, experiment: Experiment, action: AdoptTrial) -> ActionResult:
+        """Gives a Trial that a person has made its owner and its labels; other labels stay."""
+        assert experiment.spec is not None  # who asks has a machine
+        path = paths.trial(experiment.namespace, action.name)
+        templates = experiment.spec.trial_template.metadata.labels if action.parameters else {}
+        own = format_parameter_labels(templates, action.parameters)
+        metadata: Manifest = {
+            "resourceVersion": str(action.version),
+            "labels": {**own, **make_labels(experiment.name)},
+            "ownerReferences": [refer_to_experiment(experiment.name, experiment.uid)],
+        }
+        params = {"fieldManager": FIELD_MANAGER}
+        try:
+            adopted = await self._client.request(
+                "PATCH", path, params=params, body={"metadata": metadata}, content_type=MERGE
+            )
+        except ResourceNotFound:
+            return DONE
+        except ResourceConflict as conflict:
+            self._observer.observe_trial(await self._client.request("GET", path))
+            return ActionResult(ActionStatus.FAILED, conflict.message)
+        self._observer.observe_trial(adopted)
         return DONE
 
     async def _write_trial(self, experiment: Experiment, action: WriteTrialStatus) -> ActionResult:

@@ -107,6 +107,25 @@ class CreateTrial:
 
 
 @dataclass(frozen=True, slots=True)
+class AdoptTrial:
+    """Make a Trial that a person has created the experiment's: with its owner and its labels.
+
+    Attributes:
+        version: Version of the Trial that was looked at.
+        parameters: Its configuration, which labels may name; empty where it is none.
+    """
+
+    name: str
+    version: int
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        """Identity among the actions in flight."""
+        return ("adopt-trial", self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class CreatePod:
     """Create the pods of a new attempt: one, or all pods of a gang behind a gate.
 
@@ -404,6 +423,7 @@ ClusterAction = (
     LoadWarmStart
     | FindCheckpoint
     | CreateTrial
+    | AdoptTrial
     | CreatePod
     | TryPod
     | CreateStoragePod

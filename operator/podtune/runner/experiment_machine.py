@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial_numbers import is_added
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.action_queue import SOON, ActionQueue
 from podtune.runner.actions import Action, ActionResult
@@ -37,6 +38,7 @@ from podtune.runner.scheduling.namespace_cap import NO_LIMIT, PodQuota
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import BuildSteps, do_all
 from podtune.runner.trial import replies, reports
+from podtune.runner.trial.added_trials import AddedTrials
 from podtune.runner.trial.machine import TrialContext, TrialMachine
 from podtune.runner.trial.replies import Unaccepted
 from podtune.runner.trials import Trials
@@ -90,6 +92,7 @@ class ExperimentMachine:
         self._actions = actions = ActionQueue(settings.api_backoff)
         self._trials = Trials(experiment.name)
         self._former = FormerTrials()
+        self._added = AddedTrials(experiment, experiment.spec, actions)
         self._warm = WarmPool(self._trials, actions, settings)
         self._storage = StorageWork(experiment, actions, settings)
         self._refusals = Refusals(experiment, actions, settings)
@@ -133,8 +136,12 @@ class ExperimentMachine:
         for pod in pods:
             if pod.template_hash:
                 self._warm.observe_pod(pod)
-        yield from self._take_in(trials, (pod for pod in pods if not pod.template_hash))
-        self._former.miss(self.experiment.name, self.experiment.status.trials.total, self._trials)
+        admitted = (self._added.admit(trial) for trial in trials)
+        own_pods = (pod for pod in pods if not pod.template_hash)
+        yield from self._take_in((trial for trial in admitted if trial is not None), own_pods)
+        counts = self.experiment.status.trials
+        proposed = [name for name, trial in self._trials.items() if not is_added(trial.index)]
+        self._former.miss(self.experiment.name, counts.total - counts.added, proposed)
 
     def rebuild(self, now: float) -> BuildSteps:
         """Rebuilds everything from the last observed objects, in steps.
@@ -241,7 +248,10 @@ class ExperimentMachine:
         """Takes in a version of one of the experiment's Trials."""
         if trial.uid in self._former:
             return
-        known = self._trials.get(trial.name)
+        admitted = self._added.admit(trial)
+        if admitted is None:
+            return
+        trial, known = admitted, self._trials.get(trial.name)
         if known is None:
             self._planner.add_trial(
                 self._adopt(trial, [pod for pod in self._strays.values() if pod.trial == trial.name])
@@ -255,6 +265,7 @@ class ExperimentMachine:
 
     def observe_trial_deletion(self, name: str) -> None:
         """A Trial was deleted: unless the experiment has ended, it is recreated and continues from its checkpoints."""
+        self._added.forget(name)
         trial = self._trials.pop(name, None)
         if trial is not None:
             self._former.record_deletion(trial)
@@ -345,6 +356,7 @@ class ExperimentMachine:
             if self.experiment.deleting:
                 self._decide_deletion(now)
             else:
+                self._added.decide(now)
                 self._planner.decide(now)
         except Exception:
             self._actions.drop()

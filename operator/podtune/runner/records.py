@@ -173,7 +173,11 @@ class StoragePod:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A Trial resource."""
+    """A Trial resource.
+
+    Attributes:
+        owned: Whether it belongs to its Experiment; one that a person has made does once the operator has seen it.
+    """
 
     name: str
     uid: str
@@ -182,6 +186,7 @@ class Trial:
     spec: TrialSpec
     status: TrialStatus
     deleting: bool = False
+    owned: bool = True
 
 
 @dataclass(frozen=True, slots=True)

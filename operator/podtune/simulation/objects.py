@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ from podtune.api.base import ApiModel
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.resources.trial_requests import RetryRequest
+from podtune.api.restore_from import RestoreFrom
 from podtune.runner.records import Experiment, Trial
 from podtune.simulation.pod import SimulatedPod
 
@@ -31,6 +33,20 @@ class Objects:
     def create_trial(self, name: str, spec: TrialSpec) -> Trial:
         """Makes a Trial; one that is there stays as it is."""
         return self.trials.setdefault(name, Trial(name, f"{name}-uid", 1, 1, spec, TrialStatus()))
+
+    def add_trial(self, name: str, parameters: Mapping[str, str], restore_from: RestoreFrom | None = None) -> Trial:
+        """Makes a Trial as a person does: it belongs to nobody yet."""
+        index = int(name.rpartition("-")[2])
+        spec = TrialSpec(
+            experiment=self.experiment.name, index=index, parameters=dict(parameters), restore_from=restore_from
+        )
+        return self.trials.setdefault(name, Trial(name, f"{name}-uid", 1, 1, spec, TrialStatus(), owned=False))
+
+    def adopt_trial(self, name: str) -> Trial:
+        """Gives a Trial that a person has made its owner."""
+        known = self.trials[name]
+        trial = self.trials[name] = replace(known, version=known.version + 1, owned=True)
+        return trial
 
     def write_trial(self, name: str, status: TrialStatus) -> Trial:
         """Writes a Trial's status."""

@@ -8,6 +8,7 @@ event does not depend on how many trials there are, save for what the searcher t
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import assert_never
 
@@ -18,6 +19,7 @@ from podtune.api.pods.limit_names import select_limits
 from podtune.api.pods.pod_template import find_trial_container
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec
+from podtune.api.restore_from import RestoreFrom
 from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.messages import Reply, Report
 from podtune.protocol.storage_job import StorageReport
@@ -26,6 +28,7 @@ from podtune.runner.actions import (
     DONE,
     Action,
     ActionStatus,
+    AdoptTrial,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -170,6 +173,12 @@ class Simulation:
         """Has a user change the Experiment so many seconds from now."""
         self._clock.call_later(seconds, partial(self._change, spec))
 
+    def add_trial_after(
+        self, seconds: float, name: str, parameters: Mapping[str, str], restore_from: RestoreFrom | None = None
+    ) -> None:
+        """Has a user add a Trial so many seconds from now."""
+        self._clock.call_later(seconds, partial(self._add_trial, name, parameters, restore_from))
+
     def retry_after(self, seconds: float, trial: str) -> None:
         """Has a user have a Trial retried so many seconds from now, if there is one of this name then."""
         self._clock.call_later(seconds, partial(self._retry, trial))
@@ -219,6 +228,9 @@ class Simulation:
         self._spec = spec
         self._machine.observe_experiment(self._objects.change_experiment(spec))
 
+    def _add_trial(self, name: str, parameters: Mapping[str, str], restore_from: RestoreFrom | None) -> None:
+        self._machine.observe_trial(self._objects.add_trial(name, parameters, restore_from))
+
     def _retry(self, trial: str) -> None:
         if trial in self._objects.trials:
             self._machine.observe_trial(self._objects.request_retry(trial))
@@ -257,8 +269,8 @@ class Simulation:
         match action:
             case Propose():
                 return self._propose(action)
-            case CreateTrial():
-                self._machine.observe_trial(objects.create_trial(action.name, action.spec))
+            case CreateTrial() | AdoptTrial():
+                self._make_trial(action)
             case CreatePod() | CreateStoragePod():
                 self._make_pod(action)
             case DeletePod():
@@ -299,6 +311,12 @@ class Simulation:
                 self._machine.observe_experiment(objects.write_experiment(action.status))
             case WriteMetadata():
                 self._machine.observe_experiment(objects.write_finalizers(action.finalizers))
+
+    def _make_trial(self, action: CreateTrial | AdoptTrial) -> None:
+        if isinstance(action, CreateTrial):
+            self._machine.observe_trial(self._objects.create_trial(action.name, action.spec))
+        else:
+            self._machine.observe_trial(self._objects.adopt_trial(action.name))
 
     def _make_pod(self, action: CreatePod | CreateStoragePod) -> None:
         if isinstance(action, CreatePod):

@@ -224,8 +224,44 @@ def _trial(name: str) -> dict[str, Any]:
         "apiVersion": "podtune.dev/v1alpha1",
         "kind": "Trial",
         "metadata": {"name": name},
-        "spec": {"experiment": "digits", "index": 7, "parameters": {"learning_rate": "0.0042"}},
+        "spec": {"experiment": name.removesuffix("-7"), "index": 7, "parameters": {"learning_rate": "0.0042"}},
     }
+
+
+ADDED = {"experiment": "digits", "parameters": {"learning_rate": "0.0042"}}
+BAD_ADDED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "the number of a proposal": ("digits-7", {}, "with a number from 100000 on"),
+    "no number": ("digits-mine", {}, "with a number from 100000 on"),
+    "of another experiment": ("other-100000", {}, "with a number from 100000 on"),
+    "too long a number": ("digits-100000000", {}, "with a number from 100000 on"),
+    "an index": ("digits-100000", {"index": 7}, "spec.index is for the operator to set"),
+    "an index beyond those of proposals": ("digits-100000", {"index": 100000}, "spec.index is for the operator to set"),
+    "a seed": ("digits-100000", {"seed": 7}, "are for the operator to set"),
+    "a proposal": ("digits-100000", {"proposal": {"number": 7}}, "are for the operator to set"),
+    "a former trial": ("digits-100000", {"former": {"uid": "x"}}, "are for the operator to set"),
+    "another experiment's checkpoint": (
+        "digits-100000",
+        {"restoreFrom": {"experiment": "other", "trial": "other-0"}},
+        "restoreFrom names a trial of another experiment",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ADDED)
+def test_what_a_person_may_not_say_of_a_trial_is_refused(kubectl: Kubectl, case: str) -> None:
+    name, fields, words = BAD_ADDED[case]
+    manifest = {**_trial(name), "spec": {**ADDED, **fields}}
+    made = kubectl("create", "--dry-run=server", "-f", "-", manifest=manifest)
+    assert made.returncode != 0
+    assert words in made.stderr
+
+
+@pytest.mark.parametrize("fields", [{}, {"restoreFrom": {"trial": "digits-0", "step": 3}}])
+def test_a_person_may_add_a_trial(kubectl: Kubectl, fields: dict[str, Any]) -> None:
+    manifest = {**_trial("digits-100000"), "spec": {**ADDED, **fields}}
+    made = kubectl("create", "--dry-run=server", "-o", "yaml", "-f", "-", manifest=manifest)
+    assert made.returncode == 0, made.stderr
+    assert "index" not in yaml.safe_load(made.stdout)["spec"]
 
 
 def test_kubectl_get_shows_a_trials_state_and_best_value(kubectl: Kubectl) -> None:

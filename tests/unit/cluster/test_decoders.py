@@ -381,3 +381,15 @@ def test_when_a_pod_was_made_and_what_it_avoids() -> None:
     assert pod.avoids == ("gpu-1", "gpu-2")
     assert pod.created == datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC).timestamp()
     assert decode_pod(pod_body()).avoids == ()
+
+
+def test_a_trial_that_a_person_adds_has_its_index_in_its_name() -> None:
+    body = trial_body(100_012)
+    del body["spec"]["index"]
+    del body["metadata"]["ownerReferences"]
+    trial = decode_trial(body)
+    assert (trial.spec.index, trial.owned) == (100_012, False)
+    for name in ("digits-99999", "digits-x", "other-100012"):
+        body["metadata"]["name"] = name
+        with pytest.raises(MalformedObject):
+            decode_trial(body)

@@ -19,6 +19,7 @@ from podtune.runner.actions import (
     DONE,
     ActionResult,
     ActionStatus,
+    AdoptTrial,
     ClusterAction,
     CreatePod,
     CreateTrial,
@@ -112,6 +113,19 @@ async def test_a_trial_belongs_to_its_experiment(bench: Bench) -> None:
         "parameters": {"lr": "0.01", "units": "32"},
     }
     assert bench.seen.names == ["digits-0"]
+
+
+async def test_a_trial_that_a_person_has_made_gets_its_owner_and_labels(bench: Bench) -> None:
+    made = bench.cluster.put(TRIALS, trial_body(100_000))
+    del made["metadata"]["ownerReferences"]
+    version = int(made["metadata"]["resourceVersion"])
+    assert await bench.do(AdoptTrial("digits-100000", version, {"units": "32"})) == DONE
+    adopted = bench.cluster.get(f"{TRIALS}/digits-100000")
+    assert adopted is not None
+    assert adopted["metadata"]["labels"]["podtune.dev/experiment"] == "digits"
+    assert [owner["uid"] for owner in adopted["metadata"]["ownerReferences"]] == ["e-1"]
+    assert bench.seen.names == ["digits-100000"]
+    assert (await bench.do(AdoptTrial("digits-100000", version))).status is ActionStatus.FAILED, "it has changed"
 
 
 async def test_a_trial_has_the_labels_that_hold_parameters(bench: Bench) -> None:

@@ -23,7 +23,8 @@ from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "steer-the-search.md").read_text(encoding="utf-8")
-SPECS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+SPECS = [block for block in BLOCKS if "search" in block]
 
 
 def with_spec(part: dict[str, Any], **more: Any) -> ExperimentSpec:

@@ -18,7 +18,7 @@ import yaml
 
 from podtune.api.base import ATOMIC, ApiModel
 from podtune.api.crd.cel import Rule
-from podtune.api.crd.rules import EXPERIMENT_RULES
+from podtune.api.crd.rules import EXPERIMENT_RULES, TRIAL_RULES
 from podtune.api.crd.schema import build_structural_schema
 from podtune.api.names import (
     CATEGORY,
@@ -70,6 +70,7 @@ class Resource:
     status: type[ApiModel]
     columns: tuple[Column, ...]
     rules: tuple[Rule, ...] = ()
+    max_name: int | None = None
 
     @property
     def name(self) -> str:
@@ -106,8 +107,8 @@ RESOURCES = (
         plural=TRIAL_PLURAL,
         short_name="ptrial",
         description=(
-            "A Trial runs one configuration of an Experiment. The operator creates it; users may pause, stop or change "
-            "it."
+            "A Trial runs one configuration of an Experiment. The operator or a user creates it; users may pause, stop "
+            "or change it."
         ),
         spec=TrialSpec,
         status=TrialStatus,
@@ -122,6 +123,8 @@ RESOURCES = (
             Column("Node", ".status.pod.node", "Node of the current or last attempt.", wide=True),
             Column("Message", ".status.message", "The state, in a sentence.", wide=True),
         ),
+        rules=TRIAL_RULES,
+        max_name=63,
     ),
 )
 
@@ -175,7 +178,7 @@ def _build_root_schema(resource: Resource) -> dict[str, Any]:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"type": "object"},
+            "metadata": {"type": "object"} | _bound_name(resource.max_name),
             "spec": build_structural_schema(resource.spec),
             "status": status,
         },
@@ -183,6 +186,14 @@ def _build_root_schema(resource: Resource) -> dict[str, Any]:
     if resource.rules:
         schema["x-kubernetes-validations"] = [rule.to_schema() for rule in resource.rules]
     return schema
+
+
+def _bound_name(length: int | None) -> dict[str, Any]:
+    """How long a name may be: without a bound, the API server takes a rule about it for too expensive."""
+    if length is None:
+        return {}
+    name = {"type": "string", "maxLength": length}
+    return {"properties": {"name": name, "generateName": dict(name)}}
 
 
 def build_files() -> Mapping[Path, str]:

@@ -24,6 +24,7 @@ from podtune.api.resources.evaluation import EvaluationSpec
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.resources.failures import FailureRule, Failures
 from podtune.api.resources.trial import TrialSpec
+from podtune.api.resources.trial_numbers import ADDED_FORM, FIRST_ADDED
 from podtune.api.resources.trial_template import MAX_REPLICAS, TrialTemplate
 from podtune.api.tuning.compatibility import MULTI_OBJECTIVE, REFUSALS, Refusal
 from podtune.api.tuning.objective import Objective
@@ -599,8 +600,8 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     TrialSpec: (
-        *map(require_fixed_of_trial, ("experiment", "index", "parameters")),
-        *map(require_fixed_optional_of_trial, ("seed", "displayName", "restoreFrom", "proposal", "former")),
+        *map(require_fixed_of_trial, ("experiment", "parameters")),
+        *map(require_fixed_optional_of_trial, ("index", "seed", "displayName", "restoreFrom", "proposal", "former")),
         Rule(
             rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
             message="a stopped trial can't be started again; make a new Experiment",
@@ -609,6 +610,46 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     ),
 }
 """The rules of each model, checked wherever the model stands in a resource."""
+
+TRIAL_RULES: tuple[Rule, ...] = (
+    Rule(
+        rule=(
+            "has(self.spec.index) || (self.metadata.name.startsWith(self.spec.experiment + '-') && "
+            f"self.metadata.name.substring(size(self.spec.experiment) + 1).matches('^{ADDED_FORM}$'))"
+        ),
+        message=f"a Trial that you add is named <experiment>-<number>, with a number from {FIRST_ADDED} on; rename it",
+    ),
+    Rule(
+        rule=(
+            "has(self.spec.index) || "
+            "!(has(self.spec.seed) || has(self.spec.displayName) || has(self.spec.proposal) || has(self.spec.former))"
+        ),
+        message=(
+            "seed, displayName, proposal and former are for the operator to set; give experiment, parameters and, if "
+            "you like, restoreFrom"
+        ),
+    ),
+    Rule(
+        rule=(
+            f"!has(self.spec.index) || (self.spec.index < {FIRST_ADDED} && "
+            "self.metadata.name.startsWith(self.spec.experiment + '-') && "
+            "self.metadata.name.substring(size(self.spec.experiment) + 1).matches('^(0|[1-9][0-9]{0,4})$') && "
+            "int(self.metadata.name.substring(size(self.spec.experiment) + 1)) == self.spec.index)"
+        ),
+        message=(
+            "spec.index is for the operator to set, and the name belongs to it; leave it out and name the Trial "
+            f"<experiment>-<number>, with a number from {FIRST_ADDED} on"
+        ),
+    ),
+    Rule(
+        rule=(
+            "has(self.spec.index) || !has(self.spec.restoreFrom) || !has(self.spec.restoreFrom.experiment) || "
+            "self.spec.restoreFrom.experiment in ['', self.spec.experiment]"
+        ),
+        message="restoreFrom names a trial of another experiment; name one of the Trial's own",
+    ),
+)
+"""Rules about a Trial's name, and about who sets what of it."""
 
 EXPERIMENT_RULES: tuple[Rule, ...] = (
     Rule(

@@ -353,6 +353,7 @@ class TrialCounts(StatusModel):
     """How many trials are in which state."""
 
     total: int = Field(default=0, description="Trials created so far.")
+    added: int = Field(default=0, description="Those among them that people have added; maxTrials does not count them.")
     pending: int = Field(default=0, description="Trials waiting for a pod, a node or a retry.")
     running: int = Field(default=0, description="Trials that are running.")
     paused: int = Field(default=0, description="Trials that are paused.")

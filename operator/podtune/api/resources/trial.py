@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
@@ -163,11 +163,28 @@ class FormerTrial(StatusModel):
     )
 
 
+UNNUMBERED = -1
+"""Stands for the index of a Trial whose name holds it, until that is read."""
+
+
+def _describe_index(schema: dict[str, Any]) -> None:
+    """What is not given stays so: the API server fills nothing in."""
+    del schema["default"]
+    schema["minimum"] = 0
+
+
 class TrialSpec(ApiModel):
     """One configuration. Only desiredState, overrides, limits, retry and checkpointRequest can be changed later."""
 
     experiment: OwnName = Field(description="Name of the Experiment it belongs to.")
-    index: int = Field(ge=0, description="Position among the experiment's trials, from 0.")
+    index: int = Field(
+        default=UNNUMBERED,
+        description=(
+            "Position among the experiment's proposals, from 0. Only the operator sets it. A Trial that you add has "
+            "its index in its name alone: <experiment>-<number>, with a number from 100000 on."
+        ),
+        json_schema_extra=_describe_index,
+    )
     parameters: dict[str, Annotated[str, Field(max_length=1024)]] = Field(
         max_length=64, description="The configuration: values by parameter name.", json_schema_extra=ATOMIC
     )

@@ -25,8 +25,16 @@ def apply_overrides(
     constraints: Sequence[str],
     present: Mapping[str, str],
     overrides: Mapping[str, str],
+    field: str = "overrides",
 ) -> dict[str, str]:
     """The configuration that a trial with the configuration `present` continues with; computed values are recomputed.
+
+    Args:
+        parameters: All parameters of the manifest, in its order.
+        constraints: The manifest's constraints.
+        present: What the trial has; nothing if it is new.
+        overrides: The values that a person has given.
+        field: Where they stand in a Trial's spec.
 
     Raises:
         FieldError: They make no configuration of the search space; the path starts at a Trial's spec.
@@ -38,34 +46,32 @@ def apply_overrides(
         if name in by_name and by_name[name].is_sampled
     }
     for name, written in overrides.items():
-        values[name] = _read(by_name, name, written)
+        values[name] = _read(by_name, name, written, field)
     try:
         configuration = ConfigurationRules(parameters, constraints).build_configuration(values)
     except KeyError as missing:
-        raise FieldError(
-            "overrides", f"leave {missing} without a value, which the trial now needs; add one"
-        ) from missing
+        raise FieldError(field, f"leave {missing} without a value, which the trial now needs; add one") from missing
     except InvalidConfiguration as refused:
-        raise FieldError("overrides", f"don't make a valid configuration: {refused}; change a value") from refused
+        raise FieldError(field, f"don't make a valid configuration: {refused}; change a value") from refused
     for name in overrides:
         if name not in configuration:
             conditions = ", ".join(by_name[name].when)
-            raise FieldError(f"overrides.{name}", f"does not exist with this trial's values of {conditions}; remove it")
+            raise FieldError(f"{field}.{name}", f"does not exist with this trial's values of {conditions}; remove it")
     return {name: format_value(value) for name, value in configuration.items()}
 
 
-def _read(by_name: Mapping[str, Parameter], name: str, written: str) -> Scalar:
+def _read(by_name: Mapping[str, Parameter], name: str, written: str, field: str) -> Scalar:
     parameter = by_name.get(name)
     if parameter is None:
         known = ", ".join(known.name for known in by_name.values() if known.is_sampled)
-        raise FieldError(f"overrides.{name}", f"is not a parameter; correct or remove it (parameters: {known})")
+        raise FieldError(f"{field}.{name}", f"is not a parameter; correct or remove it (parameters: {known})")
     if not parameter.is_sampled:
         kind = "fixed" if parameter.fixed is not None else "computed"
-        raise FieldError(f"overrides.{name}", f"is {kind} for all trials; remove it")
+        raise FieldError(f"{field}.{name}", f"is {kind} for all trials; remove it")
     value = _parse_value(parameter, written)
     if value is None:
         raise FieldError(
-            f"overrides.{name}", f"{written!r:.66} is not a value of the parameter; choose one of its domain"
+            f"{field}.{name}", f"{written!r:.66} is not a value of the parameter; choose one of its domain"
         )
     return value
 

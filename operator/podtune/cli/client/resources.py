@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.conditions import Condition, find_condition
-from podtune.api.names import ConditionType, TrialReason, TrialState
+from podtune.api.names import ANNOTATION_AUTHOR, ConditionType, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import ProposalSource, TrialStatus
+from podtune.api.resources.trial_numbers import read_index
 from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError
 from podtune.kube import paths
@@ -72,7 +73,10 @@ class ExperimentView:
     @property
     def expected_trials(self) -> int | str:
         """How many trials there will be: those that were made before maxTrials was lowered stay."""
-        return self.max_trials if isinstance(self.max_trials, str) else max(self.max_trials, self.status.trials.total)
+        if isinstance(self.max_trials, str):
+            return self.max_trials
+        counts = self.status.trials
+        return max(self.max_trials + counts.added, counts.total)
 
     @property
     def finished_trials(self) -> int:
@@ -177,18 +181,22 @@ def read_trial(item: Manifest) -> TrialView:
     return TrialView(
         name=metadata["name"],
         experiment=spec.get("experiment", ""),
-        index=spec.get("index", 0),
+        index=read_index({"name": metadata["name"], "spec": spec}),
         display_name=spec.get("displayName", ""),
         proposed=spec.get("parameters") or {},
         state=status.get("state") or TrialState.PENDING,
         status=read_status(TrialStatus, status),
         requested_checkpoint=(spec.get("checkpointRequest") or {}).get("id", ""),
-        proposer=_describe_proposer(spec.get("proposal") or {}),
+        proposer=_describe_proposer(item),
     )
 
 
-def _describe_proposer(proposal: Mapping[str, Any]) -> str:
+def _describe_proposer(item: Manifest) -> str:
     """Who has proposed a configuration, by what its Trial records of it."""
+    spec = item.get("spec") or {}
+    proposal = spec.get("proposal") or {}
+    if "index" not in spec and (author := _find_author(item["metadata"])):
+        return f"a person, {author} by their own account"
     match proposal.get("source"):
         case ProposalSource.INITIAL:
             return f"search.initial[{proposal.get('position', 0)}]"
@@ -196,6 +204,18 @@ def _describe_proposer(proposal: Mapping[str, Any]) -> str:
             return "the search algorithm"
         case _:
             return ""
+
+
+def _find_author(metadata: Mapping[str, Any]) -> str:
+    """Who says to have made an object: in our annotation, or the program that set its spec first."""
+    if author := (metadata.get("annotations") or {}).get(ANNOTATION_AUTHOR):
+        return str(author)
+    managers = [
+        entry.get("manager", "")
+        for entry in metadata.get("managedFields") or ()
+        if "f:parameters" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+    ]
+    return next(iter(managers), "somebody")
 
 
 def fetch_experiment(api: Api, namespace: str, name: str) -> Manifest:

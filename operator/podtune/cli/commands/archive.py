@@ -20,6 +20,7 @@ from podtune.api.names import API_VERSION, GROUP, TrialReason, TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial_numbers import read_index
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.client.experiment_file import read_documents
 from podtune.cli.errors import CliError
@@ -103,8 +104,13 @@ def make_archive(experiment: Manifest, trials: list[Manifest], known: Mapping[st
         spec=experiment["spec"],
         status=_build_experiment_status(experiment.get("status") or {}, generation),
         trials=tuple(
-            {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _build_trial_status(trial)}
-            for trial in sorted(trials, key=lambda trial: trial["spec"]["index"])
+            sorted(
+                (
+                    {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _build_trial_status(trial)}
+                    for trial in trials
+                ),
+                key=read_index,
+            )
         ),
         known=known,
     )
@@ -142,7 +148,7 @@ def _read(body: Mapping[str, Any]) -> Archive:
     for trial in body["trials"]:
         spec = TrialSpec.model_validate(trial["spec"])
         TrialStatus.model_validate(trial["status"])
-        if trial["name"] != f"{source['name']}-{spec.index}" or spec.experiment != source["name"]:
+        if trial["name"] != f"{source['name']}-{read_index(trial)}" or spec.experiment != source["name"]:
             raise LookupError(f"trial {trial['name']!r} is none of {source['name']!r}")
     return Archive(
         source={name: str(source[name]) for name in ("namespace", "name", "uid")},

@@ -104,7 +104,7 @@ class Store:
     def observe_trial(self, body: Manifest) -> None:
         """A Trial was seen."""
         metadata = body["metadata"]
-        entry = self._entries.get(decoders.find_experiment_of_trial(body))
+        entry = self._find_entry_for(body)
         if entry is None or metadata["uid"] in self._gone:
             return
         known = entry.trials.get(metadata["name"])
@@ -126,6 +126,14 @@ class Store:
             self._apply_pod(trial.uid, pod)
         if trial.deleting and (known is None or is_new or not known.deleting):
             self._observe_trial_ending(trial.uid, body)
+
+    def _find_entry_for(self, trial: Manifest) -> ExperimentEntry | None:
+        """The Experiment that a Trial belongs to or, if it is nobody's yet, that a person has added it to."""
+        owner = decoders.find_experiment_of_trial(trial)
+        if not owner and not trial["metadata"].get("ownerReferences"):
+            named = (trial.get("spec") or {}).get("experiment")
+            owner = self._by_name.get((trial["metadata"]["namespace"], named), "") if isinstance(named, str) else ""
+        return self._entries.get(owner)
 
     def observe_experiment_status(self, metadata: Manifest, status: ExperimentStatus) -> None:
         """An Experiment was given a status; what else there is of it is as it was known."""

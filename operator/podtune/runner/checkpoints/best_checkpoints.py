@@ -7,6 +7,7 @@ from collections import defaultdict
 
 from typing_extensions import override
 
+from podtune.api.resources.trial_numbers import count_repeats, find_first_index, find_number
 from podtune.api.tuning.objective import Objective
 from podtune.runner.search.observation_log import compute_mean
 from podtune.runner.trial import results
@@ -47,7 +48,7 @@ class BestCheckpoints(TrialIndex):
     @override
     def update(self, trial: TrialMachine, now: float = 0.0) -> None:
         """Takes in what a trial has recorded."""
-        number, state = trial.index // self._repeats, trial.saved.state
+        number, state = find_number(trial.index, self._repeats), trial.saved.state
         if state is not None and state.is_finished:
             self._ended[number][trial.index] = trial
         elif self._ended[number].pop(trial.index, None) is None:
@@ -56,14 +57,15 @@ class BestCheckpoints(TrialIndex):
 
     def is_among_best(self, trial: TrialMachine) -> bool:
         """Whether a trial keeps its best checkpoint in any case; of one whose end is not recorded, whether it would."""
-        number = trial.index // self._repeats
-        if len(self._ended[number].keys() | {trial.index}) < self._repeats:
+        number = find_number(trial.index, self._repeats)
+        repeats = count_repeats(trial.index, self._repeats)
+        if len(self._ended[number].keys() | {trial.index}) < repeats:
             return True
         if trial.index in self._ended[number]:
             rank = self._ranks.get(number)
             return rank is not None and rank[1] == trial.index and self._find_place(rank) < self.count
         value = results.find_best_value(trial.status, self._objective.metric)
-        return self._repeats > 1 or (value is not None and self._find_place(self._rank(value, trial)) < self.count)
+        return repeats > 1 or (value is not None and self._find_place(self._rank(value, trial)) < self.count)
 
     def take_displaced(self) -> list[str]:
         """The trials that may not be among the best any more, since the last time."""
@@ -87,11 +89,11 @@ class BestCheckpoints(TrialIndex):
         self._to_look_at.update((trial.name, None) for trial in self._ended[number].values() if self._repeats > 1)
         if len(self._sorted) > self.count:
             _, index = max(rank, self._sorted[self.count])
-            self._to_look_at[self._ended[index // self._repeats][index].name] = None
+            self._to_look_at[self._ended[find_number(index, self._repeats)][index].name] = None
 
     def _compute_rank(self, number: int) -> Rank | None:
         ended = self._ended[number]
-        if len(ended) < self._repeats:
+        if len(ended) < count_repeats(find_first_index(number, self._repeats), self._repeats):
             return None
         metric = self._objective.metric
         values = {i: results.find_best_value(trial.saved, metric) for i, trial in ended.items()}

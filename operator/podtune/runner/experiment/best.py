@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from podtune.api.resources.trial_numbers import count_repeats, find_number
 from podtune.api.tuning.objective import Objective
 from podtune.runner.search.observation_log import compute_mean, spread
 from podtune.runner.trial import results
@@ -49,10 +50,9 @@ class BestIndex:
         if self._repeats == 1:
             self._compare([trial])
         elif trial.saved.state is not None and trial.saved.state.is_finished:
-            number = trial.index // self._repeats
-            ended = self._ended[number]
+            ended = self._ended[find_number(trial.index, self._repeats)]
             ended[trial.index] = trial
-            if len(ended) == self._repeats:
+            if len(ended) == count_repeats(trial.index, self._repeats):
                 self._compare([ended[index] for index in sorted(ended)])
 
     def _compare(self, repeats: list[TrialMachine]) -> None:

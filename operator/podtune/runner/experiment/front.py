@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.resources.experiment import MAX_FRONT, ExperimentSpec, ParetoTrial
+from podtune.api.resources.trial_numbers import find_first_index
 from podtune.runner.search.session import Search
 from podtune.runner.trial.results import show
 from podtune.tuning.pareto import ParetoFront, ParetoPoint
@@ -42,5 +43,5 @@ class Front:
 
     def _build_entry(self, point: ParetoPoint) -> ParetoTrial:
         values = zip(self._metrics, point.values, strict=True)
-        name = f"{self._experiment}-{point.trial * self._repeats}"
+        name = f"{self._experiment}-{find_first_index(point.trial, self._repeats)}"
         return ParetoTrial(trial=name, values={metric: show(value) for metric, value in values})

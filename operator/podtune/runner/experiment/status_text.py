@@ -95,10 +95,11 @@ class StatusInputs:
     agent_image: str = ""
 
 
-def build_counts(by_state: Mapping[TrialState, int], stopped_early: int) -> TrialCounts:
+def build_counts(by_state: Mapping[TrialState, int], stopped_early: int, added: int) -> TrialCounts:
     """The table of trials by state."""
     return TrialCounts(
         total=sum(by_state.values()),
+        added=added,
         pending=by_state.get(TrialState.PENDING, 0),
         running=by_state.get(TrialState.RUNNING, 0),
         paused=by_state.get(TrialState.PAUSED, 0),

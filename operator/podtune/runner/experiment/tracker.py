@@ -15,8 +15,10 @@ from podtune.api.resources.experiment import (
     ExperimentSpec,
     ExperimentStatus,
     ExperimentUsage,
+    TrialCounts,
 )
 from podtune.api.resources.resume import Resumption
+from podtune.api.resources.trial_numbers import is_added
 from podtune.runner.action_queue import EXPERIMENT, ActionQueue
 from podtune.runner.actions import WRITE_EXPERIMENT_STATUS, EmitEvent, WriteExperimentStatus
 from podtune.runner.checkpoints.storage_work import set_storage
@@ -59,6 +61,7 @@ class ExperimentTracker(TrialIndex):
         self._actions = actions
         self._counted: dict[str, tuple[TrialState, bool, bool]] = {}
         self._stopped_early = 0
+        self._added = 0
         self.without_result = 0
         """How many trials are in ERROR since they have no usable result."""
         self.has_result = False
@@ -203,7 +206,7 @@ class ExperimentTracker(TrialIndex):
             self._experiment,
             inputs,
             format_rfc3339(now),
-            trials=before.trials if recorded else status_text.build_counts(self.by_state, self._stopped_early),
+            trials=before.trials if recorded else self._build_counts(),
             best=before.best if recorded else self._find_best_trial(),
             outcome=self.outcome,
             over=self.is_over and not self.is_held,
@@ -235,6 +238,9 @@ class ExperimentTracker(TrialIndex):
             self._next_look = now + debounce
             self._tell_of_nodes(before.avoided_nodes, status.avoided_nodes, now)
 
+    def _build_counts(self) -> TrialCounts:
+        return status_text.build_counts(self.by_state, self._stopped_early, self._added)
+
     def _tell_of_nodes(self, before: Sequence[AvoidedNode], avoided: Sequence[AvoidedNode], now: float) -> None:
         known = {node.name for node in before}
         for node in avoided:
@@ -249,7 +255,9 @@ class ExperimentTracker(TrialIndex):
         before = self._counted.get(trial.name)
         if before == (state, early, without):
             return
-        if before is not None:
+        if before is None:
+            self._added += is_added(trial.index)
+        else:
             self.by_state[before[0]] -= 1
             self._stopped_early -= before[1]
             self.without_result -= before[2]

@@ -22,6 +22,7 @@ from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.pods.parameter_text import format_display_name
 from podtune.api.resources.experiment import ExperimentSpec, ProposalRequest
 from podtune.api.resources.trial import ProposalSource, TrialSpec
+from podtune.api.resources.trial_numbers import MAX_ADDED, count_repeats, find_number, is_added
 from podtune.api.tuning.prior_knowledge import MAX_INITIAL
 from podtune.api.tuning.search_space import parse_configuration
 from podtune.protocol.messages import read_number
@@ -115,8 +116,10 @@ class SearcherSession:
 
 def _as_searcher_knows(trial: Trial, request: Propose) -> Trial:
     """A trial with the number that the searcher knows it by: below 0 where it has not proposed it."""
+    if is_added(trial.number):
+        return replace(trial, number=-trial.number - MAX_INITIAL)
     if trial.number < 0:
-        return replace(trial, number=trial.number - MAX_INITIAL)
+        return replace(trial, number=trial.number - MAX_INITIAL - MAX_ADDED)
     origin = request.find_origin(trial.number)
     return replace(trial, number=origin.number) if origin.number != trial.number else trial
 
@@ -183,7 +186,8 @@ class Search:
         seqs: list[tuple[int, str, int]] = []
         for trial in trials:
             by_name[trial.name] = trial
-            self._proposals.add_trial(trial.spec)
+            if not is_added(trial.index):
+                self._proposals.add_trial(trial.spec)
             self._begin(trial)
             seqs += self._list_seqs(trial)
             yield
@@ -266,12 +270,13 @@ class Search:
         """A Trial was made."""
         self._not_made.pop(trial.name, None)
         self._former.record_recreation(trial.name)
-        self._proposals.add_trial(trial.spec)
+        if not is_added(trial.index):
+            self._proposals.add_trial(trial.spec)
         self._begin(trial)
 
     def update_configuration(self, trial: TrialMachine) -> None:
         """A user has changed the configuration of a trial that is under way."""
-        number = trial.index // self._repeats
+        number = find_number(trial.index, self._repeats)
         if number in self._pending:
             self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
 
@@ -449,7 +454,7 @@ class Search:
 
     def _begin(self, trial: TrialMachine) -> None:
         """A configuration is under way until the searcher has been told of it."""
-        number = trial.index // self._repeats
+        number = find_number(trial.index, self._repeats)
         if number not in self._pending:
             self._pending.begin(PendingTrial(number, trial.configuration, trial.attributes))
 
@@ -466,17 +471,17 @@ class Search:
             recorded = trial.saved.rung_observations[rung]
             value = self.spec.objective.make_comparable(float(recorded.value))
             return Observation(
-                number=trial.index // self._repeats,
+                number=find_number(trial.index, self._repeats),
                 configuration=parse_configuration(self.spec.parameters, trial.spec.parameters),
                 value=value,
                 step=recorded.step,
                 attributes=trial.attributes,
                 final=False,
             )
-        configuration = trial.index // self._repeats
+        configuration = find_number(trial.index, self._repeats)
         repeats = self._ended[configuration]
         repeats[trial.index] = self._observe_end(trial)
-        if len(repeats) < self._repeats:
+        if len(repeats) < count_repeats(trial.index, self._repeats):
             return None
         del self._ended[configuration]
         return average([repeats[index] for index in sorted(repeats)])
@@ -493,7 +498,7 @@ class Search:
         known = [criterion.make_comparable(value) for criterion, value in values if value is not None]
         has_all = len(known) == len(values) and trial.saved.state is not TrialState.ERROR
         return Observation(
-            number=trial.index // self._repeats,
+            number=find_number(trial.index, self._repeats),
             configuration=trial.configuration,
             value=known[0] if has_all else None,
             step=trial.saved.iteration,

@@ -17,7 +17,7 @@ from podtune.api.names import TrialState
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.controllers.store.store import Store
-from podtune.runner.actions import CreateTrial, WriteMetadata
+from podtune.runner.actions import AdoptTrial, CreateTrial, WriteMetadata
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Pod
 from podtune.runner.settings import RunnerSettings
@@ -429,3 +429,26 @@ def test_a_warm_pod_is_the_experiments_in_whatever_order_things_are_seen(order: 
     known.store.observe_pod_deletion(warm_pod(status=RUNNING, version=31))
     (pod,) = known.machine()._trials["digits-0"].pods
     assert pod.gone
+
+
+def test_a_trial_that_belongs_to_nobody_is_that_of_the_experiment_that_it_names(known: Known) -> None:
+    known.store.observe_experiment(experiment_body())
+    body = trial_body(100_000)
+    del body["spec"]["index"]
+    owners = body["metadata"].pop("ownerReferences")
+    known.store.observe_trial(body)
+    assert known.trials() == [], "it is adopted first"
+    (adopted,) = [action for action in known.machine().decide(0.0).actions if isinstance(action, AdoptTrial)]
+    assert (adopted.name, adopted.version) == ("digits-100000", 20)
+    body["metadata"] |= {"ownerReferences": owners, "resourceVersion": "21"}
+    known.store.observe_trial(body)
+    assert known.trials() == ["t-1"]
+    assert known.store.find_entry_of_trial(body["metadata"]["namespace"], "digits-100000") is not None
+
+
+def test_a_trial_of_another_owner_is_nobodys_business(known: Known) -> None:
+    known.store.observe_experiment(experiment_body())
+    body = trial_body(100_000)
+    body["metadata"]["ownerReferences"] = [{"kind": "Other", "name": "x", "uid": "u"}]
+    known.store.observe_trial(body)
+    assert not known.store.find_entry("e-1").trials

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from podtune.api.names import DesiredState, ExperimentState, TrialState
+from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.api.resources.trial import TrialStatus
+from podtune.api.resources.trial_numbers import FIRST_ADDED
 from podtune.api.tuning.prior_knowledge import InitialConfiguration
 from podtune.runner.actions import Action, ActionResult, ActionStatus
 from podtune.runner.attempts.classification import FailureClass
@@ -122,6 +123,12 @@ class RunnerMachine(RuleBasedStateMachine):
     def a_user_suspends_or_resumes_all(self, suspend: bool) -> None:
         if not self.simulation.is_over:
             self.simulation.edit_spec(suspend=suspend)
+
+    @rule(number=st.integers(100_000, 100_002), rate=st.sampled_from(["0.01", "0.05", "7"]))
+    def a_user_adds_a_trial(self, number: int, rate: str) -> None:
+        api = self.simulation.api
+        if f"e-{number}" not in api.trials and not self.simulation.is_over:
+            api.add_trial(f"e-{number}", parameters={"learning_rate": rate})
 
     @rule(rate=st.sampled_from([0.01, 0.02, 0.03]))
     def a_user_appends_a_configuration(self, rate: float) -> None:
@@ -242,6 +249,9 @@ class RunnerMachine(RuleBasedStateMachine):
         simulation.run()
         assert simulation.api.experiment.status.state is ExperimentState.COMPLETE
         for name, trial in simulation.api.trials.items():
+            if trial.status.reason in (TrialReason.REFUSED, TrialReason.STOPPED_BY_EXPERIMENT):
+                assert trial.spec.index >= FIRST_ADDED, f"{name}: {trial.status.message}"
+                continue
             assert trial.status.state is TrialState.TERMINATED, f"{name}: {trial.status.message}"
             if name not in self.stopped:
                 assert trial.status.iteration == STEPS

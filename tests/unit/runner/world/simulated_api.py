@@ -71,6 +71,21 @@ class ApiServer:
         self.writes["create-trial"] += 1
         return self._put_trial(trial)
 
+    def add_trial(self, name: str, **spec: Any) -> Trial:
+        """A person makes a Trial, which belongs to nobody yet."""
+        version, index = self.next_version(), int(name.rpartition("-")[2])
+        made = TrialSpec.model_validate({"experiment": "e", "index": index, **spec})
+        return self._put_trial(Trial(name, f"{name}-uid-{version}", version, 1, made, TrialStatus(), owned=False))
+
+    def adopt_trial(self, name: str, version: int) -> Trial:
+        trial = self.trials.get(name)
+        if trial is None:
+            raise NotFound(name)
+        if trial.version != version:
+            raise Conflict(f"{name}: {version} is not {trial.version}")
+        self.writes["adopt-trial"] += 1
+        return self._put_trial(replace(trial, version=self.next_version(), owned=True))
+
     def write_trial_status(self, name: str, version: int, status: TrialStatus) -> Trial:
         trial = self.trials.get(name)
         if trial is None:

@@ -29,6 +29,7 @@ from podtune.runner.actions import (
     Action,
     ActionResult,
     ActionStatus,
+    AdoptTrial,
     CreatePod,
     CreateStoragePod,
     CreateTrial,
@@ -394,7 +395,7 @@ class Simulation:
             case FetchLogs():
                 gone = action.pod not in self.api.pods
                 return DONE if gone else ActionResult(ActionStatus.DONE, logs=self.pods[action.pod].logs(action))
-            case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata():
+            case WriteTrialStatus() | WriteExperimentStatus() | WriteMetadata() | AdoptTrial():
                 return self._write(action, seen)
             case DeleteExperiment():
                 self.api.edit_experiment(deleting=True)
@@ -403,17 +404,20 @@ class Simulation:
         return DONE
 
     def _write(
-        self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata, seen: list[Thing]
+        self, action: WriteTrialStatus | WriteExperimentStatus | WriteMetadata | AdoptTrial, seen: list[Thing]
     ) -> ActionResult:
         try:
             if isinstance(action, WriteTrialStatus):
                 seen.append(self.api.write_trial_status(action.name, action.version, action.status))
+            elif isinstance(action, AdoptTrial):
+                seen.append(self.api.adopt_trial(action.name, action.version))
             elif isinstance(action, WriteMetadata):
                 seen.append(self.api.write_metadata(action.version, action.finalizers))
             else:
                 seen.append(self.api.write_experiment_status(action.version, action.status))
         except Conflict as conflict:
-            seen.append(self.api.trials[action.name] if isinstance(action, WriteTrialStatus) else self.api.experiment)
+            of_trial = isinstance(action, WriteTrialStatus | AdoptTrial)
+            seen.append(self.api.trials[action.name] if of_trial else self.api.experiment)
             return ActionResult(ActionStatus.FAILED, str(conflict))
         except NotFound:
             return DONE

@@ -170,8 +170,11 @@ class HalvingBracket:
 
     def add(self, trial: int) -> None:
         """Takes in a new trial; there must be room."""
+        is_late = next(reversed(self.to_run), trial) > trial
         self.entries[trial] = BracketEntry(trial)
         self._live[trial] = self.to_run[trial] = None
+        if is_late:  # a person's trial, with its high number, has come before: a rebuilt bracket goes by the numbers
+            self._live, self.to_run = dict(sorted(self._live.items())), dict(sorted(self.to_run.items()))
 
     def advance(self, trial: int, time: float) -> None:
         """Learns how far a trial has come."""
