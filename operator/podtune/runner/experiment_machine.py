@@ -35,10 +35,10 @@ from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment.template_revisions import find_first_revision
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
 from podtune.runner.scheduling.namespace_cap import NO_LIMIT, PodQuota
+from podtune.runner.search.added_trials import AddedTrials
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import BuildSteps, do_all
 from podtune.runner.trial import replies, reports
-from podtune.runner.trial.added_trials import AddedTrials
 from podtune.runner.trial.machine import TrialContext, TrialMachine
 from podtune.runner.trial.replies import Unaccepted
 from podtune.runner.trials import Trials
