@@ -25,6 +25,7 @@ from podtune.protocol.messages import (
     parse_reply,
     parse_report,
 )
+from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StorageTask, parse_storage_report, parse_task
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile, parse_manifest
 
@@ -51,6 +52,7 @@ _NEXT = Assignment(
     find=True,
     configuration="c0ffee",
 )
+_RECORD = SnapshotRecord("digits-12", 42, '{"kind":"Trial"}')
 _CHUNKS = ("ab" * 32, "cd" * 32)
 _FILES = (
     ManifestFile("weights", 3, "ab" * 32),
@@ -89,8 +91,9 @@ _REPORT = Report(
     _FINAL,
     RestoreFailure(1, "no checkpoint is whole"),
     _UNSTORED,
+    StoredVersions(41, 40),
 )
-_REPLY = Reply(7, 6, (_CHECKPOINT.uri,), "PAUSE", True, (_CHECKPOINT.uri,), (_DECISION,), _NEXT)
+_REPLY = Reply(7, 6, (_CHECKPOINT.uri,), "PAUSE", True, (_CHECKPOINT.uri,), (_DECISION,), _NEXT, records=(_RECORD,))
 _TASK = StorageTask(
     StoragePurpose.EXPORT, "team", "digits", "0b5e8f0a-6c1d-4f6e-9d63-0a8f5f5f5a02", 2, "s3://bucket/models"
 )

@@ -1,4 +1,4 @@
-"""How checkpoints, artifacts, results and logs are stored, as the operator tells it."""
+"""How checkpoints, artifacts, results, logs and snapshots are stored, as the operator tells it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ RETRIES = 100
 _PERIOD = 300.0
 KEPT_RESULTS = 256 << 20
 SEGMENT_PERIOD = 10.0
+SNAPSHOT_PERIOD = 300.0
 
 
 class SyncSettingsError(ValueError):
@@ -47,6 +48,7 @@ class SyncSettings:
         results: How many bytes of the attempt's results stay in the bucket; none are stored when 0.
         logs: How many bytes of its program's output do; none are stored when 0.
         segment_period: Seconds between two looks at what has changed of results and output.
+        snapshot_period: Seconds between two records of the snapshot, at least; none are stored when 0.
     """
 
     options: Options = DEFAULTS
@@ -56,11 +58,12 @@ class SyncSettings:
     results: int = KEPT_RESULTS
     logs: int = 0
     segment_period: float = SEGMENT_PERIOD
+    snapshot_period: float = SNAPSHOT_PERIOD
 
     @property
     def keeps_segments(self) -> bool:
-        """Whether anything is stored in segments."""
-        return bool(self.results or self.logs)
+        """Whether anything is stored besides checkpoints and artifacts."""
+        return bool(self.results or self.logs or self.snapshot_period)
 
     @classmethod
     def from_json(cls, text: str) -> SyncSettings:
@@ -88,6 +91,7 @@ class SyncSettings:
             results=int(_read_number(body, "results", KEPT_RESULTS)),
             logs=int(_read_number(body, "logs", 0)),
             segment_period=_read_number(body, "segmentPeriod", SEGMENT_PERIOD),
+            snapshot_period=_read_number(body, "snapshotPeriod", SNAPSHOT_PERIOD),
         )
 
 

@@ -17,6 +17,7 @@ from podtune.cli.commands.checkpoints import download
 from podtune.cli.commands.logs import logs
 from podtune.cli.commands.plan import plan
 from podtune.cli.commands.release import release_experiment
+from podtune.cli.commands.restore import restore
 from podtune.cli.commands.results import results
 from podtune.cli.commands.retry import retry
 from podtune.cli.commands.simulate import simulate
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "retry": retry,
     "export": transfer.export_experiment,
     "import": transfer.import_experiment,
+    "restore": restore,
     "release": release_experiment,
     "version": version,
 }

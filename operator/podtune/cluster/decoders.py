@@ -145,6 +145,8 @@ def decode_experiment(
         finalizers=tuple(metadata.get("finalizers") or ()),
         importing=ANNOTATION_IMPORTING in annotations,
         imported=_count(annotations.get(ANNOTATION_IMPORTED) or ""),
+        labels=dict(metadata.get("labels") or {}),
+        annotations={key: text for key, text in annotations.items() if not key.startswith("kubectl.kubernetes.io/")},
     )
 
 

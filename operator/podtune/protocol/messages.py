@@ -38,6 +38,7 @@ from podtune.protocol.fields import (
     read_text,
     read_texts,
 )
+from podtune.protocol.snapshot import SnapshotRecord, StoredVersions, parse_record, parse_stored_versions
 
 MetricValue = float | int | str | bool
 Phase = Literal["Training", "Draining"]
@@ -197,6 +198,7 @@ class Report:
         final: The final commit of an attempt that is over, whose pod is to be given another one.
         restore_failure: Why an attempt that is over has not begun; None where it has.
         unstored: What is reported and not stored; None where the newest checkpoint is.
+        stored: Which records of the snapshot the agent has stored last, where it would store newer ones now.
     """
 
     attempt: str
@@ -209,6 +211,7 @@ class Report:
     final: FinalCommit | None = None
     restore_failure: RestoreFailure | None = None
     unstored: Unstored | None = None
+    stored: StoredVersions | None = None
 
     def to_json(self) -> bytes:
         """Encodes the report."""
@@ -230,6 +233,7 @@ class Reply:
         ledger: Decisions on the trial that the agent has not heard of, oldest first, for the bucket.
         next: What the pod is to run next, where the attempt is over and there is something.
         discards: Whether no checkpoint of the trial is kept but those in `kept`: none is to be stored any more.
+        records: Newer records of the snapshot than the agent has stored, where it asks for them.
     """
 
     acked_seq: int
@@ -241,6 +245,7 @@ class Reply:
     ledger: tuple[LedgerLine, ...] = ()
     next: Assignment | None = None
     discards: bool = False
+    records: tuple[SnapshotRecord, ...] = ()
 
     def to_json(self) -> bytes:
         """Encodes the reply."""
@@ -319,6 +324,7 @@ def parse_report(data: bytes) -> Report:
         final=None if body.get("final") is None else _parse_final(body["final"]),
         restore_failure=_parse_restore_failure(body.get("restore_failure")),
         unstored=_parse_unstored(body.get("unstored")),
+        stored=parse_stored_versions(body.get("stored")),
     )
 
 
@@ -342,6 +348,7 @@ def parse_reply(data: bytes) -> Reply:
         ledger=tuple(_parse_entry(item) for item in read_list(body, "ledger")),
         next=None if body.get("next") is None else parse_assignment(body["next"]),
         discards=bool(body.get("discards", False)),
+        records=tuple(parse_record(item) for item in read_list(body, "records")),
     )
 
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from podtune.protocol.fields import ProtocolError, read_json, read_object, read_texts
+from podtune.protocol.snapshot import SnapshotRecord, parse_record
 
 _CHUNK = 512 << 10
 """Compressed bytes of one ConfigMap at most, about; the API server takes 1 MiB, in base64."""
@@ -36,6 +37,8 @@ class StoragePurpose(StrEnum):
     """While the experiment runs: delete checkpoints that trials which were stopped do not keep."""
     PURGE = "Purge"
     """The experiment is being deleted: leave nothing of it in the bucket."""
+    SNAPSHOT = "Snapshot"
+    """Store the records of objects that no agent stores: of trials without a pod, and of an experiment at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +94,14 @@ class StoredTrial:
         kept: URIs of the checkpoints that stay.
         export: The checkpoint that is to be exported.
         ledger: Decisions on the trial that no agent has stored, as JSON, oldest first.
+        record: A record to store: the trial's, or the Experiment's, whose name `trial` is then.
     """
 
     trial: str
     kept: tuple[str, ...] = ()
     export: ExportedCheckpoint | None = None
     ledger: tuple[str, ...] = ()
+    record: SnapshotRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,7 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
             read_texts(body, "kept"),
             _export(body.get("export")),
             read_texts(body, "ledger"),
+            None if body.get("record") is None else parse_record(body["record"]),
         )
 
 

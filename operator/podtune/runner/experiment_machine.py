@@ -270,7 +270,7 @@ class ExperimentMachine:
         if trial is not None:
             self._former.record_deletion(trial)
             self._actions.forget(name)
-            self._planner.forget_trial(name)
+            self._planner.forget_trial(trial)
             self._warm.observe_trial_deletion(name)
             self._outdated = not self._planner.tracker.is_recorded
 

@@ -5,7 +5,8 @@ The adapters build them from the API server's objects; the runner never sees a m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from podtune.api.pods.pod_template import TRIAL_CONTAINER
@@ -199,6 +200,8 @@ class Experiment:
         finalizers: What its deletion waits for.
         importing: Whether its Trials are only being made, by somebody who moves it here.
         imported: How many Trials it was moved here with, until that is acknowledged; 0 where it was not.
+        labels: Its labels.
+        annotations: Its annotations, without kubectl's own, which may be as large as the rest.
     """
 
     namespace: str
@@ -213,3 +216,5 @@ class Experiment:
     finalizers: tuple[str, ...] = ()
     importing: bool = False
     imported: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)

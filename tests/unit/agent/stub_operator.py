@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import LedgerLine, Reply, Report, Result, parse_report
+from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
 
 OK, BUSY, LOST_REQUEST, LOST_REPLY, FENCED, NO_TOKEN, GARBLED = (
     "ok", "busy", "lost request", "lost reply", "fenced", "no token", "garbled",
@@ -34,6 +35,7 @@ class StubOperator:
         self.kept: tuple[str, ...] | None = None
         self.discards = False
         self.ledger: list[LedgerLine] = []
+        self.records: list[SnapshotRecord] = []
         self.token = "secret"
         self.log_lines: Callable[[Mapping[str, str]], Iterable[bytes]] = lambda query: ()
         self.before_log: Callable[[Mapping[str, str]], None] = lambda query: None
@@ -99,7 +101,13 @@ class StubOperator:
                 kept=self.kept,
                 discards=self.discards,
                 ledger=tuple(entry for entry in self.ledger if entry.number > report.ledger),
+                records=tuple(self._list_newer(report.stored)) if report.stored else (),
             )
+
+    def _list_newer(self, stored: StoredVersions) -> Iterator[SnapshotRecord]:
+        for record in self.records:
+            if record.version > (stored.trial if record.trial else stored.experiment):
+                yield record
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         stub = self

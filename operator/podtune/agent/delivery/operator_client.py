@@ -19,7 +19,8 @@ _TIMEOUT = 5.0
 """Seconds until a request without an answer is given up."""
 LOG_TIMEOUT = 3600.0
 """Seconds that a program may print nothing before its log is asked for again."""
-MAX_REPLY_BYTES = 1 << 20
+MAX_REPLY_BYTES = 16 << 20
+"""A reply may hold two records of the snapshot, in JSON within JSON."""
 MAX_RETRY_AFTER = 30.0
 
 

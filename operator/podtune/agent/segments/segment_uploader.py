@@ -1,4 +1,4 @@
-"""The thread that stores an attempt's results and log while its program runs.
+"""The thread that stores an attempt's results and log, and records of the snapshot, while its program runs.
 
 It is not the one that stores checkpoints: a large one may take minutes, and a pod can vanish at any second.
 """
@@ -14,8 +14,10 @@ from podtune.agent.checkpoints.store_retry import make_backoff
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.logs.log_recorder import LogRecorder
 from podtune.agent.results.log_stream import LogStream
+from podtune.agent.segments.record_stream import RecordStream
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
+from podtune.agent.state.record_exchange import RecordExchange
 from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.errors import StoreError
 from podtune.storage.object_store import ObjectStore
@@ -69,6 +71,11 @@ class SegmentUploader(threading.Thread):
         self.results = make_stream(RESULT_STREAM, keep.results)
         logs = make_stream(LOG_STREAM, keep.logs)
         self.logs = LogRecorder(logs, time.monotonic) if logs else None
+        self._records: RecordStream | None = None
+        if keep.snapshot_period and not settings.follows:
+            attempt.records = RecordExchange(keep.snapshot_period, rng.uniform(0.0, keep.snapshot_period))
+            experiment = address.store.experiment_prefix(address.experiment_uid)
+            self._records = RecordStream(attempt, store, experiment)
         self._log_stream: LogStream | None = None
         self._attempt = attempt
         self._period = settings.sync.segment_period
@@ -116,8 +123,8 @@ class SegmentUploader(threading.Thread):
             self._attempt.changed.notify_all()
 
     @property
-    def _streams(self) -> list[SegmentStream | LogRecorder]:
-        return [stream for stream in (self.results, self.logs) if stream is not None]
+    def _streams(self) -> list[SegmentStream | LogRecorder | RecordStream]:
+        return [stream for stream in (self.results, self.logs, self._records) if stream is not None]
 
     def _wait_for_log(self) -> None:
         stream = self._log_stream
@@ -142,7 +149,7 @@ class SegmentUploader(threading.Thread):
         self._failures = LogThrottle()
         return None
 
-    def _tell_left_out(self, stream: SegmentStream | LogRecorder) -> None:
+    def _tell_left_out(self, stream: SegmentStream | LogRecorder | RecordStream) -> None:
         if stream.left_out > self._told_left_out[stream.kind]:
             message = f"the store has failed for too long; the oldest {stream.kind} that wait for it are left out"
             self._log.warning(f"{stream.kind} left out", message=message, **{stream.kind: stream.left_out})

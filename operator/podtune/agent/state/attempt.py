@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from podtune.agent.state.outbox import Outbox
+from podtune.agent.state.record_exchange import RecordExchange
 from podtune.agent.state.result_line import ResultLine
 from podtune.agent.state.training_time import TrainingTimer, read_total
 from podtune.protocol.assignment import Assignment
@@ -73,6 +74,7 @@ class Attempt:
         changed: Held by whoever uses the attempt, and notified when something has changed.
         outbox: Results on their way.
         checkpoints: Checkpoints on their way.
+        records: Records of the snapshot on their way.
         restored: What the attempt started from; None until it is known.
         phase: Training, or Draining once the program has ended.
         store_problem: Why checkpoints can't be stored at present.
@@ -108,6 +110,7 @@ class Attempt:
         self._replied_at = float("-inf")
         self.outbox = Outbox()
         self.checkpoints = CheckpointQueue()
+        self.records = RecordExchange()
         self.restored: Restored | None = None
         self.phase: Phase = "Training"
         self.store_problem: StoreProblem | None = None
@@ -213,6 +216,7 @@ class Attempt:
             final=self.build_final_commit() if self.hands_over else None,
             restore_failure=self.restore_failure,
             unstored=self._said_unstored,
+            stored=self.records.ask(now),
         )
 
     def take_reply(self, reply: Reply, now: float) -> None:
@@ -231,6 +235,7 @@ class Attempt:
         self.ledger.extend(entry for entry in reply.ledger if entry.number > known)
         self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
         self.next = reply.next
+        self.records.take(reply.records, now)
         self._patience = min(self._patience * PATIENCE_GROWTH, LONGEST_PATIENCE)
         self._replied_at = now
 

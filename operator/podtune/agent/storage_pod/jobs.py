@@ -15,6 +15,7 @@ from podtune.storage.cleanup.export import Exporter
 from podtune.storage.cleanup.orphan_ledger import store_orphan_decisions
 from podtune.storage.cleanup.prune import PruneResult, prune_checkpoints, purge
 from podtune.storage.object_store import ObjectStore
+from podtune.storage.snapshots.record_store import store_records
 
 
 class Stores:
@@ -90,6 +91,13 @@ def export_checkpoints(task: StorageTask, trials: Iterable[StoredTrial], stores:
     return StorageReport(task.purpose, ok=not problems, message=message, uri=uri)
 
 
+def store_snapshot(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
+    """Stores records that no agent does; see `podtune.storage.snapshots.record_store`."""
+    prefix = stores.address.experiment_prefix(task.experiment_uid)
+    count = store_records(stores.own, prefix, (trial.record for trial in trials if trial.record is not None))
+    return StorageReport(task.purpose, ok=True, message=f"{count} records of the snapshot were stored")
+
+
 def _tell_deleted(found: PruneResult) -> str:
     return f"{found.checkpoints} checkpoints that are not kept, {found.objects} objects in all, were deleted"
 
@@ -104,4 +112,5 @@ JOBS: Mapping[StoragePurpose, Job] = {
     StoragePurpose.PRUNE: prune_bucket,
     StoragePurpose.PRUNE_STOPPED: prune_stopped_trials,
     StoragePurpose.PURGE: purge_bucket,
+    StoragePurpose.SNAPSHOT: store_snapshot,
 }

@@ -104,7 +104,7 @@ def check_secret_references(spec: Mapping[str, Any], secret: str, path: str = "t
     """
     reason = "holds the credentials of the checkpoint store, which trials may not see"
     remedy = "remove it, checkpoints are stored without it"
-    _refuse_reference(_list_secret_references(spec), secret, path, f"{reason}; {remedy}")
+    _refuse_reference(list_secret_references(spec), secret, path, f"{reason}; {remedy}")
 
 
 def check_claim_references(spec: Mapping[str, Any], claim: str, path: str = "trialTemplate") -> None:
@@ -158,7 +158,7 @@ def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
 
 def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
     """The kubelet alone sees a Secret that images are pulled with, so that one is no container's to read."""
-    for path, name in _list_secret_references(spec):
+    for path, name in list_secret_references(spec):
         if is_listed(name, policy.denied_secrets) and not path.startswith("imagePullSecrets"):
             raise FieldError(
                 path,
@@ -396,7 +396,7 @@ def _check_unique_names(spec: Mapping[str, Any]) -> None:
             seen.add(container["name"])
 
 
-def _list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Path and name of every Secret that the pod's spec refers to, in the fields that the allow-list lets through."""
     for kind in ("initContainers", "containers"):
         for position, container in enumerate(spec.get(kind) or ()):

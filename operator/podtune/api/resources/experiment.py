@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Size, StatusModel, key_by
+from podtune.api.base import ApiModel, Duration, FieldError, Size, StatusModel, key_by, parse_duration
 from podtune.api.conditions import MAX_MESSAGE, Condition
 from podtune.api.expressions.expression import ExpressionText
 from podtune.api.json_values import MAX_VALUE_TEXT
@@ -115,6 +115,34 @@ class KeptLogs(ApiModel):
         return parse_size(self.keep) > 0
 
 
+_SHORTEST_PERIOD = 5.0
+
+
+class Snapshot(ApiModel):
+    """How the Experiment and its Trials are themselves kept in the store."""
+
+    period: Duration = Field(
+        default="5m",
+        description=(
+            "How often to store what has changed of the Experiment and its Trials, at most: as much can be lost with "
+            "the cluster. Agents store it with results; where a trial has no pod, a storage pod does. 0s stores none; "
+            "otherwise 5s or more. Agents that run go on with the period that they have started with."
+        ),
+    )
+
+    @field_validator("period")
+    @classmethod
+    def _is_not_too_short(cls, period: str) -> str:
+        if 0 < parse_duration(period) < _SHORTEST_PERIOD:
+            raise ValueError(f"{period!r} is too short; write {_SHORTEST_PERIOD:g}s or more, or 0s to store none")
+        return period
+
+    @property
+    def seconds(self) -> float:
+        """The period in seconds; 0 where no snapshots are stored."""
+        return parse_duration(self.period)
+
+
 class ExperimentSpec(ApiModel):
     """The specification of the experiment."""
 
@@ -163,6 +191,10 @@ class ExperimentSpec(ApiModel):
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="Where checkpoints are stored.")
     results: Results = Field(default_factory=Results, description="How results are read and kept.")
     logs: KeptLogs = Field(default_factory=KeptLogs, description="How the output of training containers is kept.")
+    snapshot: Snapshot = Field(
+        default_factory=Snapshot,
+        description="How the Experiment and its Trials are kept in checkpoints.store, to restore them from it.",
+    )
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(

@@ -33,7 +33,7 @@ class StorageJob(StatusModel):
     purpose: StoragePurpose = Field(description="Purpose of the job.")
     trigger: str = Field(
         default="",
-        max_length=64,
+        max_length=128,
         description=(
             "What the job was due for, such as the time at which the experiment ended. When this changes, the job is "
             "due again."

@@ -25,6 +25,7 @@ from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.client.experiment_file import read_documents
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
+from podtune.protocol.storage_job import StoragePurpose
 
 KIND = "ExperimentArchive"
 _VERSION = 1
@@ -146,10 +147,7 @@ def _read(body: Mapping[str, Any]) -> Archive:
     parse_experiment(resource, UNKNOWN_POLICY)
     ExperimentStatus.model_validate(experiment["status"])
     for trial in body["trials"]:
-        spec = TrialSpec.model_validate(trial["spec"])
-        TrialStatus.model_validate(trial["status"])
-        if trial["name"] != f"{source['name']}-{read_index(trial)}" or spec.experiment != source["name"]:
-            raise LookupError(f"trial {trial['name']!r} is none of {source['name']!r}")
+        check_trial(trial, source["name"])
     return Archive(
         source={name: str(source[name]) for name in ("namespace", "name", "uid")},
         metadata={kind: _check_texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
@@ -158,6 +156,19 @@ def _read(body: Mapping[str, Any]) -> Archive:
         trials=tuple(body["trials"]),
         known=_check_texts(body.get("warmStart") or {}, "warmStart"),
     )
+
+
+def check_trial(trial: Mapping[str, Any], experiment: str) -> None:
+    """Checks that a Trial, as an archive has it, is one of the experiment's.
+
+    Raises:
+        ValueError: Its spec or status can't be used.
+        LookupError: It is another experiment's.
+    """
+    spec = TrialSpec.model_validate(trial["spec"])
+    TrialStatus.model_validate(trial["status"])
+    if trial["name"] != f"{experiment}-{read_index(trial)}" or spec.experiment != experiment:
+        raise LookupError(f"trial {trial['name']!r} is none of {experiment!r}")
 
 
 def _check_texts(value: Any, name: str) -> dict[str, str]:
@@ -174,7 +185,11 @@ def _select_foreign(entries: Mapping[str, str]) -> dict[str, str]:
 
 def _build_experiment_status(status: Manifest, generation: int) -> Manifest:
     """The status as it will hold for a new object, whose generation is 1 and whose storage pods are none yet."""
-    jobs = [job for job in (status.get("storage") or {}).get("jobs", ()) if job["state"] in ("Done", "Failed")]
+    jobs = [
+        job
+        for job in (status.get("storage") or {}).get("jobs", ())
+        if job["state"] in ("Done", "Failed") and job["purpose"] != StoragePurpose.SNAPSHOT  # it tells versions there
+    ]
     storage = {"storage": {**status["storage"], "jobs": jobs}} if status.get("storage") else {}
     return {**_set_generation(status, generation), **storage}
 

@@ -319,7 +319,7 @@ def _collect_agent_variables(
     }
     if spec.checkpoints.store is not None:
         values[agent_env.STORE] = encode_store(spec.checkpoints.store)
-        if sync := encode_sync(spec.checkpoints, spec.results, spec.logs):
+        if sync := encode_sync(spec.checkpoints, spec.results, spec.logs, spec.snapshot):
             values[agent_env.SYNC] = sync
         if find_scratch(experiment):
             values[agent_env.SCRATCH] = agent_env.SCRATCH_DIRECTORY

@@ -7,7 +7,7 @@ import json
 from podtune.api.base import parse_duration
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import KeptLogs, Results
+from podtune.api.resources.experiment import KeptLogs, Results, Snapshot
 from podtune.kube.agent_pods import make_claim_mount, make_claim_volume
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
@@ -44,7 +44,7 @@ def encode_store(store: CheckpointStore) -> str:
     return json.dumps(values)
 
 
-def encode_sync(checkpoints: Checkpoints, results: Results, logs: KeptLogs) -> str:
+def encode_sync(checkpoints: Checkpoints, results: Results, logs: KeptLogs, snapshot: Snapshot) -> str:
     """How things are stored, as agents are told of it: what is the default is left out."""
     values: Manifest = checkpoints.model_dump(
         include={"layout", "reuse_unchanged", "exclude"}, by_alias=True, exclude_defaults=True
@@ -61,6 +61,8 @@ def encode_sync(checkpoints: Checkpoints, results: Results, logs: KeptLogs) -> s
         values["results"] = parse_size(results.keep)
     if logs.is_kept:
         values["logs"] = parse_size(logs.keep)
+    if snapshot.period != type(snapshot)().period:
+        values["snapshotPeriod"] = snapshot.seconds
     return json.dumps(values) if values else ""
 
 

@@ -13,6 +13,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints import exports
 from podtune.runner.checkpoints.retention import STOPPED_REASONS
+from podtune.runner.checkpoints.snapshots import Snapshots
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.records import Experiment
@@ -71,7 +72,7 @@ class _PruneStopped(StorageJobSpec):
 
 
 def find_due(
-    experiment: Experiment, spec: ExperimentSpec, trials: Trials, tracker: ExperimentTracker
+    experiment: Experiment, spec: ExperimentSpec, trials: Trials, tracker: ExperimentTracker, snapshots: Snapshots
 ) -> list[StorageJobSpec]:
     """Finds the jobs that are due, in the order in which to do them, including those that are already done."""
     if spec.checkpoints.store is None or not trials or not tracker.is_over:
@@ -83,6 +84,8 @@ def find_due(
         due.append(_Export(StoragePurpose.EXPORT, trigger, experiment, spec, trials, tracker.best))
     if tracker.is_recorded:
         due.append(_Prune(StoragePurpose.PRUNE, end, trials))
+        snapshot = snapshots.find_due_at_end(experiment, end)
+        due += [snapshot] if snapshot is not None else []
     return due
 
 

@@ -41,6 +41,8 @@ _TRUTHS = {
     StorageJobState.DONE: (True, ExperimentReason.STORAGE_WORK_DONE),
     StorageJobState.FAILED: (False, ExperimentReason.STORAGE_WORK_FAILED),
 }
+_BESIDE_TRIALS = (StoragePurpose.PRUNE_STOPPED, StoragePurpose.SNAPSHOT)
+"""What is done while trials start and end."""
 _NO_WORK = StorageStatus()
 CREATE_STORAGE_POD = ("create-storage-pod", "")
 
@@ -112,8 +114,7 @@ class StorageWork:
     def is_busy(self) -> bool:
         """Whether a pod is at work at the end: what it was told of the trials has to hold until it has ended."""
         return any(
-            job.state is StorageJobState.RUNNING and job.purpose is not StoragePurpose.PRUNE_STOPPED
-            for job in self._status.jobs
+            job.state is StorageJobState.RUNNING and job.purpose not in _BESIDE_TRIALS for job in self._status.jobs
         )
 
     def is_over(self, due: StorageJobSpec) -> bool:

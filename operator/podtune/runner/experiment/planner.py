@@ -7,7 +7,7 @@ new one replaces it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from podtune.api.resources.experiment import ExperimentSpec
@@ -45,6 +45,7 @@ from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.checkpoints.former_trials import FormerTrials
 from podtune.runner.checkpoints.pins import CheckpointPins
 from podtune.runner.checkpoints.restore_sources import RestoreSources
+from podtune.runner.checkpoints.snapshots import Snapshots
 from podtune.runner.checkpoints.storage_work import StorageJobSpec, StorageWork
 from podtune.runner.experiment import resumption
 from podtune.runner.experiment.ending import ExperimentEnd
@@ -160,6 +161,7 @@ class ExperimentPlanner:
         self._trial_reset = TrialReset(experiment.status.resumption)
         self._finalizer = Finalizer(actions)
         self._revisions = revisions = TemplateRevisions(experiment.name, experiment.status, spec, actions)
+        self._snapshots = Snapshots(spec, trials)
         self._indexes: tuple[TrialIndex, ...] = (
             self.tracker,
             self._pins,
@@ -167,6 +169,7 @@ class ExperimentPlanner:
             self.slots,
             revisions,
             self._end_retention,
+            self._snapshots,
             self._cleanup,
         )
         """None of them reads another, so any order would do; what Cleanup asks for is asked for last."""
@@ -198,9 +201,10 @@ class ExperimentPlanner:
         self._search.add_trial(trial)
         self._registration.add(trial)
 
-    def forget_trial(self, name: str) -> None:
+    def forget_trial(self, trial: TrialMachine) -> None:
         """A Trial was deleted."""
-        self._trial_reset.forget(name)
+        self._trial_reset.forget(trial.name)
+        self._snapshots.forget(trial)
 
     def on_status_saved(self, trial: TrialMachine) -> bool:
         """Continues what waited for the API server to have a trial's status.
@@ -222,7 +226,9 @@ class ExperimentPlanner:
             self._warm.observe_attempt_end(trial, report, now)
         self._dirty[trial.name] = None
         pinned = self._pins.list_uris(trial.name, trial.saved)
-        return replies.build_reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
+        reply = replies.build_reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
+        records = self._snapshots.answer(trial, report, self.experiment)
+        return replace(reply, records=records) if records else reply
 
     def on_action_result(self, action: Action, result: ActionResult, now: float) -> None:
         """Hears how an action went. What it made or changed is reported as seen before this."""
@@ -372,7 +378,7 @@ class ExperimentPlanner:
     def _continue_storage_jobs(self, now: float) -> StorageStatus | None:
         """Has done what is due without a running trial; an end is called one when its exports are over."""
         tracker = self.tracker
-        due = due_jobs.find_due(self.experiment, self.spec, self._trials, tracker)
+        due = due_jobs.find_due(self.experiment, self.spec, self._trials, tracker, self._snapshots)
         exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
         tracker.is_held = exporting and not tracker.is_recorded
         if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
@@ -386,14 +392,17 @@ class ExperimentPlanner:
         if self.spec.checkpoints.store is None:
             return []
         last_stop, period = self._end_retention.last_stop, self._settings.prune_period
-        found = due_jobs.find_due_while_running(self.experiment, self._trials, last_stop, period)
-        if found is None:
-            return []
-        job, at = found
-        if at > now:
-            self._actions.timers.set(EXPERIMENT, at)
-            return []
-        return [job]
+        found = (
+            due_jobs.find_due_while_running(self.experiment, self._trials, last_stop, period),
+            self._snapshots.find_due_while_running(self.experiment, now),
+        )
+        due: list[tuple[StorageJobSpec, float]] = []
+        for one in found:
+            if one is not None and one[1] > now:
+                self._actions.timers.set(EXPERIMENT, one[1])
+            elif one is not None and one[0] is not None:
+                due.append((one[0], one[1]))
+        return [job for job, _ in sorted(due, key=lambda one: one[1])]  # one that has begun comes first
 
     def _delete_after_ttl(self, now: float) -> None:
         """Deletes the Experiment `ttlSecondsAfterFinished` after the end on record, as Kubernetes deletes Jobs."""
@@ -495,6 +504,7 @@ class ExperimentPlanner:
         self._cleanup.take_spec(spec)
         self._nodes.take_spec(spec.failures)
         self._end_retention.take_spec(spec)
+        self._snapshots.take_spec(spec)
         for trial in self._trials.values():
             self._processor.restore_stopper(trial)
         self.mark(self._trials)

@@ -80,7 +80,7 @@ def read_logs(
     """
     listed = store.list(f"{experiment_prefix}{trial}/")
     attempts: defaultdict[str, list[tuple[int, str, list[SegmentName]]]] = defaultdict(list)
-    for prefix, names in _group_segments(listed, experiment_prefix, LOG_STREAM, rank).items():
+    for prefix, names in group_segments(listed, experiment_prefix, LOG_STREAM, rank).items():
         _, folder, _, found_rank, _ = prefix.removeprefix(experiment_prefix).split("/")
         attempts[folder].append((int(found_rank), prefix, sorted(names)))
     # Attempts follow one another in time.
@@ -93,7 +93,7 @@ def _read_lines(store: ReadableStore, prefix: str, names: list[SegmentName]) -> 
     """The lines of one attempt and rank."""
     last = 0
     for name in names:
-        content = _read_segment(store, f"{prefix}{name.format(LOG_STREAM)}", LOG_STREAM)
+        content = read_segment(store, f"{prefix}{name.format(LOG_STREAM)}", LOG_STREAM)
         if content is None:
             continue
         header, lines = content
@@ -105,7 +105,7 @@ def _read_lines(store: ReadableStore, prefix: str, names: list[SegmentName]) -> 
             yield StoredLine(header.trial, header.attempt, header.number, header.rank, time, text, missed)
 
 
-def _read_segment(store: ReadableStore, key: str, stream: str) -> tuple[SegmentHeader, list[bytes]] | None:
+def read_segment(store: ReadableStore, key: str, stream: str) -> tuple[SegmentHeader, list[bytes]] | None:
     """A segment's header, and what follows it, split at line breaks; None where there is none, or no longer one."""
     try:
         first, *lines = store.get_bytes(key, MAX_SEGMENT_BYTES).split(b"\n")
@@ -134,7 +134,7 @@ def read_results(
     listed = store.list(experiment_prefix + (f"{trial}/" if trial else ""))
     streams = [
         _Stream(store, prefix, sorted(names))
-        for prefix, names in _group_segments(listed, experiment_prefix, RESULT_STREAM, rank).items()
+        for prefix, names in group_segments(listed, experiment_prefix, RESULT_STREAM, rank).items()
     ]
     waiting: list[tuple[float, int]] = []
 
@@ -151,7 +151,7 @@ def read_results(
         wait(place)
 
 
-def _group_segments(
+def group_segments(
     keys: Iterator[str], experiment_prefix: str, stream: str, rank: int | None
 ) -> dict[str, list[SegmentName]]:
     """The segments among the keys of an experiment, by what the keys of a stream start with."""
@@ -200,7 +200,7 @@ class _Stream:
 
     def _open(self, name: SegmentName) -> Iterator[StoredResult]:
         """The results of a segment that come after those that were read before."""
-        content = _read_segment(self._store, f"{self._prefix}{name.format()}", RESULT_STREAM)
+        content = read_segment(self._store, f"{self._prefix}{name.format()}", RESULT_STREAM)
         if content is None:
             return
         header, lines = content

@@ -11,6 +11,7 @@ from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
 from podtune.agent.storage_pod.pod import STORE_PATIENCE, StoragePodSettings, run_storage
 from podtune.protocol import agent_environment as env
+from podtune.protocol.snapshot import SnapshotRecord
 from podtune.protocol.storage_job import (
     StoragePurpose,
     StorageReport,
@@ -158,3 +159,19 @@ def test_what_can_not_be_exported_is_named_and_the_rest_is_exported(tmp_path: Pa
     assert "1 checkpoints, 0 bytes, were exported" in report.message
     assert "1 could not be: the manifest of s3://b/demo/uid/digits-0/a/1 is missing" in report.message
     assert "models/digits-1/manifest.json" in store.objects
+
+
+def test_a_snapshot_stores_the_records_that_it_was_given(tmp_path: Path) -> None:
+    store = MemoryStore()
+    trials = [
+        StoredTrial("digits-1", record=SnapshotRecord("digits-1", 4, '{"kind":"Trial"}')),
+        StoredTrial("digits", record=SnapshotRecord("", 7, '{"kind":"Experiment"}')),
+    ]
+    code, report = run(pod(tmp_path, trials, StoragePurpose.SNAPSHOT), store)
+    assert (code, report.ok, report.message) == (0, True, "2 records of the snapshot were stored")
+    assert store.objects == {
+        f"demo/uid/_snapshot/trials/digits-1/{4:020d}.json": b'{"kind":"Trial"}',
+        f"demo/uid/_snapshot/experiment/{7:020d}.json": b'{"kind":"Experiment"}',
+    }
+    assert run(pod(tmp_path, trials, StoragePurpose.PRUNE), store)[0] == 0
+    assert len(store.objects) == 2, "a pruning leaves them"

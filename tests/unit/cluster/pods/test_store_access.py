@@ -12,7 +12,7 @@ from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.pods.pod_template import AGENT_UID
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import KeptLogs, Results
+from podtune.api.resources.experiment import KeptLogs, Results, Snapshot
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.cluster.pods.store_access import (
     encode_store,
@@ -135,16 +135,18 @@ def test_the_agent_reads_how_to_store_as_it_was_meant() -> None:
             ),
             Results(keep="1Gi"),
             KeptLogs(keep="8Mi"),
+            Snapshot(period="1m"),
         )
     )
     assert (found.options.packs, found.options.reuses, found.options.exclude) == (True, False, ("*.tmp",))
     assert (found.timeout, found.retries) == (60, 3)
     assert found.artifacts == ArtifactSettings(("logs/*",), (), 10, False)
     assert (found.results, found.logs) == (1 << 30, 8 << 20)
+    assert found.snapshot_period == 60
 
 
 def test_defaults_take_no_room_in_the_pod_and_are_the_agents_own() -> None:
-    assert encode_sync(checkpoints(), Results(), KeptLogs()) == ""
+    assert encode_sync(checkpoints(), Results(), KeptLogs(), Snapshot()) == ""
     assert SyncSettings.from_json("") == SyncSettings(results=parse_size(Results().keep))
     store = checkpoints().store
     assert store is not None

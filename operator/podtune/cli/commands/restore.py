@@ -1,0 +1,175 @@
+"""`podtune restore`: an experiment is made anew from its store alone, where its cluster is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from podtune.api.names import TrialState
+from podtune.api.resources.trial import TrialSpec
+from podtune.cli.client import api_client
+from podtune.cli.client.api_client import Api
+from podtune.cli.client.store_access import OpenedStore, StoreOptions, explain_store_error, open_store_of
+from podtune.cli.commands.snapshot_reader import Snapshot, find_prefix, list_secrets, read_snapshot
+from podtune.cli.commands.transfer import restore_archive
+from podtune.cli.errors import CliError, explain_error
+from podtune.cli.options import AgentImage, Context, Kubeconfig, Namespace, StoreEndpoint, StoreRegion
+from podtune.cli.output import print_lines, print_note
+from podtune.cli.views.columns import align_columns
+from podtune.kube import paths
+from podtune.kube.errors import ApiRefusal, ResourceNotFound
+from podtune.kube.manifests import Manifest
+from podtune.runner.trial.parameters import compute_configuration_digest
+from podtune.storage.checkpoint.address import TrialAddress, parse_checkpoint_uri
+from podtune.storage.checkpoint.restore import find_checkpoints
+from podtune.storage.errors import StoreError, StoreSettingsError
+from podtune.storage.segments.last_results import find_last_results
+
+_ENDED = {TrialState.TERMINATED, TrialState.ERROR}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a trial had done after the snapshot.
+
+    Attributes:
+        recorded: The last iteration that the snapshot knows of; -1 where it does not know the trial.
+        resumes: The iteration of the checkpoint that it goes on from; 0 for none.
+        last: The last iteration whose result is in the store.
+    """
+
+    trial: str
+    recorded: int
+    resumes: int
+    last: int
+
+
+def restore(
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="Where it is stored, such as s3://bucket/prefix/<experiment UID>.")
+    ],
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="Another name for the Experiment.")] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also where Secrets that it needs are missing.")] = False,
+    endpoint: StoreEndpoint = "",
+    region: StoreRegion = "",
+    agent_image: AgentImage = "",
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Make an Experiment from what its store holds, to go on from there where its cluster is lost."""
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    uri = address.rstrip("/")
+    try:
+        options = StoreOptions(endpoint.rstrip("/"), region, own_credentials=True, agent_image=agent_image)
+        with open_store_of(uri, options, lambda: (api, chosen)) as opened:
+            prefix = find_prefix(opened.store, opened.address.find_key(uri), uri)
+            snapshot = read_snapshot(opened.store, prefix, uri)
+            moved = _find_moved_checkpoints(opened, snapshot)
+            losses = list(_list_losses(opened, snapshot))
+    except StoreSettingsError as error:
+        raise CliError(str(error)) from error
+    except StoreError as error:
+        raise explain_store_error(error) from error
+    for problem in (*snapshot.problems, *moved):
+        print_note(f"warning: {problem}")
+    _check_secrets(api, chosen, snapshot.archive.spec, anyway=anyway)
+    archive = snapshot.archive.rename(name) if name else snapshot.archive
+    typer.echo(restore_archive(api, chosen, archive))
+    print_lines(_describe_losses(losses))
+
+
+def _find_moved_checkpoints(opened: OpenedStore, snapshot: Snapshot) -> list[str]:
+    """Brings what trials go on from up to date, where their agents have deleted what the snapshot lists of it.
+
+    An agent deletes a checkpoint once the operator has recorded a newer one, which the snapshot may not know of yet.
+
+    Returns:
+        What a trial goes on from instead, a sentence for each.
+    """
+    changed, told = [], []
+    for trial in snapshot.archive.trials:
+        new = trial
+        if trial["status"].get("state") not in _ENDED and trial["status"].get("checkpoints"):
+            there = [ref for ref in trial["status"]["checkpoints"] if _exists(opened, ref["uri"])]
+            if len(there) < len(trial["status"]["checkpoints"]):
+                there = there or _find_newer(opened, snapshot, trial)
+                new = {**trial, "status": _set_checkpoints(trial["status"], there)}
+                what = f"iteration {there[-1]['step']}" if there else "the beginning"
+                told.append(f"{trial['name']}: a checkpoint of the snapshot is gone; it goes on from {what}")
+        changed.append(new)
+    snapshot.archive = replace(snapshot.archive, trials=tuple(changed))
+    return told
+
+
+def _exists(opened: OpenedStore, uri: str) -> bool:
+    """Whether a checkpoint is there; what lies in another store is believed to be."""
+    address = opened.address
+    return not address.holds(uri) or opened.store.exists(parse_checkpoint_uri(address, uri).manifest)
+
+
+def _find_newer(opened: OpenedStore, snapshot: Snapshot, trial: Manifest) -> list[Manifest]:
+    """The checkpoint of the least iteration that the trial has in the store; none where it trained otherwise."""
+    if trial["status"].get("parameters"):
+        return []  # its checkpoints may be of other weights than those that belong to these parameters
+    folder, _, uid = snapshot.prefix.rstrip("/").rpartition("/")
+    address = TrialAddress(replace(opened.address, prefix=folder), uid, trial["name"])
+    digest = compute_configuration_digest(TrialSpec.model_validate(trial["spec"]))
+    found = sorted(find_checkpoints(opened.store, address, digest), key=lambda ref: ref.step)
+    return [{"step": ref.step, "uri": ref.uri, "digest": ref.digest} for ref in found[:1]]
+
+
+def _set_checkpoints(status: Mapping[str, Any], checkpoints: list[Manifest]) -> Manifest:
+    changed = {key: value for key, value in status.items() if key not in ("checkpoint", "checkpoints")}
+    return {**changed, "checkpoints": checkpoints, "checkpoint": checkpoints[-1]} if checkpoints else changed
+
+
+def _list_losses(opened: OpenedStore, snapshot: Snapshot) -> Iterator[Loss]:
+    """The trials that had come further than they go on from."""
+    statuses = {trial["name"]: trial["status"] for trial in snapshot.archive.trials}
+    ended = {name for name, status in statuses.items() if status.get("state") in _ENDED}
+    for trial, last in sorted(find_last_results(opened.store, snapshot.prefix, skip=ended).items()):
+        status = statuses.get(trial)
+        if status is None:
+            yield Loss(trial, -1, 0, last.step)
+            continue
+        resumes = (status.get("checkpoint") or {}).get("step", 0)
+        recorded = status.get("iteration", 0)
+        if last.step > min(recorded, resumes):
+            yield Loss(trial, recorded, resumes, last.step)
+
+
+def _describe_losses(losses: list[Loss]) -> list[str]:
+    if not losses:
+        return ["nothing was lost: no stored result is newer than the snapshot, or than a trial's checkpoint"]
+    rows = [
+        (loss.trial, "none" if loss.recorded < 0 else str(loss.recorded), str(loss.resumes), str(loss.last))
+        for loss in losses
+    ]
+    return ["what runs again:", *align_columns(("TRIAL", "RECORDED", "GOES ON FROM", "LAST RESULT"), rows)]
+
+
+def _check_secrets(api: Api, namespace: str, spec: Manifest, *, anyway: bool) -> None:
+    """Checks that the Secrets are there that the experiment needs.
+
+    Raises:
+        CliError: Some are missing, and it is not to be restored all the same.
+    """
+    missing = []
+    for secret in list_secrets(spec):
+        try:
+            api.get(paths.secret(namespace, secret))
+        except ResourceNotFound:
+            missing.append(secret)
+        except ApiRefusal as error:
+            print_note(f"warning: whether there is a Secret {secret} is not known: {explain_error(error)}")
+    if not missing:
+        return
+    problem = f"namespace {namespace} lacks Secrets that the experiment needs: {', '.join(missing)}"
+    if not anyway:
+        raise CliError(f"{problem}; no snapshot holds them: create them first, or restore it with --anyway")
+    print_note(f"warning: {problem}; its pods wait for them")

@@ -1,0 +1,141 @@
+"""A snapshot as the store has it, read for people: what is damaged is named, and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
+from podtune.api.pods.pod_template import list_secret_references
+from podtune.api.pods.template_policy import UNKNOWN_POLICY
+from podtune.api.resources.experiment import ExperimentStatus
+from podtune.api.validation import InvalidSpec, parse_experiment
+from podtune.cli.commands.archive import Archive, check_trial, make_archive
+from podtune.cli.errors import CliError
+from podtune.kube.manifests import Manifest
+from podtune.protocol.snapshot import MAX_RECORD
+from podtune.storage.errors import NotFound
+from podtune.storage.object_store import ReadableStore
+from podtune.storage.snapshots.record_store import FOLDER, RecordName, find_experiments, format_key, list_records
+
+_DAMAGED = (InvalidSpec, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """An experiment as a store has it.
+
+    Attributes:
+        prefix: What all keys of the experiment start with; it ends with a slash.
+        problems: What could not be read, a sentence each.
+    """
+
+    prefix: str
+    archive: Archive
+    problems: list[str] = field(default_factory=list)
+
+
+def find_prefix(store: ReadableStore, key: str, uri: str) -> str:
+    """What the keys of the experiment start with that an address means: its own folder, or one that holds it alone.
+
+    Raises:
+        CliError: There is none, or more than one.
+        StoreError: The store can't be read.
+    """
+    prefix = f"{key.removesuffix(f'/{FOLDER}')}/"
+    if any(True for _ in store.list(f"{prefix}{FOLDER}/")):
+        return prefix
+    found = list(find_experiments(store, prefix))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise CliError(f"there is no snapshot of an experiment below {uri}; correct the address")
+    root = uri.removesuffix(key).rstrip("/")
+    named = "; ".join(f"{root}/{one.rstrip('/')} ({_find_name(store, one)})" for one in found)
+    raise CliError(f"there are {len(found)} experiments below {uri}; name one of them: {named}")
+
+
+def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> Snapshot:
+    """Reads the newest records of an experiment that can be read.
+
+    Raises:
+        CliError: The Experiment's own record can't be read.
+        StoreError: The store can't be read.
+    """
+    listed, problems = list_records(store, prefix), []
+    experiment = _read_newest(store, prefix, listed.pop("", []), problems)
+    if experiment is None:
+        raise CliError(
+            "; ".join([f"the snapshot at {uri} has no record of the Experiment that can be read", *problems])
+        )
+    name = experiment["metadata"]["name"]
+    trials = []
+    for names in listed.values():
+        trial = _read_newest(store, prefix, names, problems, experiment=name)
+        if trial is not None:
+            trials.append(trial)
+    status = experiment["status"]
+    if "trials" in status:
+        # Otherwise the operator would look for trials that were deleted, where they only came too late for the record.
+        status["trials"] = {**status["trials"], "total": len(trials)}
+    return Snapshot(prefix, make_archive(experiment, trials, {}), problems)
+
+
+def _read_newest(
+    store: ReadableStore, prefix: str, names: Sequence[RecordName], problems: list[str], *, experiment: str = ""
+) -> Manifest | None:
+    """The newest of an object's records that can be read; None where there is none."""
+    for name in names:
+        key = format_key(prefix, name)
+        try:
+            body: Manifest = json.loads(store.get_bytes(key, MAX_RECORD))
+            _check(body, name.trial, experiment)
+        except NotFound:
+            continue  # a newer one has taken its place since the listing
+        except _DAMAGED as error:
+            problems.append(f"the record {key} is damaged: {' '.join(str(error).split())[:200]}")
+        else:
+            return body
+    return None
+
+
+def _check(body: Any, trial: str, experiment: str) -> None:
+    """Checks that a record is one of this object, and that this program can work with it.
+
+    Raises:
+        ValueError: It is not.
+    """
+    metadata = body["metadata"]
+    if not all(isinstance(metadata[entry], str) for entry in ("namespace", "name", "uid")):
+        raise TypeError("its metadata are not texts")
+    if not trial:
+        if body["kind"] != EXPERIMENT_KIND:
+            raise ValueError(f"it is no {EXPERIMENT_KIND}")
+        parse_experiment({"metadata": {"name": metadata["name"]}, "spec": body["spec"]}, UNKNOWN_POLICY)
+        ExperimentStatus.model_validate(body["status"])
+    elif body["kind"] != TRIAL_KIND or metadata["name"] != trial:
+        raise ValueError(f"it is not the {TRIAL_KIND} {trial}")
+    else:
+        check_trial({"name": trial, "spec": body["spec"], "status": body["status"]}, experiment)
+
+
+def _find_name(store: ReadableStore, prefix: str) -> str:
+    """The name of the experiment at a prefix, for people."""
+    problems: list[str] = []
+    experiment = _read_newest(store, prefix, list_records(store, prefix).get("", []), problems)
+    return experiment["metadata"]["name"] if experiment is not None else "its record is damaged"
+
+
+def list_secrets(spec: Manifest) -> Iterator[str]:
+    """The Secrets that an experiment needs and that no snapshot holds, each once."""
+    seen: set[str] = set()
+    store = (spec.get("checkpoints") or {}).get("store") or {}
+    bundle = store.get("caBundle") or {}
+    names = [store.get("credentialsSecret"), bundle.get("name") if bundle.get("kind") == "Secret" else None]
+    names += [name for _, name in list_secret_references(spec["trialTemplate"].get("spec") or {})]
+    for name in names:
+        if name and name not in seen:
+            seen.add(name)
+            yield name

@@ -1,0 +1,44 @@
+"""The last result of each trial that is in the store, without reading all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from podtune.protocol.fields import ProtocolError, read_json
+from podtune.protocol.messages import Result, parse_result
+from podtune.storage.object_store import ReadableStore
+from podtune.storage.segments.reader import group_segments, read_segment
+from podtune.storage.segments.segment import RESULT_STREAM
+
+
+def find_last_results(store: ReadableStore, experiment_prefix: str, *, skip: Collection[str] = ()) -> dict[str, Result]:
+    """By trial, the result that came furthest among the last ones of its attempts.
+
+    Args:
+        store: The store.
+        experiment_prefix: What all keys of the experiment start with; it ends with a slash.
+        skip: Trials that nobody asks about.
+
+    Raises:
+        StoreError: The store can't be read now, or at all.
+    """
+    found: dict[str, Result] = {}
+    for prefix, names in group_segments(store.list(experiment_prefix), experiment_prefix, RESULT_STREAM, 0).items():
+        trial = prefix.removeprefix(experiment_prefix).partition("/")[0]
+        if trial in skip:
+            continue
+        content = read_segment(store, f"{prefix}{max(names).format()}", RESULT_STREAM)
+        last = _find_last(content[1]) if content is not None else None
+        if last is not None and (trial not in found or last.step > found[trial].step):
+            found[trial] = last
+    return found
+
+
+def _find_last(lines: list[bytes]) -> Result | None:
+    """The last line that is a result: one that was being written when its pod vanished may be cut off."""
+    for line in reversed(lines):
+        try:
+            return parse_result(read_json(line))
+        except ProtocolError:
+            continue
+    return None

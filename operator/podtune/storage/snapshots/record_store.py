@@ -1,0 +1,119 @@
+"""Where the records of a snapshot are in the store, and how they get there.
+
+All lie in one folder of the experiment, so that one short listing finds them. A record's key tells the version of its
+object: an agent that is late stores a record of its own and overwrites no newer one, and whoever reads takes the
+newest. Whoever stores a newer record deletes the older ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from podtune.protocol.snapshot import SnapshotRecord
+from podtune.storage.object_store import ObjectStore, ReadableStore
+
+FOLDER = "_snapshot"
+"""No Trial can have this name."""
+_EXPERIMENT = "experiment"
+_TRIALS = "trials"
+_VERSION = re.compile(r"([0-9]{20})\.json")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RecordName:
+    """What a record's key says of it.
+
+    Attributes:
+        trial: Name of the Trial; empty for the Experiment.
+        version: Resource version of the object.
+    """
+
+    trial: str
+    version: int
+
+
+def format_key(experiment_prefix: str, name: RecordName) -> str:
+    """The key of a record; `experiment_prefix` ends with a slash."""
+    return f"{_format_folder(experiment_prefix, name.trial)}{name.version:020d}.json"
+
+
+def parse_key(experiment_prefix: str, key: str) -> RecordName | None:
+    """What a key says of the record that it belongs to; None where it is no record's."""
+    parts = key.removeprefix(f"{experiment_prefix}{FOLDER}/").split("/")
+    match = _VERSION.fullmatch(parts[-1])
+    if match is None or not key.startswith(experiment_prefix):
+        return None
+    match parts[:-1]:
+        case [kind] if kind == _EXPERIMENT:
+            return RecordName("", int(match[1]))
+        case [kind, trial] if kind == _TRIALS and trial:
+            return RecordName(trial, int(match[1]))
+        case _:
+            return None
+
+
+def list_records(store: ReadableStore, experiment_prefix: str) -> dict[str, list[RecordName]]:
+    """All records of an experiment: by name of the Trial, empty for the Experiment, the newest first.
+
+    Raises:
+        StoreError: The store can't tell now, or at all.
+    """
+    found: defaultdict[str, list[RecordName]] = defaultdict(list)
+    for key in store.list(f"{experiment_prefix}{FOLDER}/"):
+        if (name := parse_key(experiment_prefix, key)) is not None:
+            found[name.trial].append(name)
+    return {trial: sorted(names, reverse=True) for trial, names in found.items()}
+
+
+def store_record(store: ObjectStore, experiment_prefix: str, record: SnapshotRecord) -> None:
+    """Stores a record, and deletes those that it replaces. It may be repeated.
+
+    Raises:
+        StoreError: The store can't do it now, or at all.
+    """
+    folder = _format_folder(experiment_prefix, record.trial)
+    known = [parse_key(experiment_prefix, key) for key in store.list(folder)]
+    _store(store, experiment_prefix, record, [name for name in known if name is not None])
+
+
+def store_records(store: ObjectStore, experiment_prefix: str, records: Iterable[SnapshotRecord]) -> int:
+    """Stores many records, but for those that are there in the same version or a newer one; how many it stored.
+
+    Raises:
+        StoreError: The store can't do it now, or at all.
+    """
+    known, stored = list_records(store, experiment_prefix), 0
+    for record in records:
+        names = known.get(record.trial, [])
+        if not names or names[0].version < record.version:
+            _store(store, experiment_prefix, record, names)
+            stored += 1
+    return stored
+
+
+def _store(store: ObjectStore, prefix: str, record: SnapshotRecord, known: Iterable[RecordName]) -> None:
+    store.put_bytes(format_key(prefix, RecordName(record.trial, record.version)), record.body.encode())
+    older = [format_key(prefix, name) for name in known if name.version < record.version]
+    if older:
+        store.delete(older)
+
+
+def _format_folder(prefix: str, trial: str) -> str:
+    return f"{prefix}{FOLDER}/{_TRIALS}/{trial}/" if trial else f"{prefix}{FOLDER}/{_EXPERIMENT}/"
+
+
+def find_experiments(store: ReadableStore, prefix: str) -> Iterator[str]:
+    """What all keys of each experiment start with that has a snapshot below a prefix, which ends with a slash.
+
+    Raises:
+        StoreError: The store can't tell now, or at all.
+    """
+    last = ""
+    for key in store.list(prefix):
+        experiment, found, _ = key.partition(f"{FOLDER}/{_EXPERIMENT}/")
+        if found and experiment != last:
+            last = experiment
+            yield experiment

@@ -1,0 +1,71 @@
+"""Records of the snapshot, from the operator's replies to the bucket."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from podtune.agent.checkpoints import store_retry
+from podtune.protocol.snapshot import SnapshotRecord
+from podtune.storage.errors import Unreachable
+from podtune.storage.snapshots.record_store import RecordName, list_records
+from tests.unit.agent.running_agent import STORE, RunningAgent, StartAgent
+from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
+from tests.unit.storage.memory_store import MemoryStore
+
+PREFIX = "demo/experiment-1/"
+TRIAL = "digits-7"
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def agent(start_agent: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningAgent]:
+    """An agent that stores records as soon as there are newer ones."""
+    monkeypatch.setattr(store_retry, "FIRST_WAIT", 0.02)
+    sync = json.dumps({"segmentPeriod": 0.05, "snapshotPeriod": 0.01, "results": 0})
+    started = start_agent(STORE | {"PODTUNE_SYNC": sync, "PODTUNE_DRAIN_SECONDS": "5"}, make_store=lambda _: store)
+    yield started
+    started.end()
+
+
+def stored(store: MemoryStore) -> dict[str, list[int]]:
+    return {trial: [name.version for name in names] for trial, names in list_records(store, PREFIX).items()}
+
+
+def test_what_a_reply_brings_is_stored_as_it_is(
+    agent: RunningAgent, operator: StubOperator, store: MemoryStore
+) -> None:
+    operator.records = [SnapshotRecord(TRIAL, 5, '{"a":1}'), SnapshotRecord("", 6, '{"b":2}')]
+    agent.write(dumps(accuracy=0.5))
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [5], "": [6]})
+    assert sorted(store.objects.values()) == [b'{"a":1}', b'{"b":2}']
+
+
+def test_only_newer_ones_are_asked_for(agent: RunningAgent, operator: StubOperator, store: MemoryStore) -> None:
+    operator.records = [SnapshotRecord(TRIAL, 5, "{}")]
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [5]})
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or _asks_after(operator, 5))
+    operator.records = [SnapshotRecord(TRIAL, 8, "{}")]
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [8]})
+
+
+def test_a_store_that_comes_back_has_the_newest(
+    agent: RunningAgent, operator: StubOperator, store: MemoryStore
+) -> None:
+    store.failure = Unreachable("bucket 'models' does not answer")
+    operator.records = [SnapshotRecord(TRIAL, 5, "{}")]
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or any(report.stored for report in operator.reports))
+    operator.records = [SnapshotRecord(TRIAL, 7, "{}")]
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or "7" in str(operator.records[0].version))
+    store.failure = None
+    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [7]})
+    assert list_records(store, PREFIX)[TRIAL] == [RecordName(TRIAL, 7)]
+
+
+def _asks_after(operator: StubOperator, version: int) -> bool:
+    stored = operator.reports[-1].stored
+    return stored is not None and stored.trial == version

@@ -1,0 +1,260 @@
+"""`podtune restore`, against a store in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from podtune.api.resources.trial import TrialSpec
+from podtune.cli import main as cli
+from podtune.cli.client import api_client, store_access
+from podtune.kube import paths
+from podtune.protocol.messages import Result, encode_result
+from podtune.protocol.snapshot import SnapshotRecord
+from podtune.runner.trial.parameters import compute_configuration_digest
+from podtune.storage.address import S3Address
+from podtune.storage.checkpoint.manifest import CheckpointManifest
+from podtune.storage.segments.segment import SegmentHeader, SegmentName, encode_header
+from podtune.storage.snapshots.record_store import RecordName, format_key, store_records
+from tests.unit.cli.commands.test_transfer import MovingApi
+from tests.unit.cluster.objects import experiment_body, trial_body
+from tests.unit.storage.memory_store import MemoryStore
+
+ADDRESS = "s3://models/demo/e-1"
+PREFIX = "demo/e-1/"
+HERE = "elsewhere"
+
+Podtune = Callable[..., str]
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    made = MemoryStore()
+    opened: list[S3Address] = []
+    monkeypatch.setattr(store_access, "make_store", lambda address: opened.append(address) or made)
+    return made
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> MovingApi:
+    fake = MovingApi()
+    monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or HERE))
+    return fake
+
+
+@pytest.fixture
+def podtune(api: MovingApi, store: MemoryStore, capsys: pytest.CaptureFixture[str]) -> Podtune:
+    def run(line: str, expect: int = 0) -> str:
+        code = cli.main(line.split())
+        written = capsys.readouterr()
+        assert code == expect, written.err
+        return written.out + written.err
+
+    return run
+
+
+def record(body: dict[str, Any], version: int, trial: str = "") -> SnapshotRecord:
+    return SnapshotRecord(trial, version, json.dumps(body))
+
+
+def checkpoint(step: int, trial: str = "digits-0") -> dict[str, Any]:
+    return {"step": step, "uri": f"{ADDRESS}/{trial}/attempt.1/{step}", "digest": f"sha256:{'ab' * 32}"}
+
+
+def put_checkpoint(store: MemoryStore, step: int, trial: str = "digits-0") -> None:
+    store.put_bytes(f"{PREFIX}{trial}/attempt.1/{step}/manifest.json", b"{}")
+
+
+def put_results(store: MemoryStore, trial: str, last: int) -> None:
+    header = encode_header(SegmentHeader("team", "digits", trial, "attempt.1", 1))
+    lines = [encode_result(Result(step, float(step), {"accuracy": 0.5}, step)) for step in range(1, last + 1)]
+    name = SegmentName(1, 1000).format()
+    store.put_bytes(f"{PREFIX}{trial}/attempt.1/results/0/{name}", header + "\n".join(lines).encode() + b'\n{"cut')
+
+
+def put_snapshot(store: MemoryStore, **spec: Any) -> None:
+    """Two trials: one that runs, with a checkpoint of iteration 4, and one that has ended."""
+    body = experiment_body(**spec)
+    body["metadata"] |= {"generation": 3, "labels": {"team": "a"}, "annotations": {"example.com/a": "b"}}
+    job = {"purpose": "Snapshot", "trigger": "0-0-9", "state": "Done", "pod": 1, "tries": 1, "startTime": "x"}
+    body["status"] = {"observedGeneration": 3, "trials": {"total": 3}, "storage": {"pods": 1, "jobs": [job]}}
+    known = [checkpoint(4)]
+    running = trial_body(
+        0,
+        uid="t-0",
+        state="RUNNING",
+        iteration=5,
+        checkpoints=known,
+        checkpoint=known[0],
+        pod={"name": "p", "uid": "u"},
+    )
+    ended = trial_body(1, uid="t-1", state="TERMINATED", iteration=9)
+    records = [record(running, 7, "digits-0"), record(ended, 8, "digits-1"), record(body, 9)]
+    assert store_records(store, PREFIX, records) == 3
+    put_checkpoint(store, 4)
+
+
+def find(api: MovingApi, trial: str) -> dict[str, Any]:
+    found: dict[str, Any] = api.objects[paths.trial(HERE, trial)]
+    return found
+
+
+def test_an_experiment_is_made_from_its_store_alone(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    said = podtune(f"restore {ADDRESS}")
+    assert "experiment digits is in namespace elsewhere, with 2 trials" in said
+    made = api.objects[paths.experiment(HERE, "digits")]
+    assert made["spec"] == experiment_body()["spec"]
+    assert made["metadata"]["labels"] == {"team": "a"}
+    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
+    assert made["status"]["storage"] == {"pods": 1, "jobs": []}, "what its jobs have stored is of another cluster"
+    assert made["status"]["trials"]["total"] == 2, "none was deleted: a third one had no record yet"
+
+
+def test_a_trial_that_was_running_goes_on_from_its_checkpoint(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    put_snapshot(store)
+    podtune(f"restore {ADDRESS}/")
+    status = find(api, "digits-0")["status"]
+    assert (status["state"], status["checkpoint"]) == ("PENDING", checkpoint(4))
+    assert "pod" not in status
+    assert find(api, "digits-1")["status"]["state"] == "TERMINATED"
+
+
+def test_what_was_lost_is_listed(podtune: Podtune, store: MemoryStore) -> None:
+    put_snapshot(store)
+    put_results(store, "digits-0", 7)
+    put_results(store, "digits-1", 9)
+    put_results(store, "digits-2", 2)
+    lines = podtune(f"restore {ADDRESS}").splitlines()
+    assert [line.split() for line in lines[-3:]] == [
+        ["TRIAL", "RECORDED", "GOES", "ON", "FROM", "LAST", "RESULT"],
+        ["digits-0", "5", "4", "7"],
+        ["digits-2", "none", "0", "2"],
+    ]
+
+
+def test_where_nothing_was_lost_that_is_said(podtune: Podtune, store: MemoryStore) -> None:
+    put_snapshot(store)
+    assert "nothing was lost" in podtune(f"restore {ADDRESS}")
+
+
+def test_of_several_records_the_newest_counts(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    late = json.dumps(trial_body(1, uid="t-1", state="PENDING")).encode()
+    store.put_bytes(format_key(PREFIX, RecordName("digits-1", 6)), late)
+    podtune(f"restore {ADDRESS}")
+    assert find(api, "digits-1")["status"]["state"] == "TERMINATED"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"metadata": {}}', b"\xff", b"x" * (3 << 20)])
+def test_a_damaged_record_is_named_and_the_one_before_it_counts(
+    podtune: Podtune, api: MovingApi, store: MemoryStore, damage: bytes
+) -> None:
+    put_snapshot(store)
+    key = format_key(PREFIX, RecordName("digits-1", 20))
+    store.put_bytes(key, damage)
+    assert f"the record {key} is damaged" in podtune(f"restore {ADDRESS}")
+    assert find(api, "digits-1")["status"]["state"] == "TERMINATED"
+
+
+def test_without_a_usable_record_of_a_trial_the_others_go_on(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    put_snapshot(store)
+    stranger = json.dumps(trial_body(5, uid="t-5", state="PENDING")).encode()
+    store.put_bytes(format_key(PREFIX, RecordName("digits-1", 8)), stranger)
+    assert "it is not the Trial digits-1" in podtune(f"restore {ADDRESS}")
+    assert paths.trial(HERE, "digits-1") not in api.objects
+    assert find(api, "digits-0")["status"]["state"] == "PENDING"
+
+
+def test_without_the_experiments_record_nothing_is_made(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    store.put_bytes(format_key(PREFIX, RecordName("", 9)), b"{}")
+    assert "has no record of the Experiment that can be read" in podtune(f"restore {ADDRESS}", expect=1)
+    assert api.objects == {}
+
+
+def test_a_checkpoint_that_is_gone_is_replaced_by_a_later_one(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    put_snapshot(store)
+    store.delete([f"{PREFIX}digits-0/attempt.1/4/manifest.json"])
+    digest = compute_configuration_digest(TrialSpec.model_validate(trial_body(0)["spec"]))
+    for step in (9, 7):
+        manifest = CheckpointManifest("attempt.1", step, step, "0.5", "2026-01-01T00:00:00Z", (), configuration=digest)
+        store.put_bytes(f"{PREFIX}digits-0/attempt.1/{step}/manifest.json", manifest.to_bytes())
+    assert "digits-0: a checkpoint of the snapshot is gone; it goes on from iteration 7" in podtune(
+        f"restore {ADDRESS}"
+    )
+    found = find(api, "digits-0")["status"]["checkpoint"]
+    assert (found["step"], found["uri"]) == (7, f"{ADDRESS}/digits-0/attempt.1/7")
+
+
+def test_where_no_checkpoint_is_left_a_trial_begins_anew(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    store.delete([f"{PREFIX}digits-0/attempt.1/4/manifest.json"])
+    assert "digits-0: a checkpoint of the snapshot is gone; it goes on from the beginning" in podtune(
+        f"restore {ADDRESS}"
+    )
+    assert "checkpoint" not in find(api, "digits-0")["status"]
+
+
+def test_secrets_that_are_missing_are_named(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    secret = {"bucket": "models", "prefix": "demo", "credentialsSecret": "s3-keys"}
+    put_snapshot(store, checkpoints={"store": secret})
+    assert "namespace elsewhere lacks Secrets that the experiment needs: s3-keys" in podtune(
+        f"restore {ADDRESS}", expect=1
+    )
+    assert api.objects == {}
+    assert "warning: namespace elsewhere lacks Secrets" in podtune(f"restore {ADDRESS} --anyway")
+    assert paths.experiment(HERE, "digits") in api.objects
+
+
+def test_secrets_that_are_there_need_no_word(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store, checkpoints={"store": {"bucket": "models", "credentialsSecret": "s3-keys"}})
+    api.objects[paths.secret(HERE, "s3-keys")] = {"metadata": {"name": "s3-keys"}}
+    assert "Secret" not in podtune(f"restore {ADDRESS}")
+
+
+def test_under_another_name(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    podtune(f"restore {ADDRESS} --name numbers")
+    assert find(api, "numbers-0")["status"]["checkpoint"] == checkpoint(4), "it stays where it is"
+
+
+def test_the_folder_above_will_do_where_it_holds_but_one(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    podtune("restore s3://models/demo")
+    assert find(api, "digits-0")["status"]["state"] == "PENDING"
+
+
+def test_of_several_experiments_one_has_to_be_named(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    store_records(store, "demo/e-2/", [record(experiment_body(), 3)])
+    said = podtune("restore s3://models/demo", expect=1)
+    assert "s3://models/demo/e-1 (digits); s3://models/demo/e-2 (" in said
+    assert api.objects == {}
+
+
+def test_where_there_is_no_snapshot_that_is_said(podtune: Podtune) -> None:
+    assert "there is no snapshot of an experiment below s3://models/x" in podtune("restore s3://models/x", expect=1)
+
+
+def test_a_restore_that_was_broken_off_is_taken_up_again(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_snapshot(store)
+    api.fails_at = paths.trial(HERE, "digits-1")
+    podtune(f"restore {ADDRESS}", expect=1)
+    api.fails_at = ""
+    podtune(f"restore {ADDRESS}")
+    assert find(api, "digits-1")["status"]["state"] == "TERMINATED"
+
+
+def test_an_address_has_to_be_one(podtune: Podtune, tmp_path: Path) -> None:
+    assert "write it like s3://bucket/path" in podtune(f"restore {tmp_path}", expect=1)

@@ -1,0 +1,167 @@
+"""What is stored of an experiment itself: by agents while trials run, by storage pods where there is no agent."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from podtune.api.names import DesiredState, TrialState
+from podtune.api.resources.storage_jobs import StorageJobState
+from podtune.api.resources.trial import TrialStatus
+from podtune.api.validation import parse_experiment
+from podtune.protocol.messages import Reply, Report
+from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
+from podtune.protocol.storage_job import StoragePurpose
+from podtune.runner.actions import CreateStoragePod
+from podtune.runner.backoff import Backoff
+from podtune.runner.checkpoints import snapshots
+from podtune.runner.settings import RunnerSettings
+from tests.unit.runner.world.made_anew import assert_made_anew_agrees
+from tests.unit.runner.world.simulated_program import Program
+from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
+
+QUICK = RunnerSettings(storage_backoff=Backoff(2.0, 8.0), storage_start_deadline=5.0, storage_tries=3)
+STORED: dict[str, Any] = {"checkpoints": {"store": STORE}, "snapshot": {"period": "20s"}}
+STORMY = Weather(latency=0.3, watch_delay=1.0, fails=0.2, loses_reply=0.2, repeats=0.2, restarts=(3.0, 4.0, 2.5, 1.0))
+
+
+def simulation(weather: Weather = FAIR, seed: int = 0, steps: int = 4, **fields: Any) -> Simulation:
+    return Simulation(
+        spec(**{**STORED, **fields}), Program(steps=steps, checkpoint_every=1), weather, seed=seed, settings=QUICK
+    )
+
+
+def settle(simulation: Simulation) -> Simulation:
+    """Runs until the experiment is over and its storage jobs are."""
+    simulation.run()
+    simulation.run(300.0)
+    return simulation
+
+
+def jobs(simulation: Simulation) -> list[CreateStoragePod]:
+    return [job for job in simulation.storage.made if job.purpose is StoragePurpose.SNAPSHOT]
+
+
+def list_newest(simulation: Simulation) -> dict[str, SnapshotRecord]:
+    """By name of the Trial, what storage pods have stored last."""
+    newest: dict[str, SnapshotRecord] = {}
+    for trial in (trial for job in jobs(simulation) for trial in job.trials):
+        assert trial.record is not None
+        if trial.record.trial not in newest or newest[trial.record.trial].version < trial.record.version:
+            newest[trial.record.trial] = trial.record
+    return newest
+
+
+def assert_all_stored(simulation: Simulation) -> None:
+    newest = list_newest(simulation)
+    assert newest.keys() == {"", *simulation.api.trials}
+    for name, trial in simulation.api.trials.items():
+        body = json.loads(newest[name].body)
+        assert TrialStatus.model_validate(body["status"]) == trial.status, name
+        assert newest[name].version == trial.version
+
+
+def ask(simulation: Simulation, trial: str, stored: StoredVersions | None = StoredVersions()) -> list[SnapshotRecord]:  # noqa: B008
+    """What the agent of a running trial is given."""
+    assert simulation.machine is not None
+    pod = simulation.machine.find_leading_pod(trial)
+    assert pod is not None
+    reply = simulation.machine.report(trial, pod.name, Report(pod.uid, stored=stored), simulation.now)
+    assert isinstance(reply, Reply)
+    return list(reply.records)
+
+
+def until_running(simulation: Simulation, count: int) -> Simulation:
+    def runs() -> bool:
+        states = [trial.status.state for trial in simulation.api.trials.values()]
+        return states.count(TrialState.RUNNING) == count
+
+    return simulation.run(until=runs).run(2.0)  # until the operator has heard of it
+
+
+def test_an_ended_experiment_is_stored_whole() -> None:
+    ended = settle(simulation())
+    assert_all_stored(ended)
+    (job,) = [job for job in ended.api.experiment.status.storage.jobs if job.purpose is StoragePurpose.SNAPSHOT]
+    assert job.state is StorageJobState.DONE
+    assert ended.storage.pods == {}
+
+
+def test_it_can_be_switched_off() -> None:
+    ended = settle(simulation(snapshot={"period": "0s"}))
+    assert jobs(ended) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_the_weather_nothing_is_left_out(seed: int) -> None:
+    assert_all_stored(settle(simulation(STORMY, seed)))
+
+
+@pytest.mark.parametrize("moment", [3.0, 8.0, 21.0, 23.0, 41.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_machine_made_anew_stores_no_more_and_no_less(moment: float, seed: int) -> None:
+    running = simulation(STORMY, seed, steps=12)
+    running.run(moment)
+    assert_made_anew_agrees(running)
+
+
+def test_trials_without_a_pod_are_stored_once_a_period() -> None:
+    running = simulation(steps=200, search={"algorithm": "random", "maxTrials": 2, "seed": 7})
+    until_running(running, 2)
+    running.api.edit_trial("e-1", desired_state=DesiredState.PAUSED)
+    running.run(until=lambda: running.api.trials["e-1"].status.state is TrialState.PAUSED)
+    running.run(30.0)
+    newest = list_newest(running)
+    assert newest["e-1"].version == running.api.trials["e-1"].version
+    assert "e-0" not in newest, "its agent stores it"
+    before = len(jobs(running))
+    running.run(100.0)
+    assert len(jobs(running)) == before, "nothing has changed that no agent stores"
+
+
+def test_they_are_stored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "BATCH", 3)
+    ended = settle(simulation(search={"algorithm": "random", "maxTrials": 10, "seed": 7}, snapshot={"period": "1h"}))
+    assert_all_stored(ended)
+    assert all(len(job.trials) <= 2 * 3 + 1 for job in jobs(ended))
+    assert len(jobs(ended)) >= 4
+
+
+def test_what_a_job_that_was_given_up_left_goes_with_the_next_one() -> None:
+    running = simulation(steps=200, search={"algorithm": "random", "maxTrials": 2, "seed": 7})
+    running.storage.failures = dict.fromkeys(range(1, 4), "AccessDenied")
+    until_running(running, 2)
+    running.api.edit_trial("e-1", desired_state=DesiredState.PAUSED)
+    running.run(150.0)
+    assert len(jobs(running)) == 3, "it waits for something new"
+    running.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
+    running.run(100.0)
+    assert {trial.trial for trial in jobs(running)[-1].trials} == {"e-0", "e-1", "e"}
+    assert list_newest(running)["e-0"].version == running.api.trials["e-0"].version
+
+
+def test_an_agent_is_given_its_own_trial_and_the_lowest_one_the_experiment() -> None:
+    running = until_running(simulation(steps=50), 2)
+    assert [record.trial for record in ask(running, "e-0")] == ["e-0", ""]
+    assert [record.trial for record in ask(running, "e-1")] == ["e-1"]
+    running.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
+    running.run(until=lambda: running.api.trials["e-0"].status.state is TrialState.PAUSED).run(2.0)
+    assert [record.trial for record in ask(running, "e-1")] == ["e-1", ""]
+
+
+def test_what_an_agent_has_stored_it_is_not_given_again() -> None:
+    running = until_running(simulation(steps=50), 2)
+    own, experiment = ask(running, "e-0")
+    assert ask(running, "e-0", StoredVersions(own.version, experiment.version)) == []
+    assert ask(running, "e-0", None) == [], "it does not ask"
+
+
+def test_a_record_is_what_the_api_server_has() -> None:
+    running = until_running(simulation(steps=50), 2)
+    own, experiment = (json.loads(record.body) for record in ask(running, "e-0"))
+    assert own["metadata"] == {"namespace": "ns", "name": "e-0", "uid": running.api.trials["e-0"].uid, "generation": 1}
+    assert TrialStatus.model_validate(own["status"]) == running.api.trials["e-0"].status
+    assert replace(running.api.experiment, spec=parse_experiment(experiment)) == running.api.experiment
