@@ -17,7 +17,7 @@ from podtune.cli.commands.checkpoints import download
 from podtune.cli.commands.logs import logs
 from podtune.cli.commands.plan import plan
 from podtune.cli.commands.release import release_experiment
-from podtune.cli.commands.restore import restore
+from podtune.cli.commands.restore import restore_experiment
 from podtune.cli.commands.results import results
 from podtune.cli.commands.retry import retry
 from podtune.cli.commands.simulate import simulate
@@ -51,7 +51,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "retry": retry,
     "export": transfer.export_experiment,
     "import": transfer.import_experiment,
-    "restore": restore,
+    "restore": restore_experiment,
     "release": release_experiment,
     "version": version,
 }

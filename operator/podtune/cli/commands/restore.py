@@ -13,7 +13,7 @@ from podtune.api.resources.trial import TrialSpec
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.store_access import OpenedStore, StoreOptions, explain_store_error, open_store_of
-from podtune.cli.commands.snapshot_reader import Snapshot, find_prefix, list_secrets, read_snapshot
+from podtune.cli.commands.snapshot_reader import StoredSnapshot, find_prefix, list_secrets, read_snapshot
 from podtune.cli.commands.transfer import restore_archive
 from podtune.cli.errors import CliError, explain_error
 from podtune.cli.options import AgentImage, Context, Kubeconfig, Namespace, StoreEndpoint, StoreRegion
@@ -47,7 +47,7 @@ class Loss:
     last: int
 
 
-def restore(
+def restore_experiment(
     address: Annotated[
         str, typer.Argument(metavar="ADDRESS", help="Where it is stored, such as s3://bucket/prefix/<experiment UID>.")
     ],
@@ -83,7 +83,7 @@ def restore(
     print_lines(_describe_losses(losses))
 
 
-def _find_moved_checkpoints(opened: OpenedStore, snapshot: Snapshot) -> list[str]:
+def _find_moved_checkpoints(opened: OpenedStore, snapshot: StoredSnapshot) -> list[str]:
     """Brings what trials go on from up to date, where their agents have deleted what the snapshot lists of it.
 
     An agent deletes a checkpoint once the operator has recorded a newer one, which the snapshot may not know of yet.
@@ -112,7 +112,7 @@ def _exists(opened: OpenedStore, uri: str) -> bool:
     return not address.holds(uri) or opened.store.exists(parse_checkpoint_uri(address, uri).manifest)
 
 
-def _find_newer(opened: OpenedStore, snapshot: Snapshot, trial: Manifest) -> list[Manifest]:
+def _find_newer(opened: OpenedStore, snapshot: StoredSnapshot, trial: Manifest) -> list[Manifest]:
     """The checkpoint of the least iteration that the trial has in the store; none where it trained otherwise."""
     if trial["status"].get("parameters"):
         return []  # its checkpoints may be of other weights than those that belong to these parameters
@@ -128,7 +128,7 @@ def _set_checkpoints(status: Mapping[str, Any], checkpoints: list[Manifest]) -> 
     return {**changed, "checkpoints": checkpoints, "checkpoint": checkpoints[-1]} if checkpoints else changed
 
 
-def _list_losses(opened: OpenedStore, snapshot: Snapshot) -> Iterator[Loss]:
+def _list_losses(opened: OpenedStore, snapshot: StoredSnapshot) -> Iterator[Loss]:
     """The trials that had come further than they go on from."""
     statuses = {trial["name"]: trial["status"] for trial in snapshot.archive.trials}
     ended = {name for name, status in statuses.items() if status.get("state") in _ENDED}

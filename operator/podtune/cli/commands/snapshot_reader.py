@@ -18,13 +18,19 @@ from podtune.kube.manifests import Manifest
 from podtune.protocol.snapshot import MAX_RECORD
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ReadableStore
-from podtune.storage.snapshots.record_store import FOLDER, RecordName, find_experiments, format_key, list_records
+from podtune.storage.snapshots.record_store import (
+    SNAPSHOT_FOLDER,
+    RecordName,
+    find_experiments,
+    format_key,
+    list_records,
+)
 
 _DAMAGED = (InvalidSpec, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(slots=True)
-class Snapshot:
+class StoredSnapshot:
     """An experiment as a store has it.
 
     Attributes:
@@ -44,8 +50,8 @@ def find_prefix(store: ReadableStore, key: str, uri: str) -> str:
         CliError: There is none, or more than one.
         StoreError: The store can't be read.
     """
-    prefix = f"{key.removesuffix(f'/{FOLDER}')}/"
-    if any(True for _ in store.list(f"{prefix}{FOLDER}/")):
+    prefix = f"{key.removesuffix(f'/{SNAPSHOT_FOLDER}')}/"
+    if any(True for _ in store.list(f"{prefix}{SNAPSHOT_FOLDER}/")):
         return prefix
     found = list(find_experiments(store, prefix))
     if len(found) == 1:
@@ -57,7 +63,7 @@ def find_prefix(store: ReadableStore, key: str, uri: str) -> str:
     raise CliError(f"there are {len(found)} experiments below {uri}; name one of them: {named}")
 
 
-def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> Snapshot:
+def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot:
     """Reads the newest records of an experiment that can be read.
 
     Raises:
@@ -80,7 +86,7 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> Snapshot:
     if "trials" in status:
         # Otherwise the operator would look for trials that were deleted, where they only came too late for the record.
         status["trials"] = {**status["trials"], "total": len(trials)}
-    return Snapshot(prefix, make_archive(experiment, trials, {}), problems)
+    return StoredSnapshot(prefix, make_archive(experiment, trials, {}), problems)
 
 
 def _read_newest(
@@ -134,7 +140,9 @@ def list_secrets(spec: Manifest) -> Iterator[str]:
     store = (spec.get("checkpoints") or {}).get("store") or {}
     bundle = store.get("caBundle") or {}
     names = [store.get("credentialsSecret"), bundle.get("name") if bundle.get("kind") == "Secret" else None]
-    names += [name for _, name in list_secret_references(spec["trialTemplate"].get("spec") or {})]
+    template = spec["trialTemplate"]
+    for part in (template, *(role.get("template") or {} for role in template.get("roles") or ())):
+        names += [name for _, name in list_secret_references(part.get("spec") or {})]
     for name in names:
         if name and name not in seen:
             seen.add(name)

@@ -33,7 +33,7 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trials import Trials
 
-BATCH = 1000
+TRIALS_A_JOB = 1000
 """How many trials a job is due for, at most: the operator has all their records in memory at once."""
 _END = "end "
 
@@ -161,7 +161,7 @@ class Snapshots:
             return None
         window = self._follow(job)
         extended = self._extend(window)
-        if len(self._changed) <= BATCH:
+        if len(self._changed) <= TRIALS_A_JOB:
             extended = replace(extended, note=note)
         return self._make_job(experiment, extended.format())
 
@@ -190,7 +190,7 @@ class Snapshots:
 
     def _extend(self, window: _Window) -> _Window:
         """The window with the oldest changes since, as many as one job stores."""
-        oldest = heapq.nsmallest(BATCH, self._changed.values())
+        oldest = heapq.nsmallest(TRIALS_A_JOB, self._changed.values())
         return replace(window, to=max(oldest, default=window.to))
 
 

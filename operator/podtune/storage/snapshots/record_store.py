@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from podtune.protocol.snapshot import SnapshotRecord
 from podtune.storage.object_store import ObjectStore, ReadableStore
 
-FOLDER = "_snapshot"
+SNAPSHOT_FOLDER = "_snapshot"
 """No Trial can have this name."""
 _EXPERIMENT = "experiment"
 _TRIALS = "trials"
@@ -42,7 +42,7 @@ def format_key(experiment_prefix: str, name: RecordName) -> str:
 
 def parse_key(experiment_prefix: str, key: str) -> RecordName | None:
     """What a key says of the record that it belongs to; None where it is no record's."""
-    parts = key.removeprefix(f"{experiment_prefix}{FOLDER}/").split("/")
+    parts = key.removeprefix(f"{experiment_prefix}{SNAPSHOT_FOLDER}/").split("/")
     match = _VERSION.fullmatch(parts[-1])
     if match is None or not key.startswith(experiment_prefix):
         return None
@@ -62,7 +62,7 @@ def list_records(store: ReadableStore, experiment_prefix: str) -> dict[str, list
         StoreError: The store can't tell now, or at all.
     """
     found: defaultdict[str, list[RecordName]] = defaultdict(list)
-    for key in store.list(f"{experiment_prefix}{FOLDER}/"):
+    for key in store.list(f"{experiment_prefix}{SNAPSHOT_FOLDER}/"):
         if (name := parse_key(experiment_prefix, key)) is not None:
             found[name.trial].append(name)
     return {trial: sorted(names, reverse=True) for trial, names in found.items()}
@@ -102,7 +102,7 @@ def _store(store: ObjectStore, prefix: str, record: SnapshotRecord, known: Itera
 
 
 def _format_folder(prefix: str, trial: str) -> str:
-    return f"{prefix}{FOLDER}/{_TRIALS}/{trial}/" if trial else f"{prefix}{FOLDER}/{_EXPERIMENT}/"
+    return f"{prefix}{SNAPSHOT_FOLDER}/{_TRIALS}/{trial}/" if trial else f"{prefix}{SNAPSHOT_FOLDER}/{_EXPERIMENT}/"
 
 
 def find_experiments(store: ReadableStore, prefix: str) -> Iterator[str]:
@@ -113,7 +113,7 @@ def find_experiments(store: ReadableStore, prefix: str) -> Iterator[str]:
     """
     last = ""
     for key in store.list(prefix):
-        experiment, found, _ = key.partition(f"{FOLDER}/{_EXPERIMENT}/")
+        experiment, found, _ = key.partition(f"{SNAPSHOT_FOLDER}/{_EXPERIMENT}/")
         if found and experiment != last:
             last = experiment
             yield experiment

@@ -123,7 +123,7 @@ def test_trials_without_a_pod_are_stored_once_a_period() -> None:
 
 
 def test_they_are_stored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "BATCH", 3)
+    monkeypatch.setattr(snapshots, "TRIALS_A_JOB", 3)
     ended = settle(simulation(search={"algorithm": "random", "maxTrials": 10, "seed": 7}, snapshot={"period": "1h"}))
     assert_all_stored(ended)
     assert all(len(job.trials) <= 2 * 3 + 1 for job in jobs(ended))
