@@ -67,7 +67,7 @@ def assert_all_stored(simulation: Simulation) -> None:
 def ask(simulation: Simulation, trial: str, stored: StoredVersions | None = StoredVersions()) -> list[SnapshotRecord]:  # noqa: B008
     """What the agent of a running trial is given."""
     assert simulation.machine is not None
-    pod = simulation.machine.find_leading_pod(trial)
+    pod = simulation.machine.find_pod(trial, 0)
     assert pod is not None
     reply = simulation.machine.report(trial, pod.name, Report(pod.uid, stored=stored), simulation.now)
     assert isinstance(reply, Reply)
