@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
@@ -30,7 +31,7 @@ def find_parameters(trials: list[Object]) -> dict[str, Object]:
 def test_an_experiment_whose_namespace_is_lost_goes_on_from_the_bucket(cluster: Cluster, namespace: Kubernetes) -> None:
     """Two trials end, one holds at its fifth epoch with a checkpoint of the fourth when all objects go."""
     program = counter({"EPOCHS": "8", "HOLD_AT": "5"})
-    fields = {"search": SEARCH, "maxConcurrentTrials": 1, "snapshot": {"period": "5s"}}
+    fields: dict[str, Any] = {"search": SEARCH, "maxConcurrentTrials": 1, "snapshot": {"period": "5s"}}
     namespace.apply(experiment("lost", program, checkpoints={"store": store(cluster)}, **fields))
     prefix = f"e2e/{namespace.get(EXPERIMENTS, 'lost')['metadata']['uid']}/"
 

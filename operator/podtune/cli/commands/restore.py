@@ -116,8 +116,7 @@ def _find_newer(opened: OpenedStore, snapshot: StoredSnapshot, trial: Manifest) 
     """The checkpoint of the least iteration that the trial has in the store; none where it trained otherwise."""
     if trial["status"].get("parameters"):
         return []  # its checkpoints may be of other weights than those that belong to these parameters
-    folder, _, uid = snapshot.prefix.rstrip("/").rpartition("/")
-    address = TrialAddress(replace(opened.address, prefix=folder), uid, trial["name"])
+    address = TrialAddress(opened.address, snapshot.prefix.rstrip("/"), trial["name"])  # the store's has no prefix
     digest = compute_configuration_digest(TrialSpec.model_validate(trial["spec"]))
     found = sorted(find_checkpoints(opened.store, address, digest), key=lambda ref: ref.step)
     return [{"step": ref.step, "uri": ref.uri, "digest": ref.digest} for ref in found[:1]]

@@ -70,7 +70,8 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot
         CliError: The Experiment's own record can't be read.
         StoreError: The store can't be read.
     """
-    listed, problems = list_records(store, prefix), []
+    listed = list_records(store, prefix)
+    problems: list[str] = []
     experiment = _read_newest(store, prefix, listed.pop("", []), problems)
     if experiment is None:
         raise CliError(

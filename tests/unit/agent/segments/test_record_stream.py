@@ -1,7 +1,7 @@
 """Records of the snapshot, from the operator's replies to the bucket."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -41,16 +41,16 @@ def test_what_a_reply_brings_is_stored_as_it_is(
 ) -> None:
     operator.records = [SnapshotRecord(TRIAL, 5, '{"a":1}'), SnapshotRecord("", 6, '{"b":2}')]
     agent.write(dumps(accuracy=0.5))
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [5], "": [6]})
+    report_until(agent, lambda: stored(store) == {TRIAL: [5], "": [6]})
     assert sorted(store.objects.values()) == [b'{"a":1}', b'{"b":2}']
 
 
 def test_only_newer_ones_are_asked_for(agent: RunningAgent, operator: StubOperator, store: MemoryStore) -> None:
     operator.records = [SnapshotRecord(TRIAL, 5, "{}")]
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [5]})
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or _asks_after(operator, 5))
+    report_until(agent, lambda: stored(store) == {TRIAL: [5]})
+    report_until(agent, lambda: _asks_after(operator, 5))
     operator.records = [SnapshotRecord(TRIAL, 8, "{}")]
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [8]})
+    report_until(agent, lambda: stored(store) == {TRIAL: [8]})
 
 
 def test_a_store_that_comes_back_has_the_newest(
@@ -58,12 +58,21 @@ def test_a_store_that_comes_back_has_the_newest(
 ) -> None:
     store.failure = Unreachable("bucket 'models' does not answer")
     operator.records = [SnapshotRecord(TRIAL, 5, "{}")]
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or any(report.stored for report in operator.reports))
+    report_until(agent, lambda: any(report.stored for report in operator.reports))
     operator.records = [SnapshotRecord(TRIAL, 7, "{}")]
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or "7" in str(operator.records[0].version))
     store.failure = None
-    wait_until(lambda: agent.write(dumps(accuracy=0.5)) or stored(store) == {TRIAL: [7]})
+    report_until(agent, lambda: stored(store) == {TRIAL: [7]})
     assert list_records(store, PREFIX)[TRIAL] == [RecordName(TRIAL, 7)]
+
+
+def report_until(agent: RunningAgent, condition: Callable[[], object]) -> None:
+    """Has the program report until something has come about: each report may ask for records."""
+
+    def is_so() -> bool:
+        agent.write(dumps(accuracy=0.5))
+        return bool(condition())
+
+    wait_until(is_so)
 
 
 def _asks_after(operator: StubOperator, version: int) -> bool:

@@ -16,7 +16,6 @@ from podtune.kube import paths
 from podtune.protocol.messages import Result, encode_result
 from podtune.protocol.snapshot import SnapshotRecord
 from podtune.runner.trial.parameters import compute_configuration_digest
-from podtune.storage.address import S3Address
 from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.segments.segment import SegmentHeader, SegmentName, encode_header
 from podtune.storage.snapshots.record_store import RecordName, format_key, store_records
@@ -34,8 +33,7 @@ Podtune = Callable[..., str]
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     made = MemoryStore()
-    opened: list[S3Address] = []
-    monkeypatch.setattr(store_access, "make_store", lambda address: opened.append(address) or made)
+    monkeypatch.setattr(store_access, "make_store", lambda address: made)
     return made
 
 
