@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.tuning.compatibility import list_valid_pairs
+from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.records import Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.cluster import ClusterModel
@@ -216,13 +217,24 @@ def assert_goes_like(cut: SimulationResult, uncut: SimulationResult) -> None:
     assert cut.fingerprint == uncut.fingerprint
 
 
+def hide_versions(status: ExperimentStatus) -> ExperimentStatus:
+    """A status without the versions up to which snapshots are stored: an operator that restarts writes more."""
+    if status.storage is None:
+        return status
+    jobs = [
+        job.model_copy(update={"trigger": ""}) if job.purpose is StoragePurpose.SNAPSHOT else job
+        for job in status.storage.jobs
+    ]
+    return status.model_copy(update={"storage": status.storage.model_copy(update={"jobs": jobs})})
+
+
 def assert_is(cut: SimulationResult, uncut: SimulationResult) -> None:
     """The whole run is the uncut one."""
     assert_goes_like(cut, uncut)
     assert [recorded(trial) for trial in cut.trials] == [recorded(trial) for trial in uncut.trials]
     for ours, theirs in zip(cut.trials, uncut.trials, strict=True):
         assert_same_ledger(ours.status, theirs.status)
-    assert cut.status == uncut.status
+    assert hide_versions(cut.status) == hide_versions(uncut.status)
 
 
 def recorded(trial: Trial) -> TrialStatus:
