@@ -47,6 +47,15 @@ def test_the_status_shows_the_trials_that_no_other_one_beats() -> None:
     assert front(simulation) == WHOLE
 
 
+def test_a_trial_that_a_person_has_added_stands_in_the_front_by_its_name() -> None:
+    simulation = Simulation(several(), program()).run(1.0)
+    simulation.api.add_trial("e-100003", parameters={"learning_rate": "0.05"})
+    simulation.run()
+    assert simulation.api.trials["e-100003"].status.last_result["accuracy"] == "0.9", "as that of e-3, latency too"
+    assert len({name for name, _ in front(simulation)} & {"e-3", "e-100003"}) >= 1
+    assert {name for name, _ in front(simulation)} <= simulation.api.trials.keys()
+
+
 def test_the_front_is_the_same_after_restarts_in_bad_weather() -> None:
     stormy = Weather(latency=0.5, watch_delay=1.0, fails=0.1, loses_reply=0.1, restarts=(3, 4, 5), downtime=1)
     assert front(Simulation(several(), program(), stormy).run()) == WHOLE

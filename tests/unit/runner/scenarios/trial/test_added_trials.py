@@ -8,6 +8,7 @@ import pytest
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentState, TrialReason, TrialState
+from podtune.api.resources.resume import Resume
 from podtune.runner.actions import AdoptTrial, CreatePod, CreateTrial, WriteTrialStatus
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
@@ -169,14 +170,14 @@ def test_with_repeats_it_is_a_configuration_of_one() -> None:
     assert simulation.api.trials[OWN].status.observation_seq is not None
 
 
-def test_it_stands_in_the_pareto_front_by_its_name() -> None:
-    objective = {"metric": "accuracy", "mode": "max", "others": [{"metric": "accuracy2", "mode": "max"}]}
-    simulation = start(search={**TPE, "algorithm": "nsga2", "tpe": None, "maxTrials": 2}, objective=objective)
-    del objective
-    simulation.run(1.0)
+def test_it_may_become_the_best() -> None:
+    """Of trials with the same values, the one with the lowest index is: a person's is not before all others end."""
+    simulation = start(Program(steps=2)).run(1.0)
     simulation.api.add_trial(OWN, parameters=RATE)
     simulation.run()
-    assert simulation.api.trials[OWN].status.state is not None
+    holders = {name for name, trial in simulation.api.trials.items() if trial.status.best_value}
+    assert OWN in holders
+    assert simulation.api.experiment.status.best.trial in holders
 
 
 def test_it_can_be_paused_and_stopped() -> None:
@@ -194,7 +195,7 @@ def test_an_ended_experiment_stops_it_and_runs_it_when_it_goes_on() -> None:
     simulation.run(5.0)
     status = simulation.api.trials[OWN].status
     assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.STOPPED_BY_EXPERIMENT)
-    simulation.edit_spec(resume={"id": "again"})
+    simulation.edit_spec(resume=Resume(id="again"))
     simulation.run(1.0)
     simulation.run()
     assert simulation.api.trials[OWN].status.iteration == 10
