@@ -58,12 +58,19 @@ def give_up_outdated_pods(trial: TrialMachine, now: float) -> None:
 
 
 def _cannot_start(trial: TrialMachine) -> bool:
-    """Whether nothing of the attempt has ever run, and it lacks pods, or one can't be placed or started."""
+    """Whether the attempt has come to nothing so far, and lacks pods, or one of them can't be placed or started.
+
+    Those of a gang that run wait for the others: only what they report counts.
+    """
     pods = trial.current.pods
-    if pods.is_over or trial.current.has_reported or any(pod.training or pod.training_since for pod in pods):
+    if pods.is_over or trial.current.has_reported:
         return False
     waiting = pods.not_started.waiting if pods.not_started is not None else None
-    return pods.lacks_some or (waiting is not None and (waiting.hopeless or waiting.reason == "Unschedulable"))
+    if waiting is not None and waiting.hopeless:
+        return True
+    if any(pod.training or pod.training_since for pod in pods):
+        return False
+    return pods.lacks_some or (waiting is not None and waiting.reason == "Unschedulable")
 
 
 def _restart(trial: TrialMachine, message: str, now: float) -> None:

@@ -170,6 +170,18 @@ def test_a_gang_that_is_made_in_part_is_given_up_and_all_ranks_are_of_one_templa
     assert simulation.run().api.experiment.status.trials.terminated == 4
 
 
+def test_a_gang_is_made_anew_if_one_of_its_pods_can_not_start_though_others_wait_for_it() -> None:
+    template = {"spec": {"containers": [{"name": "trial", "image": "example"}]}, "replicas": 2}
+    program = Program(steps=4, faults={0: (ScheduledFault(Fault.STUCK, rank=1),)}, seconds=60.0)
+    simulation = start(program, search={**TWO, "maxTrials": 1}, trialTemplate=template).run(20.0)
+    assert simulation.api.pods["e-0-1-0"].training
+    simulation.edit_template(**mended())
+    simulation.run(10.0)
+    status = simulation.status()
+    assert (status.attempt, status.failures, status.infrastructure_failures) == (2, 0, 0)
+    assert simulation.run().api.experiment.status.trials.terminated == 1
+
+
 def test_a_pod_that_a_late_request_has_made_of_an_earlier_template_counts_for_nothing() -> None:
     simulation = start(maxConcurrentTrials=1)
     simulation.fail(CreatePod)
