@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,10 @@ from tests.golden.messages import MESSAGES
 
 Object = dict[str, Any]
 RELEASED = sorted(path.name for path in RELEASES.iterdir())
+LATER: dict[str, dict[str, dict[str, object]]] = {
+    "0.2.0": {"report": {"stored": None}, "reply": {"records": ()}},
+}
+"""By release and kind of message: the fields that it did not know yet, and what they are where nobody gives them."""
 
 
 def read_objects(release: str, kind: str) -> Iterator[Object]:
@@ -68,7 +73,8 @@ def test_pods_that_a_release_made_are_known(release: str) -> None:
 def test_messages_of_a_release_are_understood(release: str, kind: str) -> None:
     written = json.loads((RELEASES / release / "messages.json").read_text())[kind]
     message = MESSAGES[kind]
-    assert message.parse(written) == message.value
+    later: dict[str, Any] = LATER.get(release, {}).get(kind, {})
+    assert message.parse(written) == (replace(cast(Any, message.value), **later) if later else message.value)
     assert not find_lost(json.loads(written), json.loads(message.text)), "an agent of that release reads these fields"
 
 

@@ -213,7 +213,8 @@ class SimulatedPod:
         checkpoint = stores and ((every > 0 and step % every == 0) or self.agent.wants_checkpoint)
         metrics: dict[str, float | int | str | bool] = {"training_iteration": step}
         value = self._program.metric(self.index, step)
-        if value is not None and self._sim.api.experiment.spec.evaluation is not None:
+        spec = self._sim.api.experiment.spec
+        if value is not None and spec is not None and spec.evaluation is not None:
             metrics |= {"loss": -value, "accuracy": 99.0}  # what training says of the objective counts for nothing
         elif value is not None:
             metrics["accuracy"] = value
