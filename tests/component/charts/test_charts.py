@@ -117,7 +117,7 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
             ("pods/log", ["get"]),
             ("services", ["create", "get"]),
             ("tokenreviews", ["create"]),
-            ("trials", ["create", "get", "list", "watch"]),
+            ("trials", ["create", "get", "list", "watch", "patch"]),
         ]
 
 
