@@ -38,6 +38,11 @@ def store(server: WebServer, **options: Any) -> S3Store:
     return S3Store(S3Address("models", endpoint=server.url, **options))
 
 
+def list_requests(server: WebServer) -> list[str]:
+    """What the bucket was asked: an agent of another test may look for its operator at a port that it had before."""
+    return [asked.target for asked in server.asked if asked.target.startswith("/models")]
+
+
 def refusal(code: str, status: int = 400) -> tuple[int, dict[str, str], bytes]:
     return status, {}, f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
 
@@ -68,7 +73,7 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(
     assert f"'models' at {server.url}" in str(caught.value)
     assert caught.value.permanent == (kind is not errors.Unreachable)
     assert caught.value.reason == kind.__name__
-    assert len(server.asked) == (s3_client.REQUEST_ATTEMPTS if status >= 500 else 1)
+    assert len(list_requests(server)) == (s3_client.REQUEST_ATTEMPTS if status >= 500 else 1)
 
 
 @pytest.mark.parametrize("answer", [(0, {}, b""), (503, {}, b"<html>down"), refusal("SlowDown", 503)])
@@ -173,7 +178,7 @@ class TestDeletion:
         gone = b"<DeleteResult><Error><Key>x</Key><Code>NoSuchKey</Code></Error></DeleteResult>"
         server.answer = lambda asked: (200, {}, gone)
         store(server).delete(["x"])
-        assert len(server.asked) == 1
+        assert len(list_requests(server)) == 1
 
     def test_that_is_refused_for_one_object_names_it(self, server: WebServer) -> None:
         refused = b"<DeleteResult><Error><Key>y</Key><Code>AccessDenied</Code></Error></DeleteResult>"
