@@ -50,16 +50,18 @@ def compute_upload_deadline(trial: TrialMachine, now: float) -> float:
 def compute_grace_period(trial: TrialMachine, pod: Pod) -> int | None:
     """Seconds that a pod of ours is given to end; None for its own grace period.
 
-    A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough.
+    A stop or a pause leaves no time for what was reported later: that is stored if the program's part is enough. Of a
+    program that is not known to have begun, nothing is to be stored, whether its agent was heard or not.
     """
     uid, decision = trial.current.uid, trial.saved.decision
     if not trial.home:
         return None
     gives_up = decision is not None and _is_of_no_use(trial, decision)
+    has_begun = bool(pod.training or pod.training_since or trial.current.has_reported)
     return grace_periods.choose_for_deletion(
         pod.own_grace,
         program_runs=not pod.training_until,
-        heard=gives_up or trial.expectations.unstored[0] == uid,
+        heard=gives_up or not has_begun or trial.expectations.unstored[0] == uid,
         unstored=None
         if gives_up or _has_stored_what_counts(trial, decision)
         else trial.expectations.find_unstored(uid),

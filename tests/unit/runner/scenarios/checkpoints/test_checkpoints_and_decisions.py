@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from podtune.api.names import TrialReason, TrialState
+from podtune.api.names import DesiredState, TrialReason, TrialState
 from podtune.api.resources.checkpoints import Keep
 from podtune.api.resources.trial import Checkpoint
 from podtune.api.tuning.objective import Objective
@@ -247,6 +247,15 @@ def test_what_is_reported_after_the_answer_to_a_pause_is_kept_if_it_is_stored_in
     assert simulation.now - deleted < 35.0
     assert (steps(status.checkpoints)[-1] > counts) is kept
     assert status.lost_checkpoint is None
+
+
+def test_a_pod_whose_program_has_not_begun_is_given_the_templates_grace_period_alone() -> None:
+    """A kubelet that asks its agent to end before that listens would wait for the rest, too."""
+    program = Program(steps=4, faults={0: (ScheduledFault(Fault.STUCK),)})
+    simulation = Simulation(spec(**ONE), program).run(5.0)
+    simulation.api.edit_trial("e-0", desired_state=DesiredState.PAUSED)
+    simulation.run(5.0)
+    assert [action.grace for action in simulation.actions(DeletePod)] == [30]
 
 
 @pytest.mark.parametrize(("written", "grace"), [(None, 30), (0, 1), (7, 7)])
