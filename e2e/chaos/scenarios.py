@@ -92,6 +92,7 @@ class Scenario:
         }
         if store is not None:
             spec["checkpoints"] = {"store": store, "keep": {"count": 2}, "drain": self.drain}
+            spec["snapshot"] = {"period": "0s"}  # its last job outlives the experiment, and no fault is aimed at it yet
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
 

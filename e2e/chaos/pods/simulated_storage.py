@@ -92,6 +92,8 @@ class StoragePod:
 
     async def _tidy(self) -> tuple[str, int]:
         """Does the job, for simulated agents; returns its termination message and exit code."""
+        if self._task.purpose is StoragePurpose.SNAPSHOT:
+            return StorageReport(self._task.purpose, True, "records stored").to_json(), 0  # there are no files to keep
         kept: dict[str, tuple[str, ...]] = {}
         for chunk in await self._chunks():
             kept |= {trial.trial: trial.kept for trial in read_chunk(chunk)}
