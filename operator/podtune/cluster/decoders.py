@@ -205,7 +205,7 @@ def decode_pod(body: Object, *, gone: bool = False) -> Pod:
         phase=phase,
         version=read_version(body),
         deleting="deletionTimestamp" in metadata,
-        interrupted=_was_interrupted(metadata, ends.get(program)),
+        deletion_requested=_find_deletion_request(metadata),
         gone=gone,
         node=spec.get("nodeName") or "",
         training=any(c["name"] == program and _has_started(c) for c in containers),
@@ -424,18 +424,11 @@ def _find_disruption(status: Object) -> str:
     return ""
 
 
-def _was_interrupted(metadata: Object, program_end: Object | None) -> bool:
-    """Whether the deletion was asked for before the program had ended.
-
-    Both are known to the second. Within the same second it is taken for interrupted: a program that runs once more
-    costs less than one that is told complete and was not; the agent's last word settles it where there is one.
-    """
+def _find_deletion_request(metadata: Object) -> float:
+    """When its deletion was requested, by the deadline that this has set; 0 where nobody has."""
     if "deletionTimestamp" not in metadata:
-        return False
-    if program_end is None or not program_end.get("finishedAt"):
-        return True
-    asked = _parse_moment(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
-    return bool(asked <= _parse_moment(program_end["finishedAt"]))
+        return 0.0
+    return _parse_moment(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
 
 
 def _parse_moment(text: str | None) -> float:

@@ -65,7 +65,7 @@ class Pod:
         uid: UID of the pod; that of rank 0 is the attempt's id.
         version: Resource version, for telling old news from new.
         deleting: Whether anybody has requested its deletion.
-        interrupted: Whether that was before the training program had ended.
+        deletion_requested: When that was first done; 0 where it was not, or is not known.
         gone: Whether it is no longer there; the rest is what was last seen.
         training: Whether the training container has started.
         restoring: Whether a checkpoint is being restored.
@@ -102,7 +102,7 @@ class Pod:
     phase: PodPhase = PodPhase.PENDING
     version: int = 0
     deleting: bool = False
-    interrupted: bool = False
+    deletion_requested: float = 0.0
     gone: bool = False
     node: str = ""
     training: bool = False
@@ -135,6 +135,15 @@ class Pod:
     def is_over(self) -> bool:
         """Whether all of it has stopped running."""
         return self.gone or self.phase.is_finished
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether its deletion was requested before the training program had ended.
+
+        Both are known to the second. Within the same second it is taken for interrupted: a program that runs once more
+        costs less than one that is told complete and was not; the agent's last word settles it where there is one.
+        """
+        return self.deleting and (not self.training_until or self.deletion_requested <= self.training_until)
 
     @property
     def gone_unfinished(self) -> bool:

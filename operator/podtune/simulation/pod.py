@@ -142,9 +142,11 @@ class SimulatedPod:
             self._change(gone=True)
             return
         if self._stage is _Stage.DRAINING:
-            self._change(deleting=True)  # its agent has less time left than a first deletion gives it
+            self._change(
+                deleting=True, deletion_requested=self._environment.clock.now
+            )  # its agent has less time left than a first deletion gives it
             return
-        self._change(deleting=True, interrupted=True)
+        self._change(deleting=True, deletion_requested=self._environment.clock.now)
         self._terminate(self._environment.grace_period if grace is None else grace)
 
     def resend(self) -> None:
@@ -249,7 +251,7 @@ class SimulatedPod:
             return
         is_abrupt = self._lot * rate - model.crashes_per_hour < ABRUPT * model.disruptions_per_hour
         fault = Fault.NODE_LOST if is_abrupt else Fault.EVICTED
-        self._change(disruption=DISRUPTIONS[fault], deleting=True, interrupted=True)
+        self._change(disruption=DISRUPTIONS[fault], deleting=True, deletion_requested=self._environment.clock.now)
         self._terminate(model.pod_stop if is_abrupt else self._environment.grace_period)
 
     # Its end

@@ -42,7 +42,15 @@ class AttemptPods:
         return next((pod for pod in self.members if pod.rank == rank), None)
 
     def put_pod(self, pod: Pod) -> AttemptPods:
-        """The same with one more pod, or with another version of one."""
+        """The same with one more pod, or with another version of one.
+
+        What counts is the first request to delete it: the kubelet's own, which takes a pod away that has ended, moves
+        the moment that the API server has on record.
+        """
+        known = self.find_pod(pod.rank)
+        if known is not None and known.uid == pod.uid and known.deleting and pod.deleting:
+            first = min(known.deletion_requested, pod.deletion_requested)
+            pod = replace(pod, deletion_requested=first)
         if self.replicas == 1:
             return replace(self, members=(pod,))
         others = (other for other in self.members if other.rank != pod.rank)

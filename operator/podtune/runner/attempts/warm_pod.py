@@ -92,7 +92,7 @@ def _build_ended_pod(pod: Pod, ended: EndInPod) -> Pod:
         training_until=ended.time,
         gone=True,
         deleting=False,
-        interrupted=False,
+        deletion_requested=0.0,
         disruption="",
         reason="",
         message="",

@@ -42,7 +42,7 @@ DISRUPTION, INFRASTRUCTURE, USER = FailureClass.DISRUPTION, FailureClass.INFRAST
         (pod(ends=exited(137, "ContainerStatusUnknown")), DISRUPTION),
         (pod(reason="Evicted", ends=exited(137, "ContainerStatusUnknown")), USER),
         (pod(reason="Terminated", message="Pod was terminated in response to imminent node shutdown"), DISRUPTION),
-        (pod(deleting=True, interrupted=True, ends=exited(143)), DISRUPTION),
+        (pod(deleting=True, ends=exited(143)), DISRUPTION),
         (pod(PodPhase.RUNNING, gone=True), DISRUPTION),
         (pod(PodPhase.PENDING, gone=True, training=False), DISRUPTION),
         (pod(reason="OutOfcpu", training=False), INFRASTRUCTURE),
@@ -57,9 +57,12 @@ DISRUPTION, INFRASTRUCTURE, USER = FailureClass.DISRUPTION, FailureClass.INFRAST
         (pod(ends=exited(3)), FailureClass.FINAL),
         (pod(PodPhase.SUCCEEDED, ends=exited(0)), FailureClass.COMPLETE),
         (pod(PodPhase.SUCCEEDED, ends=exited(0), gone=True), FailureClass.COMPLETE),
-        (pod(PodPhase.SUCCEEDED, ends=exited(0), deleting=True, interrupted=True), DISRUPTION),
+        (pod(PodPhase.SUCCEEDED, ends=exited(0), deleting=True), DISRUPTION),
         (pod(PodPhase.SUCCEEDED, ends=exited(0), disruption="PreemptionByScheduler: preempted"), DISRUPTION),
-        (pod(PodPhase.SUCCEEDED, ends=exited(0), deleting=True, interrupted=False), FailureClass.COMPLETE),
+        (
+            pod(PodPhase.SUCCEEDED, ends=exited(0), deleting=True, deletion_requested=2.0, training_until=1.0),
+            FailureClass.COMPLETE,
+        ),
     ],
     ids=lambda value: str(value) if isinstance(value, FailureClass) else "",
 )
@@ -69,16 +72,14 @@ def test_what_an_attempt_counts_as(seen: Pod, expected: FailureClass) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "seen", [pod(ends=exited(143), deleting=True, interrupted=True), pod(gone=True), pod(ends=exited(1))]
-)
+@pytest.mark.parametrize("seen", [pod(ends=exited(143), deleting=True), pod(gone=True), pod(ends=exited(1))])
 def test_what_we_deleted_ourselves_counts_as_nothing_else(seen: Pod) -> None:
     outcome = classify([seen], DECIDED, said_done=False, failures=failures(nonRetriableExitCodes=[1]))
     assert (outcome.failure_class, outcome.reason) == (FailureClass.OURS, "StoppedByScheduler")
 
 
 def test_a_program_that_had_said_it_was_done_is_complete_although_it_was_taken_away() -> None:
-    seen = pod(PodPhase.SUCCEEDED, ends=exited(0), disruption="PreemptionByScheduler: preempted", interrupted=True)
+    seen = pod(PodPhase.SUCCEEDED, ends=exited(0), disruption="PreemptionByScheduler: preempted", deleting=True)
     assert classify([seen], None, said_done=True, failures=failures()).failure_class is FailureClass.COMPLETE
 
 
@@ -120,7 +121,7 @@ def test_the_rank_that_failed_first_tells_what_happened() -> None:
 
 
 def test_ranks_that_we_deleted_after_another_one_had_failed_say_nothing() -> None:
-    swept = rank(1, deleting=True, interrupted=True, ends=exited(143))
+    swept = rank(1, deleting=True, ends=exited(143))
     assert of(rank(0, ends=exited(1)), swept, ended=(0,)).failure_class is USER
     assert of(rank(0, ends=exited(1)), swept).failure_class is DISRUPTION
 

@@ -42,6 +42,15 @@ def test_a_single_pod_takes_the_place_of_the_one_before() -> None:
     assert gang(pod(), later, replicas=1).members == (later,)
 
 
+def test_the_first_request_to_delete_a_pod_counts() -> None:
+    """The kubelet's own deletion of a pod that has ended moves the moment on record."""
+    ended = replace(pod(2, PodPhase.FAILED), deleting=True, training_until=11.0, deletion_requested=10.0)
+    attempt = gang(ended, replace(ended, deletion_requested=12.0), replace(ended, deletion_requested=12.0, gone=True))
+    assert attempt.members[0].interrupted
+    after_its_end = replace(ended, deletion_requested=12.0)
+    assert not gang(after_its_end, replace(after_its_end, deletion_requested=13.0)).members[0].interrupted
+
+
 def test_rank_0_leads_and_no_other() -> None:
     assert not AttemptPods(1)
     assert AttemptPods(1).leader is None

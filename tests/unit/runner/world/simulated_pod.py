@@ -327,7 +327,7 @@ class SimulatedPod:
         self._sim.clock.call_later(longest, self._killed)  # a later deletion can but shorten it
         if pod.deleting:
             return
-        self._sim.api.update_pod(self.name, deleting=True, interrupted=self.is_alive)
+        self._sim.api.update_pod(self.name, deleting=True, deletion_requested=self._sim.now)
         self._sim.clock.call_later(self._sim.jitter(0.5), lambda: self._terminate(exit_code))
 
     @property
@@ -424,7 +424,9 @@ class SimulatedPod:
             self._sim.clock.call_later(self._sim.jitter(0.2), self._remove)
 
     def _remove(self) -> None:
+        """The kubelet lets go of it by a deletion of its own, and the API server notes that one's moment."""
         if self.name in self._sim.api.pods:
+            self._sim.api.update_pod(self.name, deletion_requested=self._sim.now)
             self._sim.api.remove_pod(self.name)
 
     # The agent

@@ -97,7 +97,7 @@ def test_a_trial_whose_node_is_lost_says_what_it_waits_for() -> None:
     simulation.run(until=lambda: simulation.status_exists() and simulation.status().iteration >= 2)
     simulation.frozen = True
     simulation.api.update_pod(
-        "e-0-1", disruption="DeletionByTaintManager: deleting due to NoExecute taint", deleting=True, interrupted=True
+        "e-0-1", disruption="DeletionByTaintManager: deleting due to NoExecute taint", deleting=True
     )
     simulation.run(1000.0)
     status = simulation.status()

@@ -120,7 +120,7 @@ def test_a_preempted_rank_explains_the_failure_of_another() -> None:
     """Rank 1 fails at once when rank 3 is preempted, and is seen to have ended before."""
     simulation = Simulation(gangs(), Program(steps=100)).run(5.0)
     api = simulation.api
-    api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted", deleting=True, interrupted=True)
+    api.update_pod("e-0-1-3", disruption="PreemptionByScheduler: preempted", deleting=True)
     simulation.pods["e-0-1-1"]._struck(ScheduledFault(Fault.CRASH))
     simulation.after(2.0, lambda: simulation.pods["e-0-1-3"]._terminate(143))
     simulation.run(until=lambda: simulation.status().last_attempt is not None)
