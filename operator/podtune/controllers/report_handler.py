@@ -20,8 +20,8 @@ _LEADING = re.compile(r"\d+(-0)?", re.ASCII)
 """What follows a trial's name in that of a pod whose results count: the attempt, and of a gang rank 0."""
 _RANK = re.compile(r"\d+-(\d{1,3})", re.ASCII)
 """The same of a gang's pod, with its rank."""
-_OF_TRIAL = re.compile(r"\d+(-\d+)?", re.ASCII)
-"""The same of any of its pods that is not reused."""
+_OF_TRIAL = re.compile(r"(\d+)(-\d+)?", re.ASCII)
+"""The same of any of its pods that is not reused, with its attempt."""
 
 
 class MachineReportHandler:
@@ -70,12 +70,17 @@ class MachineReportHandler:
             return None
         ending = pod.removeprefix(f"{trial}-")
         has_results = spec.results.stdout is not None and _LEADING.fullmatch(ending) is not None
-        is_ours = _OF_TRIAL.fullmatch(ending) is not None or spec.trial_template.reuse
+        of_trial = _OF_TRIAL.fullmatch(ending)
+        is_ours = of_trial is not None or spec.trial_template.reuse
         if not has_results and not (spec.logs.is_kept and is_ours):
             return None
         of_rank = _RANK.fullmatch(ending)
         rank = int(of_rank[1]) if of_rank is not None else 0
         seen = entry.machine.find_pod(trial, rank) if entry.machine is not None else None
-        template = spec.trial_template.find_role(rank).template
-        program = seen.program if seen is not None else find_trial_container(template.spec)
-        return LogSource(program, is_urgent=has_results)
+        if seen is not None and seen.name == pod:
+            return LogSource(seen.program, is_urgent=has_results)
+        # The pod was not seen yet, or its attempt is over.
+        evaluation = entry.trials[trial].status.evaluation
+        evaluates = evaluation is not None and of_trial is not None and int(of_trial[1]) >= evaluation.attempt
+        role = spec.find_pod_role(rank, evaluates=evaluates and spec.evaluation is not None)
+        return LogSource(find_trial_container(role.template.spec), is_urgent=has_results)

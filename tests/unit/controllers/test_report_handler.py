@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from podtune.api.pods.pod_template import find_trial_container
+from podtune.cluster.decoders import decode_trial
 from podtune.controllers.decision_loop import DecisionLoop
 from podtune.controllers.metrics import RESULTS_TAKEN
 from podtune.controllers.pod_waiters import PodWaiters
@@ -22,7 +23,7 @@ from podtune.results.server import LogSource
 from podtune.runner.backoff import Backoff
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod
-from tests.unit.cluster.objects import experiment_record
+from tests.unit.cluster.objects import experiment_record, trial_body
 
 NOW = 1_800_000_000.0
 REPORT = Report(attempt="pod-uid", results=(Result(1, NOW, {"accuracy": 0.5}, 1), Result(2, NOW, {"accuracy": 0.6}, 2)))
@@ -74,11 +75,13 @@ class Leadership:
 class Handler:
     """The handler of an operator with one experiment."""
 
-    def __init__(self, *, machine: bool = True, **spec: Any) -> None:
+    def __init__(self, *, machine: bool = True, evaluated: dict[str, Any] | None = None, **spec: Any) -> None:
         experiment = experiment_record(**spec)
         self.machine = Machine(experiment)
         made = cast("ExperimentMachine", self.machine) if machine else None
-        self.store = OneExperiment(ExperimentEntry(experiment, Stalled(Backoff(1.0, 1.0)), made))
+        entry = ExperimentEntry(experiment, Stalled(Backoff(1.0, 1.0)), made)
+        entry.trials["digits-0"] = decode_trial(trial_body(evaluation=evaluated) if evaluated else trial_body())
+        self.store = OneExperiment(entry)
         self.queue = WorkQueue(lambda: NOW)
         self.leadership = Leadership()
         self.waiters = PodWaiters()
@@ -171,6 +174,26 @@ def test_the_output_of_a_gang_with_roles_is_that_of_each_roles_program() -> None
     handler = Handler(trialTemplate={"roles": roles}, **KEPT).handler
     found = [handler.find_log_source("team", "digits-0", f"digits-0-1-{rank}") for rank in range(3)]
     assert [source.container for source in found if source is not None] == ["drive", "work", "work"]
+
+
+@pytest.mark.parametrize("machine", [True, False], ids=["machine", "machine not built yet"])
+def test_the_output_of_an_evaluation_is_that_of_its_own_program_before_its_pod_is_seen(machine: bool) -> None:
+    checkpoint = {"step": 4, "uri": "s3://models/digits-0/4", "reason": "Completed"}
+    template = {"spec": {"containers": [{"name": "scorer", "image": "x"}]}}
+    scene = Handler(
+        machine=machine,
+        evaluated={**checkpoint, "attempt": 2},
+        evaluation={"template": template},
+        results=PRINTED,
+        **KEPT,
+    )
+    # The pod that the machine has seen last is still that of the training.
+    scene.machine.pod = Pod("digits-0-1", "pod-uid", "digits-0", 1, program="main")
+    found = {pod: scene.handler.find_log_source("team", "digits-0", pod) for pod in ("digits-0-1", "digits-0-2")}
+    assert found == {
+        "digits-0-1": LogSource("main", is_urgent=True),
+        "digits-0-2": LogSource("scorer", is_urgent=True),
+    }
 
 
 async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:
