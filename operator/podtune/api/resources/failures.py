@@ -7,10 +7,25 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from podtune.api.base import ApiModel, Duration, FieldError, Form, Size, parse_duration
+from podtune.api.base import ApiModel, Duration, FieldError, Form, Size, StatusModel, parse_duration
 from podtune.api.patterns import LinearPattern
 
 ExitCode = Annotated[int, Field(ge=1, le=255)]
+
+
+class FailureCounts(StatusModel):
+    """How much of each limit was used, by a trial's training or by its evaluation: each has counts of its own."""
+
+    failures: int = Field(default=0, ge=0, description="How often it failed by itself, out of maxFailures.")
+    disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")
+    infrastructure_failures: int = Field(
+        default=0,
+        ge=0,
+        description="How many attempts failed before the program ran, out of maxInfrastructureFailures.",
+    )
+    ignored: int = Field(
+        default=0, ge=0, description="How many failed attempts failures.rules ignored, out of maxIgnored."
+    )
 
 
 class FailureAction(StrEnum):

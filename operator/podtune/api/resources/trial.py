@@ -14,6 +14,7 @@ from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialSt
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
+from podtune.api.resources.failures import FailureCounts
 from podtune.api.resources.trial_evaluation import TrialEvaluation
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.restore_from import RestoreFrom
@@ -450,7 +451,7 @@ class RaisedMemory(StatusModel):
         return self.limit if role == self.role else self.others.get(role, "")
 
 
-class TrialStatus(StatusModel):
+class TrialStatus(FailureCounts):
     """What the operator has observed and decided, including everything that a scheduler must not forget."""
 
     observed_generation: int = Field(default=-1, description="Generation of the spec that this status reflects.")
@@ -481,16 +482,6 @@ class TrialStatus(StatusModel):
     )
     retried_attempt: int = Field(
         default=0, ge=0, description="The attempt that spec.retry was last carried out for; 0 for none."
-    )
-    failures: int = Field(default=0, ge=0, description="How often the trial failed by itself, out of maxFailures.")
-    disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")
-    infrastructure_failures: int = Field(
-        default=0,
-        ge=0,
-        description="How many attempts failed before the program ran, out of maxInfrastructureFailures.",
-    )
-    ignored: int = Field(
-        default=0, ge=0, description="How many failed attempts failures.rules ignored, out of maxIgnored."
     )
     failed_nodes: list[NodeFailure] = Field(
         default_factory=list,

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from podtune.api.base import StatusModel
 from podtune.api.conditions import MAX_MESSAGE
+from podtune.api.resources.failures import FailureCounts
 from podtune.protocol.messages import MAX_METRICS
 
 MAX_SHOWN = 256
 
 
-class TrialEvaluation(StatusModel):
+class TrialEvaluation(FailureCounts):
     """The evaluation of a trial whose training has ended; its attempts are counted apart from those of training."""
 
     step: int = Field(ge=0, description="Iteration of the checkpoint that is evaluated.")
@@ -26,15 +26,6 @@ class TrialEvaluation(StatusModel):
         default=False, description="Whether the scheduler ended the training of a trial that it had paused."
     )
     failures: int = Field(default=0, ge=0, description="How often it failed by itself, out of evaluation.maxFailures.")
-    disruptions: int = Field(default=0, ge=0, description="How many attempts were disrupted, out of maxDisruptions.")
-    infrastructure_failures: int = Field(
-        default=0,
-        ge=0,
-        description="How many attempts failed before the program ran, out of maxInfrastructureFailures.",
-    )
-    ignored: int = Field(
-        default=0, ge=0, description="How many failed attempts failures.rules ignored, out of maxIgnored."
-    )
     result: dict[str, Annotated[str, Field(max_length=MAX_SHOWN)]] = Field(
         default_factory=dict, max_length=MAX_METRICS, description="The last result of the present or last attempt."
     )
