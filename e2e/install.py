@@ -1,5 +1,7 @@
 """Builds the images of this checkout, loads them into the local cluster, and installs the operator there by Helm.
 
+What test runs that were killed have left on the cluster is removed first: its pods hold GPUs.
+
 python -m e2e.install
 """
 
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e import namespaces
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.node.kwok import TAINT as FAKE_NODES_TAINT
@@ -96,6 +99,9 @@ def main() -> int:
     """Does it all, and says how long each part took."""
     try:
         cluster = Cluster.connect()
+        removed = namespaces.remove_stale(cluster)
+        if removed:
+            print(f"removed namespaces of test runs that were killed: {', '.join(removed)}")
         begun = time.monotonic()
         versions = build(cluster)
         built = time.monotonic()

@@ -13,6 +13,7 @@ from e2e.devcluster import Cluster
 from e2e.experiments import STORE_SECRET
 from e2e.install import OPERATOR_NAMESPACE
 from e2e.kubernetes import Kubernetes
+from e2e.namespaces import create_namespace
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,11 +35,8 @@ def operator(cluster: Cluster) -> Kubernetes:
 
 
 def make_namespace(cluster: Cluster, *, secret: bool = True) -> Kubernetes:
-    kubernetes = Kubernetes(cluster, f"e2e-{uuid.uuid4().hex[:8]}")
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    kubernetes.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kubernetes.namespace, "labels": labels}}
-    )
+    kubernetes = create_namespace(cluster, f"e2e-{uuid.uuid4().hex[:8]}", labels)
     if secret:
         kubernetes.apply(store_secret(cluster.s3.access_key, cluster.s3.secret_key))
     return kubernetes

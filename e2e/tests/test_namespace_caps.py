@@ -8,9 +8,9 @@ import pytest
 
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
-from e2e.fresh_namespace import fresh_namespace
 from e2e.install import CAP, CAPPED_NAMESPACE
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from e2e.namespaces import fresh_namespace
 from e2e.trials import finish, let_go_on
 
 EXPERIMENTS = "experiments.podtune.dev"

@@ -11,9 +11,9 @@ from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.on_cluster.audit import AuditLog
 from e2e.bench.processor_time import components, resident_bytes, seconds
 from e2e.devcluster import Cluster
-from e2e.fresh_namespace import fresh_namespace
 from e2e.install import OPERATOR_NAMESPACE, RELEASE
 from e2e.kubernetes import Kubernetes, Object
+from e2e.namespaces import fresh_namespace
 
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 DEADLINE = 900.0

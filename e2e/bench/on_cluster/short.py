@@ -13,9 +13,9 @@ from e2e.bench.on_cluster.lifecycle import ExperimentRun, run_experiment, run_jo
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE
-from e2e.fresh_namespace import fresh_namespace
 from e2e.install import Image
 from e2e.kubernetes import Object
+from e2e.namespaces import fresh_namespace
 
 SLOTS = 4
 PODS, FULL_PODS = 12, 40

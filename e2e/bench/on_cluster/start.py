@@ -9,8 +9,8 @@ from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.on_cluster.lifecycle import experiment_of
 from e2e.bench.on_cluster.short import NO_OP, SIDECAR
 from e2e.devcluster import Cluster
-from e2e.fresh_namespace import fresh_namespace
 from e2e.kubernetes import Kubernetes, Object
+from e2e.namespaces import fresh_namespace
 
 NAMESPACE = "bench-start"
 ROUNDS, FULL_ROUNDS = 3, 15

@@ -11,6 +11,7 @@ import pytest
 from e2e.devcluster import Cluster
 from e2e.devcluster.building.images import BUSYBOX
 from e2e.devcluster.processes import wait_until
+from e2e.namespaces import create_namespace
 
 pytestmark = pytest.mark.cluster
 
@@ -23,7 +24,7 @@ def cluster() -> Cluster:
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
     name = f"smoke-{secrets.token_hex(4)}"
-    cluster.kubectl("create", "namespace", name)
+    create_namespace(cluster, name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 

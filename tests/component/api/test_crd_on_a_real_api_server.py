@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.namespaces import run_label
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
 from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.client.kubeconfig import connect
@@ -46,7 +47,8 @@ def kubectl() -> Iterator[Kubectl]:
     for name in ("experiments.podtune.dev", "trials.podtune.dev"):
         ready = _kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
         assert ready.returncode == 0, ready.stderr
-    _kubectl("create", "namespace", NAMESPACE)
+    metadata = {"name": NAMESPACE, "labels": run_label()}
+    _kubectl("create", "-f", "-", manifest={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     yield lambda *arguments, **kwargs: _kubectl("--namespace", NAMESPACE, *arguments, **kwargs)
     _kubectl("delete", "namespace", NAMESPACE, "--wait=false")
 

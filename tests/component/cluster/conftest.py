@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 
+from e2e.namespaces import run_label
 from podtune.cluster.client import KubernetesClient, read_if_there
 
 Manifest = dict[str, Any]
@@ -38,7 +39,7 @@ async def client() -> AsyncIterator[KubernetesClient]:
 def namespace() -> Iterator[str]:
     """A namespace in which Pod Security "restricted" is enforced."""
     name = f"podtune-component-{uuid4().hex[:8]}"
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    labels = {"pod-security.kubernetes.io/enforce": "restricted", **run_label()}
     asyncio.run(_with_client(lambda client: _make(client, name, labels)))
     yield name
     asyncio.run(_with_client(lambda client: client.request("DELETE", f"/api/v1/namespaces/{name}")))
