@@ -171,8 +171,9 @@ class Failures(ApiModel):
     run_deadline: Duration | None = Field(
         default=None,
         description=(
-            "How long a trial's program may run, in total over all attempts, before the trial ends in ERROR. To stop a "
-            "trial after some time without an error, use stop.trial."
+            "How long a trial's program may run, in total over all attempts, before the trial ends in ERROR. An "
+            "evaluation has as much time again: what training took isn't counted. To stop a trial after some time "
+            "without an error, use stop.trial."
         ),
     )
     silence_deadline: Duration | None = Field(

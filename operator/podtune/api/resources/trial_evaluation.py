@@ -22,6 +22,11 @@ class TrialEvaluation(FailureCounts):
     message: str = Field(default="", max_length=MAX_MESSAGE, description="How it ended, in a sentence.")
     since: str = Field(default="", max_length=32, description="When it ended (RFC 3339).")
     attempt: int = Field(ge=1, description="First attempt of the evaluation; the trial's attempts are numbered on.")
+    training_seconds: int = Field(
+        default=0,
+        ge=0,
+        description="How long the program had run when training ended; failures.runDeadline counts on from there.",
+    )
     was_paused: bool = Field(
         default=False, description="Whether the scheduler ended the training of a trial that it had paused."
     )

@@ -84,6 +84,7 @@ def begin_evaluation(
         message=status.message,
         since=format_rfc3339(now),
         attempt=(status.last_attempt.attempt if status.last_attempt else 0) + 1,
+        training_seconds=status.usage.training_seconds if status.usage is not None else 0,
         was_paused=was_paused,
     )
     changes = {

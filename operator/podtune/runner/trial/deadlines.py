@@ -116,13 +116,15 @@ def _list_handover(trial: TrialMachine, now: float) -> Iterator[Deadline]:
 
 
 def _list_run(trial: TrialMachine, now: float) -> Iterator[Deadline]:
-    """A program that takes longer than any should, all attempts added up."""
+    """A program that takes longer than any should, all attempts of its stage added up."""
     limit = trial.context.spec.failures.run_deadline
     pod = next((pod for pod in trial.current.pods if pod.training_since and not pod.training_until), None)
     if limit is None or pod is None:
         return
-    left = parse_duration(limit) - measure_training(trial.status, pod, now)
-    why = f"(for longer than failures.runDeadline, {limit}, over all attempts)"
+    evaluation = trial.status.evaluation
+    before, stage = (0.0, "") if evaluation is None else (evaluation.training_seconds, " of the evaluation")
+    left = parse_duration(limit) - (measure_training(trial.status, pod, now) - before)
+    why = f"(for longer than failures.runDeadline, {limit}, over all attempts{stage})"
     message = "the program is still running"
     yield Deadline(now + left, DecisionAction.FAIL, TrialReason.RUN_DEADLINE_EXCEEDED, message, why)
 

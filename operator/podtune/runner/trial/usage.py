@@ -54,7 +54,7 @@ def conclude(status: TrialStatus, pods: Sequence[Pod], now: float) -> Usage | No
 
 
 def measure_training(status: TrialStatus, pod: Pod | None, now: float) -> float:
-    """How long a trial's program has run, in seconds, over all attempts."""
+    """How long a trial's program has run, in seconds, over all attempts of both stages."""
     before = sum_ended_attempts(status).training_seconds
     return before + (_measure_training(pod, now) if pod is not None else 0.0)
 

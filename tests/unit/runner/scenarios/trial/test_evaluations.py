@@ -187,6 +187,31 @@ def test_a_checkpoint_that_can_not_be_restored_is_no_reason_to_evaluate_another(
     assert run.status().evaluation.infrastructure_failures == 2
 
 
+BRIEF = {"runDeadline": "110s", "backoff": {"initial": "1s", "max": "4s"}}
+"""Training takes 100 s of it, and an evaluation 40 s."""
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_evaluation_has_the_run_deadline_for_itself(restarts: bool) -> None:
+    run = simulation(Program(steps=STEPS, checkpoint_every=1, seconds=20.0), failures=BRIEF)
+    run.run(until=lambda: is_evaluating(run))
+    if restarts:
+        run.restart()
+    status = run.run().status()
+    assert (status.state, status.reason) == (TrialState.TERMINATED, TrialReason.COMPLETED)
+    assert status.usage.training_seconds > 110
+
+
+def test_an_evaluation_that_takes_too_long_over_all_its_attempts_ends_in_error() -> None:
+    faults = {0: (None, ScheduledFault(Fault.CRASH, 1), ScheduledFault(Fault.HUNG, 1))}
+    run = simulation(Program(steps=STEPS, checkpoint_every=1, seconds=20.0, faults=faults), failures=BRIEF).run()
+    status = run.status()
+    assert list_stages(run) == ["train", "evaluate", "evaluate"]
+    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.RUN_DEADLINE_EXCEEDED)
+    assert "failures.runDeadline, 110s, over all attempts of the evaluation" in status.message
+    assert 108 <= status.usage.training_seconds - status.evaluation.training_seconds <= 115
+
+
 # What users do
 
 
