@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from podtune.api.names import (
+    ANNOTATION_AUTHOR,
     ANNOTATION_AVOIDED_NODES,
     ANNOTATION_CONTAINER,
     ANNOTATION_GRACE,
@@ -170,6 +171,7 @@ def decode_trial(body: Object) -> Trial:
         status=TrialStatus.model_validate(body.get("status") or {}),
         deleting="deletionTimestamp" in metadata,
         owned=bool(find_experiment_of_trial(body)),
+        author=(metadata.get("annotations") or {}).get(ANNOTATION_AUTHOR, ""),
     )
 
 

@@ -187,6 +187,7 @@ class Trial:
 
     Attributes:
         owned: Whether it belongs to its Experiment; one that a person has made does once the operator has seen it.
+        author: Who says to have made it, where a person has.
     """
 
     name: str
@@ -197,6 +198,7 @@ class Trial:
     status: TrialStatus
     deleting: bool = False
     owned: bool = True
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)

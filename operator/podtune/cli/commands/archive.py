@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from podtune.api.names import API_VERSION, GROUP, TrialReason, TrialState
+from podtune.api.names import ANNOTATION_AUTHOR, API_VERSION, GROUP, TrialReason, TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
@@ -37,7 +37,7 @@ class Archive:
 
     Attributes:
         source: Namespace, name and uid of the Experiment that it was made of.
-        trials: Its Trials: name, spec and status each, by their index.
+        trials: Its Trials: name, spec and status each, by their index; of one that a person has added, who that was.
         known: What it had learnt from an earlier experiment (search.warmStart): data of a ConfigMap.
     """
 
@@ -70,12 +70,13 @@ class Archive:
         return Archive(
             {**self.source, "name": name},
             self.metadata,
-            self.spec,
+            _rename_sources(self.spec, before, name, names),
             _replace_names(self.status, names),
             tuple(
                 {
+                    **trial,
                     "name": names[trial["name"]],
-                    "spec": {**trial["spec"], "experiment": name},
+                    "spec": {**_rename_sources(trial["spec"], before, name, names), "experiment": name},
                     "status": _replace_names(trial["status"], names),
                 }
                 for trial in self.trials
@@ -106,10 +107,7 @@ def make_archive(experiment: Manifest, trials: list[Manifest], known: Mapping[st
         status=_build_experiment_status(experiment.get("status") or {}, generation),
         trials=tuple(
             sorted(
-                (
-                    {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _build_trial_status(trial)}
-                    for trial in trials
-                ),
+                map(_build_trial, trials),
                 key=read_index,
             )
         ),
@@ -167,6 +165,8 @@ def check_trial(trial: Mapping[str, Any], experiment: str) -> None:
     """
     spec = TrialSpec.model_validate(trial["spec"])
     TrialStatus.model_validate(trial["status"])
+    if not isinstance(trial.get("author", ""), str):
+        raise TypeError("author is no text")
     if trial["name"] != f"{experiment}-{read_index(trial)}" or spec.experiment != experiment:
         raise LookupError(f"trial {trial['name']!r} is none of {experiment!r}")
 
@@ -194,6 +194,12 @@ def _build_experiment_status(status: Manifest, generation: int) -> Manifest:
     return {**_set_generation(status, generation), **storage}
 
 
+def _build_trial(trial: Manifest) -> Manifest:
+    author = (trial["metadata"].get("annotations") or {}).get(ANNOTATION_AUTHOR)
+    body = {"name": trial["metadata"]["name"], "spec": trial["spec"], "status": _build_trial_status(trial)}
+    return {**body, "author": author} if author else body
+
+
 def _build_trial_status(trial: Manifest) -> Manifest:
     """The status of a trial without a pod; it always has a state, by which an import is seen to be whole."""
     status = _set_generation(trial.get("status") or {}, trial["metadata"].get("generation", 1))
@@ -217,6 +223,20 @@ def _set_generation(status: Manifest, generation: int) -> Manifest:
 
 _NAMES = ("trial", "donor")
 """Fields of a status that hold the name of a Trial."""
+
+
+def _rename_sources(value: Any, before: str, name: str, names: Mapping[str, str]) -> Any:
+    """A part of a spec whose restoreFrom name Trials of the experiment by their other names."""
+    if isinstance(value, list):
+        return [_rename_sources(entry, before, name, names) for entry in value]
+    if not isinstance(value, Mapping):
+        return value
+    renamed = {key: _rename_sources(entry, before, name, names) for key, entry in value.items()}
+    source = renamed.get("restoreFrom")
+    if isinstance(source, Mapping) and source.get("experiment", "") in ("", before):
+        own = {"experiment": name} if source.get("experiment") else {}
+        renamed["restoreFrom"] = {**source, **own, "trial": names.get(source["trial"], source["trial"])}
+    return renamed
 
 
 def _replace_names(value: Any, names: Mapping[str, str]) -> Any:

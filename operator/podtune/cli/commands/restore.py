@@ -9,10 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from podtune.api.names import TrialState
-from podtune.api.resources.trial import TrialSpec
+from podtune.api.pods.template_policy import UNKNOWN_POLICY
+from podtune.api.resources.trial import UNNUMBERED, TrialSpec
+from podtune.api.validation import parse_experiment
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.store_access import OpenedStore, StoreOptions, explain_store_error, open_store_of
+from podtune.cli.commands.archive import Archive
 from podtune.cli.commands.snapshot_reader import StoredSnapshot, find_prefix, list_secrets, read_snapshot
 from podtune.cli.commands.transfer import restore_archive
 from podtune.cli.errors import CliError, explain_error
@@ -22,6 +25,7 @@ from podtune.cli.views.columns import align_columns
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceNotFound
 from podtune.kube.manifests import Manifest
+from podtune.runner.search.added_trials import complete_spec
 from podtune.runner.trial.parameters import compute_configuration_digest
 from podtune.storage.checkpoint.address import TrialAddress, parse_checkpoint_uri
 from podtune.storage.checkpoint.restore import find_checkpoints
@@ -117,9 +121,18 @@ def _find_newer(opened: OpenedStore, snapshot: StoredSnapshot, trial: Manifest) 
     if trial["status"].get("parameters"):
         return []  # its checkpoints may be of other weights than those that belong to these parameters
     address = TrialAddress(opened.address, snapshot.prefix.rstrip("/"), trial["name"])  # the store's has no prefix
-    digest = compute_configuration_digest(TrialSpec.model_validate(trial["spec"]))
+    digest = compute_configuration_digest(_read_whole_spec(trial, snapshot.archive))
     found = sorted(find_checkpoints(opened.store, address, digest), key=lambda ref: ref.step)
     return [{"step": ref.step, "uri": ref.uri, "digest": ref.digest} for ref in found[:1]]
+
+
+def _read_whole_spec(trial: Manifest, archive: Archive) -> TrialSpec:
+    """The spec that a trial runs by; what a person has written of one is but a part."""
+    spec = TrialSpec.model_validate(trial["spec"])
+    if spec.index != UNNUMBERED:
+        return spec
+    experiment = parse_experiment({"metadata": {"name": archive.source["name"]}, "spec": archive.spec}, UNKNOWN_POLICY)
+    return complete_spec(spec, experiment)
 
 
 def _set_checkpoints(status: Mapping[str, Any], checkpoints: list[Manifest]) -> Manifest:

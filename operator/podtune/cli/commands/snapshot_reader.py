@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,6 +117,8 @@ def _check(body: Any, trial: str, experiment: str) -> None:
     metadata = body["metadata"]
     if not all(isinstance(metadata[entry], str) for entry in ("namespace", "name", "uid")):
         raise TypeError("its metadata are not texts")
+    if not isinstance(metadata.get("annotations") or {}, Mapping):
+        raise TypeError("its annotations are no map")
     if not trial:
         if body["kind"] != EXPERIMENT_KIND:
             raise ValueError(f"it is no {EXPERIMENT_KIND}")

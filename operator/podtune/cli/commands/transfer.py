@@ -13,7 +13,9 @@ from typing import Annotated
 
 import typer
 
+from podtune.api.base import FieldError
 from podtune.api.names import (
+    ANNOTATION_AUTHOR,
     ANNOTATION_IMPORTED,
     ANNOTATION_IMPORTING,
     API_VERSION,
@@ -23,6 +25,10 @@ from podtune.api.names import (
     ExperimentState,
 )
 from podtune.api.pods.parameter_text import format_parameter_labels
+from podtune.api.pods.template_policy import UNKNOWN_POLICY
+from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.resources.trial import UNNUMBERED, TrialSpec
+from podtune.api.validation import parse_experiment
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
@@ -42,6 +48,7 @@ from podtune.kube.manifests import (
     refer_to_experiment,
     select_experiment,
 )
+from podtune.runner.search.added_trials import read_configuration
 
 
 def export_experiment(
@@ -115,10 +122,12 @@ def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
     owner = refer_to_experiment(name, made["metadata"]["uid"], blocks_deletion=False)
     if archive.known:
         _create(api, paths.config_maps(namespace), make_warm_start(name, owner, archive.known))
+    spec = parse_experiment({"metadata": {"name": name}, "spec": archive.spec}, UNKNOWN_POLICY)
     labels = (archive.spec["trialTemplate"].get("metadata") or {}).get("labels") or {}
     for trial in archive.trials:
-        own = format_parameter_labels(labels, trial["spec"]["parameters"])
-        body = make_trial(trial["name"], name, owner, trial["spec"], own)
+        body = make_trial(trial["name"], name, owner, trial["spec"], _make_labels(labels, trial, spec))
+        if author := trial.get("author"):
+            body["metadata"]["annotations"] = {ANNOTATION_AUTHOR: author}
         _create_trial(api, namespace, body, trial["status"])
     path = paths.experiment(namespace, name)
     api.patch(paths.status_of(path), {"status": archive.status})
@@ -128,6 +137,17 @@ def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
     if archive.spec.get("suspend"):
         return f"{done}; it is suspended, as it was: `podtune resume experiment/{name}` has it go on"
     return done
+
+
+def _make_labels(labels: Mapping[str, str], trial: Manifest, experiment: ExperimentSpec) -> dict[str, str]:
+    """The labels that follow from a trial's parameters; the spec of one that a person has added holds but some."""
+    spec = TrialSpec.model_validate(trial["spec"])
+    if spec.index != UNNUMBERED:
+        return format_parameter_labels(labels, spec.parameters)
+    try:
+        return format_parameter_labels(labels, read_configuration(spec, experiment))
+    except FieldError:
+        return {}  # it was refused, and will be again
 
 
 def _is_still(experiment: Manifest) -> bool:

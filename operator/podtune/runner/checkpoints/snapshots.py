@@ -21,14 +21,16 @@ from typing import Any
 from typing_extensions import override
 
 from podtune.api.base import ApiModel
-from podtune.api.names import API_VERSION, EXPERIMENT_KIND, TRIAL_KIND, TrialState
+from podtune.api.names import ANNOTATION_AUTHOR, API_VERSION, EXPERIMENT_KIND, TRIAL_KIND, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.storage_jobs import StorageJob, StorageJobState
+from podtune.api.resources.trial_numbers import is_added
 from podtune.protocol.messages import Report
 from podtune.protocol.snapshot import MAX_RECORD, SnapshotRecord
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
 from podtune.runner.records import Experiment
+from podtune.runner.search.added_trials import strip_spec
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trials import Trials
@@ -197,8 +199,12 @@ class Snapshots:
 def encode_trial(namespace: str, trial: TrialMachine) -> SnapshotRecord:
     """A Trial's record."""
     seen = trial.seen
-    metadata = {"namespace": namespace, "name": seen.name, "uid": seen.uid, "generation": seen.generation}
-    body = {"kind": TRIAL_KIND, "metadata": metadata, "spec": _dump(seen.spec), "status": _dump(seen.status)}
+    metadata: dict[str, Any] = {"namespace": namespace, "name": seen.name, "uid": seen.uid}
+    metadata["generation"] = seen.generation
+    if seen.author:
+        metadata["annotations"] = {ANNOTATION_AUTHOR: seen.author}
+    spec = strip_spec(seen.spec, trial.context.spec) if is_added(seen.spec.index) else seen.spec
+    body = {"kind": TRIAL_KIND, "metadata": metadata, "spec": _dump(spec), "status": _dump(seen.status)}
     return SnapshotRecord(trial.name, seen.version, _encode(body))
 
 

@@ -16,7 +16,7 @@ from podtune.api.conditions import set_condition
 from podtune.api.names import ConditionType, TrialReason, TrialState
 from podtune.api.pods.parameter_text import format_display_name
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial import UNNUMBERED, TrialSpec, TrialStatus
 from podtune.api.resources.trial_numbers import FIRST_ADDED, is_added
 from podtune.api.tuning.overrides import apply_overrides
 from podtune.runner.action_queue import ActionQueue
@@ -73,15 +73,7 @@ class AddedTrials:
     def _complete(self, trial: Trial) -> Trial:
         known = self._accepted.get((trial.uid, trial.generation))
         if known is None:
-            parameters = self._read_configuration(trial.spec)
-            known = trial.spec.model_copy(
-                update={
-                    "parameters": parameters,
-                    "seed": derive_trial_seed(self._spec.search.seed, 0),
-                    "display_name": format_display_name(self._spec.trial_template.display_name, parameters),
-                }
-            )
-            self._accepted[trial.uid, trial.generation] = known
+            known = self._accepted[trial.uid, trial.generation] = complete_spec(trial.spec, self._spec)
         return replace(trial, spec=known)
 
     def _find_problem(self, trial: Trial) -> str:
@@ -112,7 +104,45 @@ class AddedTrials:
 
     def _read_configuration(self, spec: TrialSpec) -> dict[str, str]:
         """The whole configuration, with fixed and computed values."""
-        return apply_overrides(self._spec.parameters, self._spec.constraints, {}, spec.parameters, "parameters")
+        return read_configuration(spec, self._spec)
+
+
+def read_configuration(spec: TrialSpec, experiment: ExperimentSpec) -> dict[str, str]:
+    """The whole configuration of a trial that a person has added, with fixed and computed values.
+
+    Raises:
+        FieldError: The given values make none; the path starts at the Trial's spec.
+    """
+    return apply_overrides(experiment.parameters, experiment.constraints, {}, spec.parameters, "parameters")
+
+
+def complete_spec(spec: TrialSpec, experiment: ExperimentSpec) -> TrialSpec:
+    """The spec that such a trial runs by, given what the person has written.
+
+    Raises:
+        FieldError: As for `read_configuration`.
+    """
+    parameters = read_configuration(spec, experiment)
+    return spec.model_copy(
+        update={
+            "parameters": parameters,
+            "seed": derive_trial_seed(experiment.search.seed, 0),
+            "display_name": format_display_name(experiment.trial_template.display_name, parameters),
+        }
+    )
+
+
+def strip_spec(spec: TrialSpec, experiment: ExperimentSpec) -> TrialSpec:
+    """What a person may write of a spec that `complete_spec` has made: the API server accepts no more."""
+    given = {parameter.name for parameter in experiment.parameters if parameter.is_sampled}
+    return spec.model_copy(
+        update={
+            "index": UNNUMBERED,
+            "parameters": {name: value for name, value in spec.parameters.items() if name in given},
+            "seed": None,
+            "display_name": "",
+        }
+    )
 
 
 def _build_refusal(trial: Trial, problem: str, now: float) -> TrialStatus:

@@ -19,6 +19,7 @@ from podtune.runner.trial.parameters import compute_configuration_digest
 from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.segments.segment import SegmentHeader, SegmentName, encode_header
 from podtune.storage.snapshots.record_store import RecordName, format_key, store_records
+from podtune.tuning.randomness import derive_trial_seed
 from tests.unit.cli.commands.test_transfer import MovingApi
 from tests.unit.cluster.objects import experiment_body, trial_body
 from tests.unit.storage.memory_store import MemoryStore
@@ -193,6 +194,31 @@ def test_a_checkpoint_that_is_gone_is_replaced_by_a_later_one(
     )
     found = find(api, "digits-0")["status"]["checkpoint"]
     assert (found["step"], found["uri"]) == (7, f"{ADDRESS}/digits-0/attempt.1/7")
+
+
+def test_a_trial_that_a_person_has_added_is_restored_with_its_author_and_checkpoint(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    """Its checkpoints carry the digest of the whole configuration, of which its spec holds but a part."""
+    fixed = [*experiment_body()["spec"]["parameters"], {"name": "depth", "fixed": {"value": 3}}]
+    put_snapshot(store, parameters=fixed)
+    trial, given = "digits-100000", {"experiment": "digits", "parameters": {"lr": "0.01", "units": "32"}}
+    known = checkpoint(4, trial)
+    body = trial_body(uid="t-a", state="RUNNING", iteration=5, checkpoints=[known], checkpoint=known)
+    body["metadata"] |= {"name": trial, "annotations": {"podtune.dev/author": "ada"}}
+    body["spec"] = given
+    assert store_records(store, PREFIX, [record(body, 10, trial)]) == 1
+    whole = TrialSpec(
+        experiment="digits", parameters={"lr": "0.01", "units": "32", "depth": "3"}, seed=derive_trial_seed(7, 0)
+    )
+    digest = compute_configuration_digest(whole)
+    manifest = CheckpointManifest("attempt.1", 7, 7, "0.5", "2026-01-01T00:00:00Z", (), configuration=digest)
+    store.put_bytes(f"{PREFIX}{trial}/attempt.1/7/manifest.json", manifest.to_bytes())
+    said = podtune(f"restore {ADDRESS}")
+    assert f"{trial}: a checkpoint of the snapshot is gone; it goes on from iteration 7" in said
+    made = find(api, trial)
+    assert (made["spec"], made["metadata"]["annotations"]) == (given, {"podtune.dev/author": "ada"})
+    assert made["status"]["checkpoint"]["uri"] == f"{ADDRESS}/{trial}/attempt.1/7"
 
 
 def test_where_no_checkpoint_is_left_a_trial_begins_anew(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:

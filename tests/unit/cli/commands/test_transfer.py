@@ -11,6 +11,7 @@ import yaml
 from podtune.cli import main as cli
 from podtune.cli.client import api_client
 from podtune.cli.commands.archive import seal
+from podtune.cluster.decoders import decode_trial
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from tests.unit.cli.cli_fakes import FakeApi
@@ -140,6 +141,68 @@ def test_under_another_name_its_trials_and_what_names_them_are_called_after_it(a
     assert trial["status"]["clone"]["checkpoint"]["uri"] == "s3://b/e-1/digits-1/a/3", "it stays where it is"
 
 
+ADDED = "digits-100000"
+
+
+def add_trial(api: MovingApi, **spec: Any) -> None:
+    """A Trial that a person has added, once the operator has made it the experiment's."""
+    trial = trial_body(uid="t-added", state="TERMINATED")
+    trial["metadata"] |= {
+        "name": ADDED,
+        "labels": {"podtune.dev/experiment": "digits"},
+        "annotations": {"podtune.dev/author": "ada"},
+    }
+    trial["spec"] = {"experiment": "digits", "parameters": {"lr": "0.02", "units": "64"}, **spec}
+    api.objects[paths.trial(OLD, ADDED)] = trial
+
+
+def test_a_trial_that_a_person_has_added_goes_along_with_its_author(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api)
+    body = api.objects[paths.experiment(OLD, "digits")]
+    body["spec"]["parameters"].append({"name": "depth", "fixed": {"value": 3}})
+    body["spec"]["trialTemplate"]["metadata"] = {"labels": {"depth": "$(PODTUNE_PARAM_depth)"}}
+    add_trial(api, restoreFrom={"trial": "digits-1"})
+    before = api.objects[paths.trial(OLD, ADDED)]
+    assert cli.main(["import", str(exported(api, tmp_path)), "-n", "elsewhere"]) == 0
+    made = api.objects[paths.trial("elsewhere", ADDED)]
+    assert (made["spec"], made["status"]["state"]) == (before["spec"], "TERMINATED")
+    assert made["metadata"]["labels"]["depth"] == "3", "as the operator labels it"
+    record = decode_trial({**made, "metadata": {**made["metadata"], "uid": "new", "resourceVersion": "1"}})
+    assert (record.spec.index, record.owned, record.author) == (100_000, True, "ada")
+    capsys.readouterr()
+    assert cli.main(["why", ADDED, "-n", "elsewhere"]) == 0
+    assert "ada by their own account" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("experiment", [{}, {"experiment": "digits"}])
+def test_under_another_name_an_added_trial_starts_from_the_same_trial(
+    api: MovingApi, tmp_path: Path, experiment: dict[str, str]
+) -> None:
+    suspended(api)
+    add_trial(api, restoreFrom={"trial": "digits-1", **experiment})
+    growing = [{"parameters": {"lr": 0.01, "units": 32}, "restoreFrom": {"trial": "digits-0"}}]
+    spec = api.objects[paths.experiment(OLD, "digits")]["spec"]
+    spec["checkpoints"] = {"store": {"bucket": "models"}}
+    spec["search"]["initial"] = growing
+    assert cli.main(["import", str(exported(api, tmp_path)), "--name", "numbers"]) == 0
+    source = api.objects[paths.trial(OLD, "numbers-100000")]["spec"]["restoreFrom"]
+    assert source == {"trial": "numbers-1", **({"experiment": "numbers"} if experiment else {})}
+    made = api.objects[paths.experiment(OLD, "numbers")]["spec"]["search"]["initial"]
+    assert made[0]["restoreFrom"] == {"trial": "numbers-0"}
+
+
+def test_what_starts_from_a_trial_of_another_experiment_still_does_under_another_name(
+    api: MovingApi, tmp_path: Path
+) -> None:
+    suspended(api)
+    elsewhere = {"experiment": "letters", "trial": "letters-1"}
+    api.objects[paths.trial(OLD, "digits-0")]["spec"]["restoreFrom"] = elsewhere
+    assert cli.main(["import", str(exported(api, tmp_path)), "--name", "numbers"]) == 0
+    assert api.objects[paths.trial(OLD, "numbers-0")]["spec"]["restoreFrom"] == elsewhere
+
+
 def test_one_that_runs_is_refused_unless_a_copy_is_asked_for(
     api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -182,6 +245,7 @@ def test_what_was_learnt_from_an_earlier_experiment_goes_along(api: MovingApi, t
         (lambda body: body["experiment"]["spec"].update(maxConcurrentTrials=0), "it is damaged"),
         (lambda body: body["trials"][0].update(name="other-0"), "it is damaged"),
         (lambda body: body["trials"][0]["status"].update(attempt=-1), "it is damaged"),
+        (lambda body: body["trials"][0].update(author=["ada"]), "it is damaged"),
         (lambda body: body.pop("trials"), "it is damaged"),
     ],
 )

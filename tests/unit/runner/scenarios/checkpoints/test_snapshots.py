@@ -18,6 +18,7 @@ from podtune.protocol.storage_job import StoragePurpose
 from podtune.runner.actions import CreateStoragePod
 from podtune.runner.backoff import Backoff
 from podtune.runner.checkpoints import snapshots
+from podtune.runner.search.added_trials import complete_spec
 from podtune.runner.settings import RunnerSettings
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
@@ -157,6 +158,29 @@ def test_what_an_agent_has_stored_it_is_not_given_again() -> None:
     own, experiment = ask(running, "e-0")
     assert ask(running, "e-0", StoredVersions(own.version, experiment.version)) == []
     assert ask(running, "e-0", None) == [], "it does not ask"
+
+
+def test_the_record_of_a_trial_that_a_person_has_added_is_what_that_person_may_write() -> None:
+    """The API server refuses an index, a seed or fixed values of such a Trial, and with it the whole restore."""
+    parameters = [
+        {"name": "learning_rate", "float": {"min": 0.0001, "max": 0.1, "scale": "log"}},
+        {"name": "depth", "fixed": {"value": 3}},
+        {"name": "double", "expression": "learning_rate * 2"},
+    ]
+    template = {
+        "displayName": "lr $(PODTUNE_PARAM_learning_rate)",
+        "spec": {"containers": [{"name": "a", "image": "x"}]},
+    }
+    running = until_running(simulation(steps=50, parameters=parameters, trialTemplate=template), 2)
+    running.api.add_trial("e-100000", parameters={"learning_rate": "0.01"})
+    running.run(until=lambda: running.api.trials["e-100000"].status.state is TrialState.RUNNING)
+    added = next(action for action in running.created_pods() if action.trial == "e-100000").spec
+    assert (added.seed is not None, added.display_name, added.parameters["double"]) == (True, "lr 0.01", "0.02")
+    own = json.loads(next(record.body for record in ask(running, "e-100000") if record.trial))
+    assert own["spec"] == {"experiment": "e", "parameters": {"learning_rate": "0.01"}}
+    served = running.api.experiment.spec
+    assert served is not None
+    assert complete_spec(running.api.trials["e-100000"].spec, served) == added, "it goes on with the same"
 
 
 def test_a_record_is_what_the_api_server_has() -> None:
