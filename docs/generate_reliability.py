@@ -71,6 +71,20 @@ PROMISES = (
         "The newest checkpoint that a program has reported before its end is stored, or told as lost.",
         ("ends", "volume"),
     ),
+    Promise(
+        "The pods of a gang, a driver and its workers, begin together, and end with the first of them that falls.",
+        ("gangs",),
+    ),
+    Promise(
+        "A trial is evaluated once its training has ended; failures of one stage repeat no other, and what a failed "
+        "evaluation has told counts for nothing.",
+        ("evaluations",),
+    ),
+    Promise(
+        "A trial that a person adds is checked, made the experiment's, run and observed once; one that can't run is "
+        "told so, and disturbs nothing.",
+        ("added",),
+    ),
 )
 PLACES = {
     "kills": "The operator is killed before a call, or after it; twice; or ended by SIGTERM",
@@ -85,6 +99,9 @@ PLACES = {
     "bucket": "The agent's requests to S3, and the agent itself; also beside a program whose disk is full",
     "volume": "The agent's calls to the file system of a volume in the bucket's place, and the agent itself",
     "segments": "While results and output are stored in segments, again and again; the log that an agent follows",
+    "gangs": "While the pods of a gang are made, let begin, and ended since a driver or a worker has fallen",
+    "evaluations": "From the end of training to that of the evaluation, which fails once or is evicted",
+    "added": "While a trial that a person adds is made the experiment's, runs and is observed, or is refused",
     "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",
 }
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from e2e.chaos import figures
 from e2e.chaos.api import Api
 from e2e.chaos.campaign import UNDISTURBED, Campaign, only, problems, sample
-from e2e.chaos.catalog import Group, groups
+from e2e.chaos.groups.catalog import groups
+from e2e.chaos.groups.group import Group
 from e2e.chaos.leftovers import remove_leftovers
 from e2e.chaos.preparation import prepared, uninterrupted
 from e2e.chaos.testbed import PerturbationResult

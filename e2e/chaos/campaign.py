@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from e2e.chaos.api import Api
-from e2e.chaos.catalog import Group, undisturbed
+from e2e.chaos.groups.catalog import undisturbed
+from e2e.chaos.groups.group import Group
 from e2e.chaos.invariants import Ending
 from e2e.chaos.perturbation import Perturbation
 from e2e.chaos.processes.forks import ForkServers

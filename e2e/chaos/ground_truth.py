@@ -22,6 +22,8 @@ class AttemptTruth:
         candidates: Steps of the checkpoints that the operator had it restore from.
         ended: How it ended: exit code, or the fault.
         printed: The lines that its program has printed, each with its time before it.
+        evaluates: Whether it evaluates what another has trained; its values are scores then.
+        is_held: Whether it waits for another pod of its gang, which is about to fall.
         cut_short: Whether its agent was killed while it stored the rest: nobody starts it again then.
     """
 
@@ -37,6 +39,8 @@ class AttemptTruth:
     candidates: tuple[int, ...] = ()
     ended: str = ""
     printed: list[str] = field(default_factory=list)
+    evaluates: bool = False
+    is_held: bool = False
     cut_short: bool = False
 
 

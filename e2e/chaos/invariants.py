@@ -18,6 +18,7 @@ from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.simulation.faults import Fault
 
 Status = Mapping[str, Any]
+_OF_EVALUATION = ("step", "attempt", "failures", "disruptions")
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,16 @@ class Ending:
 
 def ending(history: History) -> Ending:
     """How a run has ended; names without the experiment's."""
-    return Ending({name.partition("-")[2]: _end_of(history, name) for name in sorted(history.trials)})
+    one_at_a_time = history.experiment.get("spec", {}).get("maxConcurrentTrials") == 1
+    return Ending(
+        {
+            name.partition("-")[2]: _end_of(history, name, "observationSeq" if one_at_a_time else "")
+            for name in sorted(history.trials)
+        }
+    )
 
 
-def _end_of(history: History, trial: str) -> Mapping[str, Any]:
+def _end_of(history: History, trial: str, order: str) -> Mapping[str, Any]:
     spec = history.trials[trial][-1]["spec"]
     status = history.last(trial)
     decision = status.get("decision") or {}
@@ -65,6 +72,8 @@ def _end_of(history: History, trial: str) -> Mapping[str, Any]:
         "checkpoint": (status.get("checkpoint") or {}).get("step"),
         "limits": status.get("limits"),
         "revision": status.get("revision"),
+        "observation": status.get(order),
+        "evaluation": {what: (status.get("evaluation") or {}).get(what, 0) for what in _OF_EVALUATION},
     }
 
 
@@ -85,6 +94,9 @@ def each_failure_is_counted_once(run: Run) -> Iterator[str]:
         failures = statuses[-1].get("failures", 0)
         if failures != run.scenario.failures(index):
             yield f"{trial}: {failures} failures were counted, and there were {run.scenario.failures(index)}"
+        failures, wanted = _of_evaluation(statuses[-1], "failures"), run.scenario.evaluation_failures(index)
+        if failures != wanted:
+            yield f"{trial}: {failures} failures of its evaluation were counted, and there were {wanted}"
 
 
 def one_writer_a_trial(run: Run) -> Iterator[str]:
@@ -122,7 +134,7 @@ def no_result_is_lost_or_doubled(run: Run) -> Iterator[str]:
         iterations = [s.get("iteration", 0) for s in statuses]
         if iterations != sorted(iterations):
             yield f"{trial}: its iteration went back: {iterations}"
-        attempts = run.truth.of_trial(trial)
+        attempts = [attempt for attempt in run.truth.of_trial(trial) if not attempt.evaluates]
         reported = {step: value for attempt in attempts for step, value in attempt.values.items()}
         status = statuses[-1]
         if not reported:
@@ -132,6 +144,8 @@ def no_result_is_lost_or_doubled(run: Run) -> Iterator[str]:
         if not max(heard, default=0) <= iteration <= max(reported):
             yield f"{trial}: iteration {iteration} is recorded, and {max(reported)} was reported"
         best = max((value for step, value in reported.items() if step <= iteration), default=None)
+        if scores := [attempt for attempt in run.truth.of_trial(trial) if attempt.evaluates]:
+            best = max(scores[-1].values.values(), default=None)  # those before it have failed
         if best is not None and float(status.get("bestValue") or "nan") != best:
             yield f"{trial}: {status.get('bestValue')} is recorded as its best value, and {best} was reported"
         for condition in status.get("conditions") or ():
@@ -152,8 +166,9 @@ def no_pod_without_a_living_owner(run: Run) -> Iterator[str]:
     for name, made in run.history.pods.items():
         if len(made) > 1 and made[0] in recorded:
             yield f"pod {name} was made {len(made)} times"
-    if run.history.most_alive > run.scenario.concurrent:
-        yield f"{run.history.most_alive} pods ran at a time; {run.scenario.concurrent} were asked for"
+    most = run.scenario.concurrent * run.scenario.replicas
+    if run.history.most_alive > most:
+        yield f"{run.history.most_alive} pods ran at a time; {most} were asked for"
 
 
 def every_trial_ends(run: Run) -> Iterator[str]:
@@ -305,7 +320,11 @@ def _miscounted(status: Status, total: int) -> Iterator[str]:
 
 def _counted(status: Status) -> int:
     counters = ("failures", "disruptions", "infrastructureFailures", "ignored")
-    return sum(int(status.get(counter, 0)) for counter in counters)
+    return sum(int(status.get(counter, 0)) + _of_evaluation(status, counter) for counter in counters)
+
+
+def _of_evaluation(status: Status, counter: str) -> int:
+    return int((status.get("evaluation") or {}).get(counter, 0))
 
 
 INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (

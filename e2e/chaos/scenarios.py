@@ -32,6 +32,7 @@ class Scenario:
             be stored, or 0.
         drain: How long an agent may go on storing checkpoints once the program has ended.
         faults: By index of the trial, what strikes its attempts, first to last.
+        evaluation_faults: By index of the trial, what strikes its evaluations, first to last.
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         segment_seconds: Seconds between two looks of the real agent at what has changed of results and output; 0 for
             as many as by default.
@@ -56,6 +57,7 @@ class Scenario:
     volume_bytes: int = 0
     on_volume: bool = False
     faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
+    evaluation_faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
     requests: tuple[UserRequest, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict)
     same_end: bool = True
@@ -66,9 +68,16 @@ class Scenario:
         return int(self.spec.get("maxConcurrentTrials", 2))
 
     @property
+    def replicas(self) -> int:
+        """How many pods an attempt has."""
+        roles: list[Object] = self.spec.get("trialTemplate", TEMPLATE).get("roles") or [{}]
+        return sum(int(role.get("replicas", 1)) for role in roles)
+
+    @property
     def trials(self) -> int:
         """How many there will be."""
-        return int(self.spec.get("search", {}).get("maxTrials", 3))
+        proposed = int(self.spec.get("search", {}).get("maxTrials", 3))
+        return proposed + sum(request.adds for request in self.requests)
 
     @property
     def keeps_logs(self) -> bool:
@@ -78,6 +87,10 @@ class Scenario:
     def failures(self, index: int) -> int:
         """How many failures a trial spends."""
         return sum(fault.kind in FAILURES for fault in self.faults.get(index, ()))
+
+    def evaluation_failures(self, index: int) -> int:
+        """How many failures the evaluation of a trial spends."""
+        return sum(fault.kind in FAILURES for fault in self.evaluation_faults.get(index, ()))
 
     def manifest(self, name: str, store: Object | None) -> Object:
         """The Experiment."""
@@ -91,7 +104,8 @@ class Scenario:
             **self.spec,
         }
         if store is not None:
-            spec["checkpoints"] = {"store": store, "keep": {"count": 2}, "drain": self.drain}
+            own = self.spec.get("checkpoints", {})
+            spec["checkpoints"] = {"store": store, "keep": {"count": 2}, "drain": self.drain, **own}
             spec["snapshot"] = {"period": "0s"}  # its last job outlives the experiment, and no fault is aimed at it yet
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
@@ -112,6 +126,9 @@ LIMITED: Object = {
 BROKEN_IMAGE = "localhost/none:1"
 """No node finds it."""
 BROKEN: Object = {"spec": {**TEMPLATE["spec"], "containers": [{**CONTAINER, "image": BROKEN_IMAGE}]}}
+ROLES: Object = {
+    "roles": [{"name": "driver", "template": TEMPLATE}, {"name": "worker", "replicas": 2, "template": TEMPLATE}]
+}
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}}
 ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 PROMOTION = {"ashaPromotion": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
@@ -289,6 +306,33 @@ SCENARIOS = {
                     "outOfMemory": {"raiseMemoryBy": 1.5, "upTo": "1Gi"},
                 },
                 "trialTemplate": LIMITED,
+            },
+        ),
+        Scenario(
+            "gang",
+            checkpoint_every=1,
+            faults={0: (ScheduledFault(Fault.CRASH, 2, rank=1),), 1: (ScheduledFault(Fault.EVICTED, 1),)},
+            spec={**TWO, "trialTemplate": ROLES, "checkpoints": {"ranks": "RankZero"}},
+        ),
+        Scenario(
+            "evaluated",
+            checkpoint_every=1,
+            evaluation_faults={0: (ScheduledFault(Fault.CRASH),), 1: (ScheduledFault(Fault.EVICTED),)},
+            spec={
+                **TWO,
+                "objective": {"metric": "score", "mode": "max"},
+                "evaluation": {
+                    "template": {"spec": TEMPLATE["spec"]},
+                    "trainingObjective": {"metric": "value", "mode": "max"},
+                },
+            },
+        ),
+        Scenario(
+            "added",
+            requests=(UserRequest(Ask.ADD_WRONG, 0, 1), UserRequest(Ask.ADD, 0, 2)),
+            spec={
+                "maxConcurrentTrials": 1,
+                "search": {"algorithm": "tpe", "maxTrials": 3, "seed": 7, "tpe": {"startupTrials": 1}},
             },
         ),
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),

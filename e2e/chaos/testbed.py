@@ -27,7 +27,8 @@ from e2e.chaos.leftovers import LABEL
 from e2e.chaos.perturbation import TIMEOUTS, Perturbation
 from e2e.chaos.pods import volumes
 from e2e.chaos.pods.claims import Claim, look_into
-from e2e.chaos.pods.kubelet import ExperimentScript, Kubelet
+from e2e.chaos.pods.kubelet import Kubelet
+from e2e.chaos.pods.training_pod import ExperimentScript
 from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
@@ -175,7 +176,7 @@ class Testbed:
         )
         self.injector.disarm(name)
         if problems:
-            self._write_down(name, result)
+            self._write_down(name, result, script.truth)
         await self._api.request("DELETE", f"{path}/{name}")
         return result
 
@@ -187,7 +188,7 @@ class Testbed:
             script.truth.bucket = self._bucket.checkpoints(PREFIX, uid)
             self._bucket.read_segments(PREFIX, uid, script.truth)
 
-    def _write_down(self, name: str, result: PerturbationResult) -> None:
+    def _write_down(self, name: str, result: PerturbationResult, truth: GroundTruth) -> None:
         """Keeps what there is to be looked at of a run that broke something."""
         history = self.historian.of(name)
         content = {
@@ -195,6 +196,7 @@ class Testbed:
             "experiment": history.experiment,
             "trials": history.trials,
             "agents": self.kubelet.logs(name),
+            "attempts": [repr(attempt) for attempt in truth.attempts],
         }
         file = self._directory / f"{result.perturbation.id.replace('/', '_')}.json"
         file.write_text(json.dumps(content, indent=1))

@@ -19,13 +19,18 @@ class Call(StrEnum):
     """A kind of request."""
 
     CREATE_TRIAL = "create-trial"
+    ADOPT_TRIAL = "adopt-trial"
     CREATE_POD = "create-pod"
+    CREATE_SERVICE = "create-service"
+    OPEN_GATE = "open-gate"
     TRIAL_PENDING = "trial-pending"
     TRIAL_RUNNING = "trial-running"
     TRIAL_CHECKPOINT = "trial-checkpoint"
     TRIAL_REQUEST = "trial-request"
     TRIAL_DECISION = "trial-decision"
     ATTEMPT_END = "attempt-end"
+    TRAINING_END = "training-end"
+    TRIAL_REFUSED = "trial-refused"
     TRIAL_END = "trial-end"
     EXPERIMENT_STATUS = "experiment-status"
     EXPERIMENT_END = "experiment-end"
@@ -69,13 +74,18 @@ class Call(StrEnum):
 
 WRITES = (
     Call.CREATE_TRIAL,
+    Call.ADOPT_TRIAL,
     Call.CREATE_POD,
+    Call.CREATE_SERVICE,
+    Call.OPEN_GATE,
     Call.TRIAL_PENDING,
     Call.TRIAL_RUNNING,
     Call.TRIAL_CHECKPOINT,
     Call.TRIAL_REQUEST,
     Call.TRIAL_DECISION,
     Call.ATTEMPT_END,
+    Call.TRAINING_END,
+    Call.TRIAL_REFUSED,
     Call.TRIAL_END,
     Call.DELETE_POD,
     Call.DELETE_PODS,
@@ -110,7 +120,12 @@ _WATCHES = {
 }
 
 
-_CREATIONS = {"pods": Call.CREATE_POD, "controllerrevisions": Call.KEEP_REVISION}
+_CREATIONS = {
+    "pods": Call.CREATE_POD,
+    "controllerrevisions": Call.KEEP_REVISION,
+    "services": Call.CREATE_SERVICE,
+}
+_CHANGES = {"pods": Call.OPEN_GATE, "trials": Call.ADOPT_TRIAL}
 
 
 @dataclass(frozen=True)
@@ -145,7 +160,7 @@ def classify_api(
         return Call.TOKEN_REVIEW, _token_subject(body)
     if "leases" in words:
         return Call.LEASE, ""
-    resource = next((word for word in words if word in (*_WATCHES, "controllerrevisions", "events")), "")
+    resource = next((word for word in words if word in (*_WATCHES, *_CREATIONS, "events")), "")
     if not resource or "namespaces" not in words:
         return Call.OTHER, ""
     rest = words[words.index(resource) + 1 :]
@@ -170,12 +185,14 @@ def _classify_write(method: str, resource: str, rest: list[str], content: Mappin
     if method == "POST":
         if resource == "events":
             return Call.EVENT, experiment_of(str(content.get("regarding", {}).get("name", "")))
-        made = experiment_of(str(content.get("metadata", {}).get("name", "")))
+        made = experiment_of(str(content.get("metadata", {}).get("name", "")).removeprefix("gang-"))
         return _CREATIONS.get(resource, Call.CREATE_TRIAL), made
     if rest[1:] == ["status"]:
         status = content.get("status") or {}
         call = _experiment_stage(status) if resource == "experiments" else _trial_stage(status)
         return call, experiment_of(name)
+    if method == "PATCH" and resource in _CHANGES:
+        return _CHANGES[resource], experiment_of(name)
     return Call.OTHER, ""
 
 
@@ -185,9 +202,11 @@ def _experiment_stage(status: Mapping[str, Any]) -> Call:
 
 def _trial_stage(status: Mapping[str, Any]) -> Call:
     """What a status says that the ones before it did not."""
-    last = status.get("lastAttempt")
+    last, evaluation = status.get("lastAttempt"), status.get("evaluation")
     if status.get("completionTime"):
-        return Call.TRIAL_END
+        return Call.TRIAL_REFUSED if status.get("reason") == "Refused" else Call.TRIAL_END
+    if last and evaluation and evaluation.get("attempt") == last.get("attempt", 0) + 1 == status.get("attempt", 0) + 1:
+        return Call.TRAINING_END
     if last and last.get("attempt") == status.get("attempt"):
         return Call.ATTEMPT_END
     if status.get("decision"):

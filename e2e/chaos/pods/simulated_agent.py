@@ -58,6 +58,7 @@ class SimulatedAgent:
         truth: GroundTruth,
         attempt: AttemptTruth,
         *,
+        metric: str,
         url: str,
         token: Callable[[], str],
         home: str,
@@ -70,6 +71,7 @@ class SimulatedAgent:
         Args:
             truth: What has happened in the experiment.
             attempt: The same of this attempt.
+            metric: What its results tell.
             url: Where reports are posted.
             token: The pod's token.
             home: Place of the attempt in the bucket; empty without one.
@@ -79,6 +81,7 @@ class SimulatedAgent:
         """
         self._truth = truth
         self._own = attempt
+        self._metric = metric
         self._url = url
         self._token = token
         self._home = home
@@ -87,7 +90,7 @@ class SimulatedAgent:
         self._random = rng
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self.attempt = Attempt(attempt.uid, "value", has_store=bool(home))
+        self.attempt = Attempt(attempt.uid, metric, has_store=bool(home))
         self.attempt.begin(time.time())
         self.attempt.set_restored(Restored(), attempt.restored)
         self.log: list[str] = []
@@ -119,7 +122,7 @@ class SimulatedAgent:
     def result(self, step: int, value: float, *, checkpoint: bool) -> None:
         """The program reports a result."""
         name = f"step-{step}" if checkpoint else None
-        line = ResultLine({"value": value, "training_iteration": step}, name)
+        line = ResultLine({self._metric: value, "training_iteration": step}, name)
         self.attempt.add(line, time.time())
         self._own.values[step] = value
         if checkpoint:
@@ -188,7 +191,7 @@ class SimulatedAgent:
     async def report_after_removal(self, step: int, value: float) -> None:
         """Comes back although its pod is gone: a zombie, with a result and a checkpoint that nobody has heard of."""
         self.attempt.record_lost_report()
-        self.attempt.add(ResultLine({"value": value, "training_iteration": step}, f"step-{step}"), time.time())
+        self.attempt.add(ResultLine({self._metric: value, "training_iteration": step}, f"step-{step}"), time.time())
         await self.start()
         await asyncio.sleep(ZOMBIE_SECONDS)
         self.die()

@@ -16,6 +16,7 @@ from e2e.chaos.api import MERGE, Api, Object
 from e2e.chaos.history import History
 from e2e.chaos.polling import until
 from podtune.api.names import TrialReason
+from podtune.api.resources.trial_numbers import FIRST_ADDED
 
 
 class Ask(StrEnum):
@@ -31,10 +32,16 @@ class Ask(StrEnum):
     """To try a configuration next."""
     IMAGE = "image"
     """To correct an image that does not exist, once a pod waits for it."""
+    ADD = "add"
+    """A trial of one's own."""
+    ADD_WRONG = "add-wrong"
+    """One that can't run."""
 
 
 _OF_EXPERIMENT = (Ask.TEMPLATE, Ask.IMAGE, Ask.INITIAL)
-_UNHEARD = (Ask.LIMITS, Ask.TEMPLATE, Ask.INITIAL)
+_ADDED = {Ask.ADD: (FIRST_ADDED, "0.6"), Ask.ADD_WRONG: (FIRST_ADDED + 1, "7")}
+"""Number and parameter of the trials that are added."""
+_UNHEARD = (Ask.LIMITS, Ask.TEMPLATE, Ask.INITIAL, *_ADDED)
 """What the attempt that waits hears nothing of: it goes on when the operator has taken it up."""
 CONTAINER: Object = {"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}
 """What trials run."""
@@ -54,6 +61,11 @@ class UserRequest:
     index: int
     step: int
     back_to: int = 0
+
+    @property
+    def adds(self) -> bool:
+        """Whether it makes a Trial."""
+        return self.ask in _ADDED
 
 
 class RequestAnswers:
@@ -89,8 +101,15 @@ class RequestAnswers:
     async def _make(self, request: UserRequest, api: Api, namespace: str, experiment: str, history: History) -> None:
         trial = f"{experiment}-{request.index}"
         await until(lambda: trial in history.trials and _has_come(history.last(trial), request))
+        root = f"/apis/podtune.dev/v1alpha1/namespaces/{namespace}"
+        if request.adds:
+            added = _make_trial(request, experiment)
+            await api.request("POST", f"{root}/trials", added)
+            await until(lambda: _is_judged(history, added["metadata"]["name"]))
+            self._answered[request].set()
+            return
         kind, name = ("experiments", experiment) if request.ask in _OF_EXPERIMENT else ("trials", trial)
-        path = f"/apis/podtune.dev/v1alpha1/namespaces/{namespace}/{kind}/{name}"
+        path = f"{root}/{kind}/{name}"
         made = await api.request("PATCH", path, {"spec": _write(request)}, content_type=MERGE)
         if request.ask not in _UNHEARD:
             return  # the attempt hears of it, or ends, or has never begun
@@ -103,7 +122,7 @@ def _has_come(status: Mapping[str, Any], request: UserRequest) -> bool:
     """Whether the attempt waits, and all that it has stored until then is on record."""
     if request.ask is Ask.IMAGE:
         return bool(status.get("reason") == TrialReason.PULLING_IMAGE)
-    stores = request.ask not in (Ask.CHECKPOINT, Ask.INITIAL)
+    stores = request.ask not in (Ask.CHECKPOINT, Ask.INITIAL, *_ADDED)
     stored = (status.get("checkpoint") or {}).get("step", 0)
     return int(status.get("iteration", 0)) >= request.step and (stored >= request.step or not stores)
 
@@ -124,6 +143,24 @@ def _write(request: UserRequest) -> Object:
             return {"search": {"initial": [{"parameters": {"base": 0.75}}]}}
         case Ask.IMAGE:
             return {"trialTemplate": {"spec": {"containers": [CONTAINER]}}}
+        case _:
+            raise NotImplementedError(f"{request.ask} changes no spec")
+
+
+def _make_trial(request: UserRequest, experiment: str) -> Object:
+    number, base = _ADDED[request.ask]
+    return {
+        "apiVersion": "podtune.dev/v1alpha1",
+        "kind": "Trial",
+        "metadata": {"name": f"{experiment}-{number}"},
+        "spec": {"experiment": experiment, "parameters": {"base": base}},
+    }
+
+
+def _is_judged(history: History, trial: str) -> bool:
+    """Whether the operator has taken a Trial for one of the experiment's, or has said that it is none."""
+    latest = history.trials.get(trial, [{}])[-1]
+    return bool(latest) and bool(latest.get("status") or latest["metadata"].get("ownerReferences"))
 
 
 def _is_taken_up(request: UserRequest, history: History, trial: str, generation: int) -> bool:

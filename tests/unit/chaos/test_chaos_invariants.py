@@ -82,6 +82,35 @@ def test_a_result_after_the_decision_may_be_lost(decided: int, recorded: dict[st
     assert any("was reported" in problem for problem in broken(run)) is is_lost
 
 
+EVALUATED = Scenario("evaluated", spec=ONE.spec, evaluation_faults={0: (faults.ScheduledFault(faults.Fault.CRASH),)})
+SCORED = {**ENDED, "bestValue": "2.2", "evaluation": {"step": 2, "attempt": 2, "failures": 1}}
+
+
+@pytest.mark.parametrize(
+    ("end", "problem"),
+    [
+        (SCORED, ""),
+        ({**SCORED, "bestValue": "9.0"}, "c1-0: 9.0 is recorded as its best value, and 2.2 was reported"),
+        (
+            {**SCORED, "evaluation": {"attempt": 2}},
+            "c1-0: 0 failures of its evaluation were counted, and there were 1",
+        ),
+        (
+            {**SCORED, "failures": 1, "evaluation": {"attempt": 2}, "lastAttempt": {**LAST, "uid": "pod-2"}},
+            "c1-0: 1 failures were counted, and there were 0",
+        ),
+    ],
+    ids=["good", "a score of one that failed", "not counted", "counted as a failure of training"],
+)
+def test_an_evaluation_is_told_from_training(end: dict[str, Any], problem: str) -> None:
+    run = make_run(STORED, end)
+    for number, score in ((2, 9.0), (3, 2.2)):
+        uid = f"pod-{number}"
+        run.truth.attempts.append(AttemptTruth("c1-0", number, uid, restored=2, values={1: score}, evaluates=True))
+    problems = broken(replace(run, scenario=EVALUATED))
+    assert problems[:1] == ([problem] if problem else [])
+
+
 def test_two_writers_are_seen() -> None:
     run = make_run(ENDED)
     run.truth.accepted += [("c1-0", 1), ("c1-0", 2), ("c1-0", 1)]
@@ -237,6 +266,26 @@ def test_pods_that_nobody_wants_are_seen() -> None:
     assert "2 pods ran at a time; 1 were asked for" in problems
 
 
+def test_a_gang_may_have_as_many_pods_as_it_has_ranks() -> None:
+    run = make_run(ENDED)
+    for rank in range(3):
+        run.history.take("pods", pod(f"c1-0-1-{rank}", f"pod-{rank}", "trial", "Running"))
+    gang = replace(ONE, spec={**ONE.spec, "trialTemplate": {"roles": [{"name": "driver"}, {"replicas": 2}]}})
+    assert gang.replicas == 3
+    assert not [problem for problem in broken(replace(run, scenario=gang)) if "at a time" in problem]
+    assert "3 pods ran at a time; 1 were asked for" in broken(run)
+
+
+def test_another_order_of_observations_is_seen_where_one_trial_runs_at_a_time() -> None:
+    told = []
+    for at_once in (1, 2):
+        first, other = make_run({**ENDED, "observationSeq": 1}), make_run({**ENDED, "observationSeq": 2})
+        for run in (first, other):
+            run.history.experiment["spec"] = {"maxConcurrentTrials": at_once}
+        told.append(broken(Run(ONE, other.history, other.truth, ending(first.history))))
+    assert told == [["trial 0: observation is 2, and 1 in the undisturbed run"], []]
+
+
 def test_another_end_is_seen() -> None:
     undisturbed = ending(make_run(ENDED).history)
     run = make_run({**ENDED, "reason": "Stopped"})
@@ -279,6 +328,27 @@ TRIALS = "/apis/podtune.dev/v1alpha1/namespaces/ns/trials"
             "/apis/apps/v1/namespaces/ns/controllerrevisions",
             b'{"metadata": {"name": "c1-0ff"}}',
             (Call.KEEP_REVISION, "c1"),
+        ),
+        ("POST", "/api/v1/namespaces/ns/services", b'{"metadata": {"name": "gang-c1-0"}}', (Call.CREATE_SERVICE, "c1")),
+        ("PATCH", "/api/v1/namespaces/ns/pods/c1-0-1-2", b'{"spec": {"schedulingGates": []}}', (Call.OPEN_GATE, "c1")),
+        ("PATCH", f"{TRIALS}/c1-100000", b'{"metadata": {"labels": {}}}', (Call.ADOPT_TRIAL, "c1")),
+        (
+            "PUT",
+            f"{TRIALS}/c1-100001/status",
+            b'{"status": {"completionTime": "now", "state": "ERROR", "reason": "Refused"}}',
+            (Call.TRIAL_REFUSED, "c1"),
+        ),
+        (
+            "PUT",
+            f"{TRIALS}/c1-0/status",
+            b'{"status": {"attempt": 1, "lastAttempt": {"attempt": 1}, "evaluation": {"attempt": 2}}}',
+            (Call.TRAINING_END, "c1"),
+        ),
+        (
+            "PUT",
+            f"{TRIALS}/c1-0/status",
+            b'{"status": {"attempt": 2, "lastAttempt": {"attempt": 2}, "evaluation": {"attempt": 2}}}',
+            (Call.ATTEMPT_END, "c1"),
         ),
         ("DELETE", "/api/v1/namespaces/ns/pods/c1-0-1", b"", (Call.DELETE_POD, "c1")),
         ("GET", "/api/v1/namespaces/ns/pods/c1-0-1/log", b"", (Call.POD_LOG, "c1")),

@@ -26,6 +26,7 @@ def agent_of(truth: GroundTruth, attempt: AttemptTruth, uploads: Uploads) -> Sim
     return SimulatedAgent(
         truth,
         attempt,
+        metric="value",
         url="http://nowhere",
         token=lambda: "token",
         home="s3://bucket/uid/c1-0/pod-1",

@@ -40,7 +40,7 @@ def test_what_was_run_once_more_is_said() -> None:
 
 def test_the_sample_in_the_tests_has_faults_of_all_groups() -> None:
     from e2e.chaos.campaign import sample
-    from e2e.chaos.catalog import groups
+    from e2e.chaos.groups.catalog import groups
 
     every = int(re.search(r"--every (\d+)", (ROOT / "Makefile").read_text())[1])  # type: ignore[index]
     chosen = sample(groups(), every)
@@ -50,7 +50,7 @@ def test_the_sample_in_the_tests_has_faults_of_all_groups() -> None:
 
 
 def test_every_group_of_faults_tests_a_promise() -> None:
-    from e2e.chaos.catalog import groups
+    from e2e.chaos.groups.catalog import groups
 
     names = {group.name for group in groups()}
     assert names == generate_reliability.PLACES.keys()
@@ -58,7 +58,7 @@ def test_every_group_of_faults_tests_a_promise() -> None:
 
 
 def test_the_matrix_is_large_and_without_doubles() -> None:
-    from e2e.chaos.catalog import groups
+    from e2e.chaos.groups.catalog import groups
 
     ids = [perturbation.id for group in groups() for perturbation in group.perturbations]
     assert len(ids) == len(set(ids))

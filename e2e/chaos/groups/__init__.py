@@ -1,0 +1,1 @@
+"""All perturbations, in groups that run one after the other."""
