@@ -390,4 +390,5 @@ def _build_context(
         reuses=spec.trial_template.reuse,
         revision=spec.template_revision,
         first_revision=find_first_revision(experiment.status, spec),
+        curve_metrics=tuple(criterion.metric for criterion in spec.training_objective.criteria),
     )

@@ -1,11 +1,13 @@
-"""Trials stay small, whatever happens to them: 3 KiB with spec and status, typically."""
+"""Trials stay small, whatever happens to them: 3 KiB with spec and status, typically, and 1.5 KiB for the curve."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from podtune.api.resources.trial_curve import MAX_CURVE
 from podtune.runner.records import Trial
 from podtune.runner.trial.ledger import MAX_TRIAL
 from podtune.simulation.cluster import ClusterModel
@@ -29,8 +31,14 @@ SCHEDULERS: dict[str, dict[str, Any]] = {
 
 
 def written_size(trial: Trial) -> int:
-    parts = (trial.spec, trial.status)
+    """Bytes of a Trial without its learning curve."""
+    parts = (trial.spec, trial.status.model_copy(update={"curve": None}))
     return sum(len(part.model_dump_json(by_alias=True, exclude_defaults=True).encode()) for part in parts)
+
+
+def written_curve(trial: Trial) -> int:
+    assert trial.status.curve is not None
+    return len(json.dumps(trial.status.curve.to_arrays(), separators=(",", ":")))
 
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
@@ -48,6 +56,7 @@ def test_a_trial_with_many_decisions_behind_it_stays_small(scheduler: str) -> No
     trials = Simulation(spec, curves, EVENTFUL, seed=5).run().trials
     assert max(trial.status.ledger[-1].number for trial in trials if trial.status.ledger) > 5
     assert max(map(written_size, trials)) <= LARGEST
+    assert 0 < max(map(written_curve, trials)) <= MAX_CURVE
     large = [trial.status for trial in trials if written_size(trial) > MAX_TRIAL]
     for status in large:
         newest = {entry.action: entry.number for entry in status.ledger}.values()

@@ -72,7 +72,7 @@ class _Translation:
             case "object":
                 result |= self._translate_object(node, model)
             case "array":
-                result["items"] = self.translate(node["items"])
+                result["items"] = self.translate(node["items"]) | _collect_nullability(node["items"])
             case "integer":
                 result["format"] = "int64"
             case "number":
@@ -126,6 +126,11 @@ def _collect_siblings(node: Schema) -> Schema:
     if kept.get("default", "") in (None, "", [], {}):
         kept.pop("default", None)
     return kept
+
+
+def _collect_nullability(entry: Schema) -> Schema:
+    """An entry of a list can't be absent, as a field can: it is said where it may be null."""
+    return {"nullable": True} if {"type": "null"} in entry.get("anyOf", ()) else {}
 
 
 def _list_model_defaults(model: type[ApiModel]) -> Iterator[tuple[str, Any]]:

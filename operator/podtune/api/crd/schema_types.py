@@ -35,8 +35,8 @@ def find_wrong_types(value: Any, schema: Schema, path: Path = ()) -> Iterator[tu
     kind = schema.get("type")
     if kind is None or INT_OR_STRING in schema:
         return
-    if value is None and "default" in schema:
-        return  # the API server puts the default in its place
+    if value is None and ("default" in schema or schema.get("nullable")):
+        return  # the API server puts the default in its place, if there is one
     if not _has_type(value, kind):
         yield path, value, _WRONG[kind]
     elif kind == "array":

@@ -15,6 +15,7 @@ from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
 from podtune.api.resources.failures import FailureCounts
+from podtune.api.resources.trial_curve import TrialCurve
 from podtune.api.resources.trial_evaluation import TrialEvaluation
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.restore_from import RestoreFrom
@@ -501,6 +502,14 @@ class TrialStatus(FailureCounts):
         default="",
         max_length=64,
         description="The objective's value in best, under a fixed name that kubectl can show in a column.",
+    )
+    curve: TrialCurve | None = Field(
+        default=None,
+        description=(
+            "The objectives during training, in at most 64 points. It is written along with other things, so it may "
+            "lag behind lastResult while the trial runs. A stretch that is run again after a retry is shown as it was "
+            "the first time."
+        ),
     )
     last_result_time: str | None = Field(
         default=None, max_length=32, description="When the last result arrived. Set only with failures.silenceDeadline."

@@ -30,7 +30,10 @@ MAX_ENTRIES = 12
 MAX_SIZE = 1536
 """About so many bytes are kept, and the latest entry in any case."""
 MAX_TRIAL = 3072
-"""Bytes of a Trial, with spec and status, above which decisions that are in the bucket are not kept here as well."""
+"""Bytes of a Trial, with spec and status, above which decisions that are in the bucket are not kept here as well.
+
+The learning curve comes on top, with at most `MAX_CURVE`: so that takes no decision's place.
+"""
 _FRAME = 96
 """Bytes of an entry besides its texts."""
 
@@ -150,8 +153,8 @@ def fit(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
 
 
 def _measure_part(part: BaseModel) -> int:
-    """Bytes of it in an object of the API server."""
-    return len(part.model_dump_json(by_alias=True, exclude_defaults=True, warnings=False).encode())
+    """Bytes of it in an object of the API server, without a learning curve."""
+    return len(part.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"curve"}, warnings=False).encode())
 
 
 def _list_kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:

@@ -60,6 +60,8 @@ class TrialContext:
     """The present revision of the trial template."""
     first_revision: str = ""
     """That of trials whose status names none."""
+    curve_metrics: tuple[str, ...] = ()
+    """What learning curves show: that by which trials are compared while they train."""
 
 
 class TrialMachine:

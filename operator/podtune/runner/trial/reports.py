@@ -72,7 +72,6 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
     result = evaluations.leave_out_objective(result, trial.context.spec) if not trial.is_evaluated else result
     if trial.context.spec.failures.silence_deadline is not None:
         trial.set(last_result_time=format_rfc3339(now))
-    objective = trial.context.spec.objective
     if trial.status.decision is not None and (phase := trial.phase) in RESULTS_COUNT_NOT:
         if phase is not TrialPhase.STOPPING:
             trial.current.held.append(result)
@@ -82,10 +81,18 @@ def _take(trial: TrialMachine, result: Result, processor: ResultProcessor, now: 
         trial.touch(now + trial.context.settings.first_result_debounce)
         return
     new = results.is_new(trial.status, result, trial.context.time_attribute)
-    trial.status = results.add_result(trial.status, result, objective, trial.context.time_attribute)
+    trial.status = _add_result(trial, result)
     if new:
         processor.process(trial, result, now)
     trial.touch(now + _wait_for_others(trial, processor))
+
+
+def _add_result(trial: TrialMachine, result: Result) -> TrialStatus:
+    """The trial's status after a result of its training."""
+    context = trial.context
+    return results.add_result(
+        trial.status, result, context.spec.objective, context.time_attribute, context.curve_metrics
+    )
 
 
 def _wait_for_others(trial: TrialMachine, processor: ResultProcessor) -> float:
@@ -157,9 +164,7 @@ def _count_held(trial: TrialMachine, seq: int) -> None:
     covered = [result for result in trial.current.held if result.seq <= seq]
     del trial.current.held[: len(covered)]
     for result in covered:
-        trial.status = results.add_result(
-            trial.status, result, trial.context.spec.objective, trial.context.time_attribute
-        )
+        trial.status = _add_result(trial, result)
 
 
 def _observe_store_problem(trial: TrialMachine, problem: StoreProblem | None, now: float) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from podtune.api.resources.trial import TrialStatus
+from podtune.api.resources.trial_curve import TrialCurve
 from podtune.api.tuning.objective import Objective
 from podtune.protocol.messages import MetricValue, Result, read_number
-from podtune.trial.layout import TIME_THIS_ITER
+from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
 
 _MAX_SHOWN = 64
 """Longest value that a status shows, in characters."""
@@ -49,9 +50,21 @@ def is_new(status: TrialStatus, result: Result, time_attribute: str) -> bool:
     return status.progress == "" or time > float(status.progress)
 
 
-def add_result(status: TrialStatus, result: Result, objective: Objective, time_attribute: str) -> TrialStatus:
-    """The status after a result: last and best result, iteration and progress."""
+def add_result(
+    status: TrialStatus, result: Result, objective: Objective, time_attribute: str, curve_metrics: Sequence[str] = ()
+) -> TrialStatus:
+    """The status after a result: last and best result, iteration, progress and learning curve.
+
+    Args:
+        status: The status before.
+        result: The result.
+        objective: What is optimised.
+        time_attribute: What the scheduler measures time by.
+        curve_metrics: What the learning curve shows.
+    """
     changes: dict[str, object] = {"iteration": max(status.iteration, result.step)}
+    if curve_metrics:
+        changes["curve"] = extend_curve(status, result, curve_metrics)
     written = show_all(_select_told(result.metrics, objective, time_attribute))
     if is_new(status, result, time_attribute):
         if not _is_passed_over(status, result, objective):
@@ -65,6 +78,31 @@ def add_result(status: TrialStatus, result: Result, objective: Objective, time_a
         changes["best_value"] = show(value)
         changes["best_parameters"] = status.parameters
     return status.model_copy(update=changes)
+
+
+def extend_curve(status: TrialStatus, result: Result, metrics: Sequence[str]) -> TrialCurve | None:
+    """The learning curve after a result.
+
+    A result has a place in it if it has one of the metrics, and goes beyond the results before. After a retry, that
+    hides what was told before, as from the scheduler. A clone's curve goes on at its donor's iteration, even backwards.
+
+    The number of a result alone decides whether it is shown. So an operator that takes the curve from the status, and
+    adds the results that this doesn't cover, has the same curve, whenever it was written.
+    """
+    curve = status.curve
+    values = [read_number(result.metrics, metric) for metric in metrics]
+    if all(value is None for value in values):
+        return curve
+    if curve is None or curve.width != len(values):
+        curve = TrialCurve(len(values))
+    elif result.step <= min(status.iteration, curve.last_step):
+        return curve
+    seconds = read_number(result.metrics, TIME_TOTAL)
+    seconds, *numbers = (math.nan if number is None else number for number in (seconds, *values))
+    curve = curve.add(result.step, seconds, numbers)
+    while curve.is_full:
+        curve = curve.halve()
+    return curve
 
 
 def _select_told(

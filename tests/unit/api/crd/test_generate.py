@@ -12,6 +12,7 @@ from pydantic import Field
 from podtune.api.base import ApiModel
 from podtune.api.crd.generate import RESOURCES, build_definition, build_files, find_drift, main, write
 from podtune.api.crd.schema import build_structural_schema
+from podtune.api.crd.schema_types import find_wrong_types
 from podtune.api.resources.experiment import ExperimentSpec
 
 REPOSITORY = Path(__file__).parents[4]
@@ -125,6 +126,19 @@ class _Outer(ApiModel):
 
     inner: _Inner | None = Field(default=None, description="The inner thing.")
     kind: Literal["only"] = Field(description="One choice.")
+
+
+def test_an_entry_of_a_list_can_be_null_where_the_model_takes_none() -> None:
+    class Measured(ApiModel):
+        values: list[float | None] = Field(max_length=3, description="Values.")
+        steps: list[int] = Field(max_length=3, description="Steps.")
+
+    properties = build_structural_schema(Measured)["properties"]
+    assert properties["values"]["items"] == {"type": "number", "format": "double", "nullable": True}
+    assert properties["steps"]["items"] == {"type": "integer", "format": "int64"}
+    written = {"values": [0.5, None], "steps": [1, None]}
+    wrong = find_wrong_types(written, build_structural_schema(Measured))
+    assert [path for path, _, _ in wrong] == [("steps", 1)]
 
 
 def test_an_optional_field_is_one_that_may_be_absent() -> None:

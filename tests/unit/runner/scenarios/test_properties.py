@@ -89,6 +89,7 @@ def outcome(status: TrialStatus) -> tuple[object, ...]:
         _but_times(status.last_result),
         _but_times(status.best),
         status.scheduler,
+        [(step, *values) for step, _, *values in status.curve.list_points()] if status.curve is not None else None,
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial_curve import TrialCurve
 from podtune.protocol.messages import Reply, Report, Result, encode_ledger, parse_ledger
 from podtune.runner.actions import CreatePod, WriteTrialStatus
 from podtune.runner.trial import ledger
@@ -235,6 +236,19 @@ def test_a_large_trial_keeps_only_what_is_not_exported_and_the_newest_of_each_ki
     assert [entry.number for entry in ledger.fit(large, ledger.mark_exported(status, 6)).ledger] == [6]
     small = trial.model_copy(update={"parameters": {}})
     assert ledger.fit(small, ledger.mark_exported(status, 6)).ledger == status.ledger
+
+
+def test_a_learning_curve_takes_no_decisions_place() -> None:
+    trial = TrialSpec(experiment="e", index=0, parameters={f"p{place}": "x" * 40 for place in range(45)})
+    status, curve = TrialStatus(), TrialCurve(1)
+    for number in range(6):
+        status = ledger.enter(status, DecisionKind.CONTINUE, f"rung {number}", {}, now=1.7e9, attempt=1, step=number)
+    for step in range(64):
+        curve = curve.add(step, step * 1.5, [step / 7])
+    bare = ledger.mark_exported(status, 6)
+    curved = bare.model_copy(update={"curve": curve})
+    assert ledger.fit(trial, curved).ledger == ledger.fit(trial, bare).ledger == status.ledger
+    assert len(trial.model_dump_json(by_alias=True)) + len(curved.model_dump_json(by_alias=True)) > ledger.MAX_TRIAL
 
 
 def test_a_large_trial_still_says_what_it_has_cloned() -> None:
