@@ -28,6 +28,7 @@ def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, n
     for trial in trials.values():
         assert trial["status"]["state"] == "TERMINATED"
         assert trial["status"]["lastResult"]["epoch"] == "3"
+        assert trial["status"]["curve"]["steps"] == [1, 2, 3]
         assert trial["status"]["attempt"] == 1
         assert [c["step"] for c in trial["status"]["checkpoints"]] == [2, 3]
 

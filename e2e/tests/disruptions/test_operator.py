@@ -62,6 +62,15 @@ def created_pods(cluster: Cluster, namespace: str) -> list[str]:
     return [name for name in names if "-storage-" not in name]
 
 
+def assert_curve_is_whole(trial: Object) -> None:
+    """A trial's learning curve has all its results once, whoever has written which part of it."""
+    curve, base = trial["status"]["curve"], float(trial["spec"]["parameters"]["base"])
+    epochs = list(range(1, trial["status"]["iteration"] + 1))
+    assert (curve["results"], curve["every"], curve["steps"]) == (len(epochs), 1, epochs)
+    assert curve["values"] == [pytest.approx([base * epoch / (epoch + 1) for epoch in epochs], rel=1e-4)]
+    assert curve["seconds"] == sorted(curve["seconds"])
+
+
 @pytest.mark.alone
 def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:
     container = counter({"EPOCHS": "20", "EPOCH_SECONDS": "0.4"})
@@ -87,6 +96,7 @@ def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kub
     assert len(trials) == 4
     for trial in trials:
         assert (trial["status"]["attempt"], trial["status"]["iteration"]) == (1, 20)
+        assert_curve_is_whole(trial)
         assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
     pods = created_pods(cluster, namespace.namespace)
     assert sorted(pods) == sorted(f"{t['metadata']['name']}-1" for t in trials), "a pod was created twice"

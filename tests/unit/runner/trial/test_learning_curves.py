@@ -124,7 +124,9 @@ def test_a_program_that_says_nothing_of_time_has_a_curve_by_iterations() -> None
 def test_several_objectives_share_the_points() -> None:
     names, status = ("accuracy", "latency"), TrialStatus()
     for step in range(1, 101):
-        metrics: Metrics = {"accuracy": step / 100} | ({"latency": 1.5} if step != 5 else {})
+        metrics: Metrics = {"accuracy": step / 100}
+        if step != 5:
+            metrics["latency"] = 1.5
         status = report(status, step, metrics, names)
     accuracy, latency = list_values(status)
     assert list_steps(status) == [*range(1, 101, 4), 100]
