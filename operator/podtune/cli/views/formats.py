@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from podtune.api.resources.experiment import BestTrial
+from podtune.api.resources.trial_curve import TrialCurve
+
+SPARKLINE_WIDTH = 12
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 def format_number(text: str) -> str:
@@ -50,6 +56,30 @@ def format_best_value(best: BestTrial) -> str:
 def format_best_holder(best: BestTrial) -> str:
     """Whose value it is."""
     return f"{best.trial} and {best.repeats - 1} more repeats" if best.repeats else best.trial
+
+
+def format_curve(curve: TrialCurve | None) -> str:
+    """A learning curve as a sparkline of its first objective; empty where there is none."""
+    return format_sparkline([values[0] for _, _, *values in curve.list_points()] if curve is not None else [])
+
+
+def format_sparkline(values: Sequence[float]) -> str:
+    """Values as bars from the lowest to the highest, the last one included; a blank where one is not finite."""
+    count = min(len(values), SPARKLINE_WIDTH)
+    shown = [values[round(place * (len(values) - 1) / max(count - 1, 1))] for place in range(count)]
+    finite = [value for value in shown if math.isfinite(value)]
+    if not finite:
+        return ""
+    low, high = min(finite), max(finite)
+    return "".join(_choose_bar(value, low, high) for value in shown)
+
+
+def _choose_bar(value: float, low: float, high: float) -> str:
+    if not math.isfinite(value):
+        return " "
+    span = high / 2 - low / 2  # halved, since the difference of the largest numbers is infinite
+    share = (value / 2 - low / 2) / span if span else 0.5
+    return _BARS[min(int(share * len(_BARS)), len(_BARS) - 1)]
 
 
 def _format_pair(count: int, size: int, large: str, small: str) -> str:

@@ -1,4 +1,4 @@
-"""What `list`, `describe` and `best` print: plain text in columns, the same on a terminal and in a pipe."""
+"""What `list`, `describe` and `best` print: plain text in columns; a terminal's width decides what stands beside what."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from podtune.api.tuning.search_space import format_value, parse_plain_value
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views.columns import INDENT, align_columns, align_labels, align_with_message
-from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_number
+from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_curve, format_number
 from podtune.cli.views.parameter_text import describe_parameters
 from podtune.cli.views.troubles import explain_trial, find_experiment_troubles, find_troubled_trials
 
@@ -108,11 +108,17 @@ def render_trials(
 ) -> list[str]:
     """A table of trials, with what they are trying (the parameters `names`), how it goes, and what is to be said.
 
-    Where a terminal is too narrow for it, what is tried is said in a sentence below each row.
+    Where a terminal is too narrow for it, what is tried is said in a sentence below each row. Learning curves are for
+    terminals that have room for them: programs that read a pipe want numbers.
     """
     wide = ["TRIAL", "STATE", "REASON", *(name.upper() for name in _TRIES), *names, metric.upper(), "BEST"]
     cells = [_format_cells(trial, names, metric) for trial in trials]
-    if width is None or max(map(len, align_columns(wide, cells))) <= width:
+    curves = [format_curve(trial.status.curve) for trial in trials]
+    with_curves = [[*row, curve] for row, curve in zip(cells, curves, strict=True)]
+    if width is not None and any(curves) and _measure_width([*wide, "CURVE"], with_curves) <= width:
+        rows = [[*row, explain_trial(trial)] for row, trial in zip(with_curves, trials, strict=True)]
+        return align_with_message([*wide, "CURVE", "MESSAGE"], rows, width)
+    if width is None or _measure_width(wide, cells) <= width:
         rows = [[*row, explain_trial(trial)] for row, trial in zip(cells, trials, strict=True)]
         return align_with_message([*wide, "MESSAGE"], rows, width)
     narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
@@ -121,6 +127,10 @@ def render_trials(
         for row, trial in zip(cells, trials, strict=True)
     ]
     return align_with_message(narrow, rows, width)
+
+
+def _measure_width(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    return max(map(len, align_columns(header, cells)))
 
 
 def _format_cells(trial: TrialView, names: Sequence[str], metric: str) -> list[str]:

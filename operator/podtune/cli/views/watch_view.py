@@ -16,7 +16,7 @@ from rich.text import Text
 from podtune.api.resources.experiment import BestTrial
 from podtune.api.resources.trial import TrialStatus
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_number
+from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_curve, format_number
 from podtune.cli.views.progress import Progress
 from podtune.cli.views.troubles import explain_trial, find_experiment_troubles
 from podtune.trial.layout import FILLED_IN, ITERATION
@@ -199,10 +199,11 @@ class _Column:
 def _list_columns(trials: list[TrialView], experiment: ExperimentView) -> list[_Column]:
     """The columns from left to right; of those that may go, the node goes first, and what was reached stays."""
     parameters, others = experiment.parameters, _format_other_metrics(trials, experiment)
-    ranks = count(len(parameters) + len(others) + 1, -1)
+    ranks = count(len(parameters) + len(others) + 2, -1)
     tried = [_Column(n, [format_number(t.parameters.get(n, "")) for t in trials], next(ranks)) for n in parameters]
     names = {name: f"{name} (result)" if name in parameters else name for name in (*others, experiment.metric)}
     reached = [_Column(names[n], _format_results(trials, n), next(ranks)) for n in others]
+    curves = [format_curve(trial.status.curve) for trial in trials]
     return [
         _Column("TRIAL", [trial.title for trial in trials]),
         _Column("DOING", [_describe_doing(trial.status) for trial in trials]),
@@ -210,6 +211,7 @@ def _list_columns(trials: list[TrialView], experiment: ExperimentView) -> list[_
         *reached,
         _Column(names[experiment.metric], _format_results(trials, experiment.metric)),
         _Column("BEST", [format_number(trial.status.best_value) for trial in trials]),
+        *([_Column("CURVE", curves, next(ranks))] if any(curves) else []),
         _Column("NODE", [trial.node for trial in trials], next(ranks)),
     ]
 
