@@ -88,6 +88,7 @@ class FakePod:
         self._agent = SimulatedAgent(
             self.answers,
             AttemptTruth(self.trial, number, metadata["uid"]),
+            metric="value",
             url=f"{self._url}/results",
             token=lambda: token,
             home="",
