@@ -108,14 +108,15 @@ async def test_results_of_a_few_agents_are_taken_in_with_decisions() -> None:
 
 @pytest.mark.slow
 async def test_logs_of_a_few_pods_come_whole_to_their_agents() -> None:
-    found = await logs.measure_logs(3, seconds=2.0)
+    found = await logs.measure_logs(3, seconds=1.0)
     figures = {figure.name: figure.value for figure in found.figures}
     assert figures["operator's processor time for a MiB of logs"] > 0
     assert found.broken == []
 
 
 @pytest.mark.slow
-async def test_an_operator_that_is_killed_among_a_few_trials_goes_on() -> None:
+async def test_an_operator_that_is_killed_among_a_few_trials_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart, "PERIOD", 0.3)
     found = await restart.measure_restart(12, 4, watched_seconds=0.5)
     figures = {figure.name: figure.value for figure in found.figures}
     assert figures["results lost over the restart"] == figures["pods made twice"] == 0
@@ -123,7 +124,7 @@ async def test_an_operator_that_is_killed_among_a_few_trials_goes_on() -> None:
     assert found.broken == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_small_experiments_are_timed_beside_a_giant() -> None:
     found = await fairness.measure_small_beside(600, 1)
     figures = {figure.name: figure.value for figure in found.figures}
@@ -152,8 +153,9 @@ async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_
 
 
 @pytest.mark.slow
-async def test_reactions_are_timed() -> None:
-    found = await reaction.measure_reaction(3, 12.0, spread=1.0)
+async def test_reactions_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reaction, "PERIOD", 0.2)
+    found = await reaction.measure_reaction(3, 2.0, spread=0.2)
     figures = {figure.name: figure.value for figure in found.figures}
     assert 0 < figures["result to decision, p50"] <= figures["result to decision, p99"]
     assert found.broken == []
@@ -167,7 +169,7 @@ async def test_the_cost_of_a_trial_is_taken_over_all_experiments() -> None:
     assert cost.resident_bytes > cost.grown_bytes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_kept_is_compared_with_trials_of_which_nothing_is() -> None:
     found = kept.measure_variants({"logs kept": {**kept.STORE, "logs": {"keep": "1Mi"}}}, steps=2, rounds=1, trials=3)
     figures = {figure.name: figure.value for figure in found.figures}
@@ -177,18 +179,18 @@ def test_what_is_kept_is_compared_with_trials_of_which_nothing_is() -> None:
 
 @pytest.mark.slow
 async def test_agents_read_the_output_that_is_kept_and_no_other() -> None:
-    for keep, wanted in (("1Mi", 2), ("0", 0)):
+    async def print_lines(pod: FakePod) -> None:
+        pod.log.print("one")
+        await pod.answers.until_acknowledged(pod.report(1.0))
+        pod.log.print("two")
 
-        async def print_lines(pod: FakePod) -> None:
-            pod.log.print("one")
-            await pod.answers.until_acknowledged(pod.report(1.0))
-            pod.log.print("two")
-
-        async with run_fake_cluster(lambda _: print_lines) as cluster:
-            cluster.create_experiment("kept", 1, 1, **kept.STORE, logs={"keep": keep})
-            await cluster.until_complete(60)
-            assert [(pod.log.count, pod.lines_kept) for pod in cluster.pods_made.values()] == [(2, wanted)]
-            assert cluster.problems == []
+    async with run_fake_cluster(lambda _: print_lines) as cluster:
+        for name, keep in (("kept", "1Mi"), ("dropped", "0")):
+            cluster.create_experiment(name, 1, 1, **kept.STORE, logs={"keep": keep})
+        await cluster.until_complete(60)
+        read = {pod.trial: (pod.log.count, pod.lines_kept) for pod in cluster.pods_made.values()}
+        assert read == {"kept-0": (2, 2), "dropped-0": (2, 0)}
+        assert cluster.problems == []
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from podtune.runner.attempts.classification import FailureClass
 from podtune.runner.experiment_machine import Unaccepted
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
@@ -236,7 +237,7 @@ any_fault = st.builds(
     ScheduledFault, st.sampled_from(list(FAILURE_CLASSES)), st.integers(0, STEPS - 1), rank=st.integers(0, 2)
 )
 faults = st.dictionaries(st.integers(0, 2), st.lists(any_fault, max_size=2).map(tuple), max_size=3)
-bounded = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=draw(20), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 PATIENT = RunnerSettings(log_tries=100)
 
 

@@ -26,6 +26,7 @@ from podtune.runner.actions import (
     TryPod,
 )
 from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, START, Simulation, Weather, spec
 
@@ -368,7 +369,7 @@ def test_parameters_that_come_to_no_resources_end_their_trial_before_its_pod() -
     assert asked == {"1", "2", "4"}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=draw(40))
 @given(restarts=st.lists(st.floats(1, 900), max_size=4), deadline=st.sampled_from(["20s", "5m", "10m"]))
 def test_a_trial_that_is_refused_alone_holds_up_no_other_whenever_the_operator_restarts(
     restarts: list[float], deadline: str
@@ -381,7 +382,7 @@ def test_a_trial_that_is_refused_alone_holds_up_no_other_whenever_the_operator_r
     assert ends == {"8": TrialState.ERROR, **dict.fromkeys(("1", "2", "4"), TrialState.TERMINATED)}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=draw(40))
 @given(seed=st.integers(0, 10_000), mend=st.integers(0, 1500), restarts=st.lists(st.floats(1, 400), max_size=4))
 def test_whatever_happens_meanwhile_all_trials_come_to_their_ends(seed: int, mend: int, restarts: list[float]) -> None:
     weather = Weather(latency=0.5, watch_delay=1.0, fails=0.1, loses_reply=0.1, repeats=0.1, restarts=tuple(restarts))

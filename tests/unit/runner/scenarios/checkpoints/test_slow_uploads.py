@@ -25,13 +25,14 @@ from tests.unit.runner.scenarios.test_properties import (
 )
 from tests.unit.runner.world import user_moves
 from tests.unit.runner.world.checkpoint_invariants import assert_no_silent_loss
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulated_uploads import Snag, Trouble
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
 from tests.unit.runner.world.weather import seeds
 
-few = settings(bounded, max_examples=25)
+few = settings(bounded, max_examples=draw(25))
 uploads = st.sampled_from([0.3, 2.0, 7.0, 40.0, 700.0])
 """Within an iteration, over several, beyond the program's own end, and beyond what the agent has for it then."""
 snags = st.builds(Snag, st.sampled_from(Trouble), st.integers(1, STEPS))

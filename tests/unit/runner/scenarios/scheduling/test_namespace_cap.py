@@ -12,6 +12,7 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, TrialState
 from podtune.runner.scheduling.namespace_cap import NamespaceCap
 from tests.unit.runner.scenarios.attempts.test_gangs import gangs
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import Simulation, Weather, spec
@@ -184,7 +185,7 @@ def test_without_a_cap_there_is_no_word_of_it() -> None:
     assert find_condition(simulation.api.experiment.status.conditions, ConditionType.POD_LIMIT_REACHED) is None
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draw(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     weather=any_weather(lives=60.0),
     replicas=st.sampled_from([1, 1, 3]),
@@ -203,7 +204,7 @@ def test_there_are_never_more_pods_and_all_trials_end(
     assert_made_anew_agrees(broken_off)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=draw(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(weather=any_weather(lives=60.0), allowed=st.integers(1, 3), moment=st.floats(0.0, 60.0), seed=seeds)
 def test_there_are_never_more_warm_pods_and_all_trials_end(
     weather: Weather, allowed: int, moment: float, seed: int

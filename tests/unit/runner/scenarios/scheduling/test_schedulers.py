@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from podtune.api.names import ExperimentState, TrialState
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
@@ -39,7 +40,7 @@ kinds = [Fault.CRASH, Fault.EVICTED, Fault.DELETED, Fault.VANISHED, Fault.NOT_AD
 any_fault = st.builds(ScheduledFault, st.sampled_from(kinds), st.integers(0, STEPS - 1))
 faults = st.dictionaries(st.integers(0, 11), st.lists(any_fault, max_size=5).map(tuple), max_size=6)
 bounded = settings(
-    max_examples=12,
+    max_examples=draw(12),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -14,6 +14,7 @@ from podtune.runner.actions import CreatePod, CreateStoragePod, Propose
 from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world import user_moves
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import MAY_REPEAT, assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
@@ -300,7 +301,7 @@ def test_a_gang_is_evaluated_by_a_single_pod() -> None:
 COUNTED = (Fault.CRASH, Fault.EVICTED, Fault.DELETED, Fault.VANISHED, Fault.NOT_ADMITTED)
 any_fault = st.builds(ScheduledFault, st.sampled_from(COUNTED), st.integers(0, STEPS - 1))
 faults = st.dictionaries(st.integers(0, 2), st.lists(any_fault, max_size=3).map(tuple), max_size=3)
-bounded = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+bounded = settings(max_examples=draw(60), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 moves = st.lists(
     st.tuples(
         st.floats(0.5, 25.0),

@@ -16,6 +16,7 @@ from podtune.runner.trial import ledger
 from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision
+from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
@@ -30,7 +31,7 @@ entries = st.tuples(
 
 
 @given(st.lists(entries, min_size=1, max_size=40))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draw(60), deadline=None)
 def test_a_status_keeps_the_latest_decisions_and_stays_small(
     made: list[tuple[str, dict[str, float | int | str]]],
 ) -> None:
