@@ -85,6 +85,16 @@ PROMISES = (
         "told so, and disturbs nothing.",
         ("added",),
     ),
+    Promise(
+        "The store tells in the end of the Experiment and of its Trials what the cluster does, whatever becomes of the "
+        "agents, storage pods and requests that bring it there.",
+        ("snapshots",),
+    ),
+    Promise(
+        "An experiment whose cluster is lost is restored from its store, and follows the undisturbed run as far as the "
+        "snapshot's facts go.",
+        ("restores",),
+    ),
 )
 PLACES = {
     "kills": "The operator is killed before a call, or after it; twice; or ended by SIGTERM",
@@ -102,6 +112,9 @@ PLACES = {
     "gangs": "While the pods of a gang are made, let begin, and ended since a driver or a worker has fallen",
     "evaluations": "From the end of training to that of the evaluation, which fails once or is evicted",
     "added": "While a trial that a person adds is made the experiment's, runs and is observed, or is refused",
+    "snapshots": "While records of the experiment itself are handed out, stored and acknowledged, by agents and by "
+    "storage pods",
+    "restores": "The cluster loses the experiment, which is restored from the bucket under another name",
     "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",
 }
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from e2e.chaos.faults.injector import Armed
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.pods.kubelet import Kubelet
+from podtune.protocol.snapshot import MAX_RECORD
 from podtune.storage.address import S3Address
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.s3.store import S3Store
 from podtune.storage.segments.reader import read_logs, read_results
+from podtune.storage.snapshots.record_store import format_key, list_records
 
 MANIFEST = "/manifest.json"
 
@@ -33,6 +36,17 @@ class Bucket:
         """See the function of this name."""
         address = S3Address(self.name, prefix, self.endpoint)
         read_segments(S3Store(address), address.experiment_prefix(uid), truth)
+
+    def read_records(self, prefix: str, uid: str, truth: GroundTruth) -> None:
+        """Writes down the newest records of an experiment's snapshot."""
+        address = S3Address(self.name, prefix, self.endpoint)
+        store, own = S3Store(address), address.experiment_prefix(uid)
+        for name, versions in list_records(store, own).items():
+            truth.records[name] = json.loads(store.get_bytes(format_key(own, versions[0]), MAX_RECORD))
+
+    def locate(self, prefix: str, uid: str) -> str:
+        """The address by which people restore an experiment."""
+        return f"s3://{self.name}/{prefix}/{uid}"
 
     def checkpoints(self, prefix: str, uid: str) -> dict[str, int]:
         """The checkpoints of an experiment: URI and step of each that has a manifest."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from podtune.protocol.messages import CheckpointCommit, Reply, Report
 
@@ -54,6 +55,7 @@ class GroundTruth:
         deleted: Checkpoints that agents have deleted from the bucket, as they were allowed to.
         damaged: What is wrong with those in the bucket; where they are on a volume.
         unfinished: Files that were never finished, and lie on the volume.
+        records: The newest records of the snapshot: of the Experiment by an empty name, of Trials by theirs.
         results: By id of the attempt, the iterations of its results in the bucket, as they are read from there.
         logs: By the same, the lines of its output.
     """
@@ -64,6 +66,7 @@ class GroundTruth:
     deleted: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
+    records: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, list[int]] = field(default_factory=dict)
     logs: dict[str, list[str]] = field(default_factory=dict)
 

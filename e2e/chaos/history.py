@@ -10,6 +10,7 @@ from typing import Any
 
 from e2e.chaos.api import Api, Object
 from e2e.chaos.faults.calls import experiment_of
+from podtune.protocol.storage_job import StoragePurpose
 
 KINDS = {
     "experiments": "/apis/podtune.dev/v1alpha1/namespaces/{namespace}/experiments",
@@ -50,6 +51,8 @@ class History:
         if "store" not in self.experiment["spec"].get("checkpoints", {}):
             return True
         jobs = self.experiment["status"].get("storage", {}).get("jobs") or ()
+        if self.experiment["spec"].get("snapshot", {}).get("period") != "0s" and not any(map(_is_last_snapshot, jobs)):
+            return False
         return bool(jobs) and all(job["state"] in ("Done", "Failed") for job in jobs)
 
     def last(self, trial: str) -> Mapping[str, Any]:
@@ -103,6 +106,11 @@ class Historian:
         """The history of an experiment, from now on."""
         return self._of.setdefault(experiment, History())
 
+    def find_by_uid(self, text: str) -> str:
+        """The name of an experiment whose UID is in a text; empty where there is none."""
+        known = ((name, history.experiment.get("metadata", {}).get("uid")) for name, history in self._of.items())
+        return next((name for name, uid in known if uid and uid in text), "")
+
     async def run(self) -> None:
         """Works until it is cancelled."""
         await asyncio.gather(*(self._watch(kind, path) for kind, path in KINDS.items()))
@@ -110,6 +118,11 @@ class Historian:
     async def _watch(self, kind: str, path: str) -> None:
         async for event in self._api.watch(path.format(namespace=self._namespace)):
             self.of(experiment_of(event["object"]["metadata"]["name"])).take(kind, event)
+
+
+def _is_last_snapshot(job: Object) -> bool:
+    """Whether a job stores what the experiment's end has left."""
+    return bool(job["purpose"] == StoragePurpose.SNAPSHOT and "end" in job["trigger"])
 
 
 def _phase(pod: Object) -> str:

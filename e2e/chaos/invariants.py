@@ -233,6 +233,20 @@ def results_and_output_are_kept_whole(run: Run) -> Iterator[str]:
                 yield f"{attempt.trial}: {what} of attempt {attempt.number} are not in the store: {lacking}"
 
 
+def the_snapshot_tells_the_end(run: Run) -> Iterator[str]:
+    """The store tells in the end of the Experiment and of each Trial what the cluster does."""
+    if not run.scenario.keeps_snapshots:
+        return
+    records = run.truth.records
+    if not records.get("", {}).get("status", {}).get("completionTime"):
+        yield "the store does not tell of the experiment's end"
+    for trial in run.history.trials:
+        told, status = records.get(trial, {}).get("status", {}), run.history.last(trial)
+        for what in ("state", "reason", "iteration", "bestValue", "attempt", "failures", "checkpoint"):
+            if (told.get(what) or None) != (status.get(what) or None):
+                yield f"{trial}: {what} is {told.get(what)!r} in the store, and {status.get(what)!r} in the cluster"
+
+
 def the_newest_checkpoint_is_stored_or_told_as_lost(run: Run) -> Iterator[str]:
     """The newest checkpoint that was reported before an attempt's end is stored, or told as lost; no other is told."""
     total = 0
@@ -338,6 +352,7 @@ INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
     nothing_is_left_in_the_bucket,
     what_is_stored_is_whole,
     results_and_output_are_kept_whole,
+    the_snapshot_tells_the_end,
     the_newest_checkpoint_is_stored_or_told_as_lost,
 )
 

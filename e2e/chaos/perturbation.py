@@ -50,6 +50,8 @@ class Fault(StrEnum):
     FREEZE = "freeze"
     CLOCK_FORWARD = "clock-forward"
     CLOCK_BACK = "clock-back"
+    LOSE_CLUSTER = "cluster-lost"
+    """All objects of the experiment are gone, and it is restored from its store under another name."""
 
     # To a watch.
     WATCH_CUT = "cut"

@@ -36,6 +36,7 @@ class Scenario:
         agent_bytes: Size of a checkpoint's largest file, where the real agent runs; 0 where it is simulated.
         segment_seconds: Seconds between two looks of the real agent at what has changed of results and output; 0 for
             as many as by default.
+        snapshot_period: How often the experiment itself is stored, at most; the real agents do it as often as results.
         volume_bytes: Size of the volume that the real agent shares with the program; 0 for as large as there is.
         on_volume: Whether the real agent stores on a volume, and not in a bucket.
         requests: What a person asks meanwhile.
@@ -54,6 +55,7 @@ class Scenario:
     drain: str = "25s"
     agent_bytes: int = 0
     segment_seconds: float = 0.0
+    snapshot_period: str = "0s"
     volume_bytes: int = 0
     on_volume: bool = False
     faults: Mapping[int, tuple[ScheduledFault, ...]] = field(default_factory=dict)
@@ -84,6 +86,11 @@ class Scenario:
         """Whether what programs print is stored."""
         return bool(self.spec.get("logs"))
 
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether the experiment itself is stored."""
+        return self.snapshot_period != "0s"
+
     def failures(self, index: int) -> int:
         """How many failures a trial spends."""
         return sum(fault.kind in FAILURES for fault in self.faults.get(index, ()))
@@ -106,7 +113,7 @@ class Scenario:
         if store is not None:
             own = self.spec.get("checkpoints", {})
             spec["checkpoints"] = {"store": store, "keep": {"count": 2}, "drain": self.drain, **own}
-            spec["snapshot"] = {"period": "0s"}  # its last job outlives the experiment, and no fault is aimed at it yet
+            spec["snapshot"] = {"period": self.snapshot_period}
         return {"apiVersion": "podtune.dev/v1alpha1", "kind": "Experiment", "metadata": {"name": name}, "spec": spec}
 
 
@@ -330,6 +337,20 @@ SCENARIOS = {
         Scenario(
             "added",
             requests=(UserRequest(Ask.ADD_WRONG, 0, 1), UserRequest(Ask.ADD, 0, 2)),
+            spec={
+                "maxConcurrentTrials": 1,
+                "search": {"algorithm": "tpe", "maxTrials": 3, "seed": 7, "tpe": {"startupTrials": 1}},
+            },
+        ),
+        Scenario(
+            "recorded",
+            steps=5,
+            step_seconds=0.5,
+            checkpoint_every=1,
+            agent_bytes=20_000,
+            segment_seconds=0.4,
+            snapshot_period="5s",
+            faults={2: (ScheduledFault(Fault.CRASH, 3),)},
             spec={
                 "maxConcurrentTrials": 1,
                 "search": {"algorithm": "tpe", "maxTrials": 3, "seed": 7, "tpe": {"startupTrials": 1}},

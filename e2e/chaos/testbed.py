@@ -17,7 +17,7 @@ from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.bucket import AgentProcesses, Bucket
 from e2e.chaos.faults import refusals
 from e2e.chaos.faults.calls import Call, Request, classify_api, classify_report, classify_s3
-from e2e.chaos.faults.injector import Injector
+from e2e.chaos.faults.injector import Armed, Injector
 from e2e.chaos.faults.proxy import Answer, Proxy, text_answer
 from e2e.chaos.faults.volume_faults import VolumeFaults
 from e2e.chaos.ground_truth import GroundTruth
@@ -34,9 +34,13 @@ from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
 from e2e.chaos.processes.forks import ForkServers
 from e2e.chaos.processes.operator_process import Operators, environment, write_kubeconfig
+from e2e.chaos.processes.restoration import lose, restore
+from e2e.chaos.restored import broken_after_restore
 from e2e.chaos.scenarios import SCENARIOS, Scenario
 
 PREFIX = "chaos"
+RESTORED = "r"
+"""What the name of an experiment ends with that is restored."""
 PATIENCE = 90.0
 """Seconds in which nothing happens to an experiment, after which it is taken for stuck: however slow the machine is, an
 experiment that goes on shows it."""
@@ -90,6 +94,7 @@ class Testbed:
             self.injector,
             refusals.operator_status,
             processes=lambda: self.operators,
+            lose_cluster=self._lose_cluster,
             hold_seconds=AGENT_SECONDS,
         )
         self._calls = Proxy(
@@ -98,6 +103,7 @@ class Testbed:
             self.injector,
             refusals.api_status,
             processes=lambda: self.operators,
+            lose_cluster=self._lose_cluster,
             hold_seconds=API_SECONDS,
             tls=api.tls,
             override=self._override,
@@ -108,10 +114,11 @@ class Testbed:
         self._bucket = Bucket.from_environ(os.environ)
         self._objects = Proxy(
             lambda: self._bucket.endpoint,
-            classify_s3,
+            self._classify_object,
             self.injector,
             refusals.s3_error,
             processes=lambda: AgentProcesses(self.kubelet),
+            lose_cluster=self._lose_cluster,
             hold_seconds=API_SECONDS,
         )
 
@@ -139,30 +146,36 @@ class Testbed:
             await self.operators.start()
             yield self
 
+    @property
+    def _experiments(self) -> str:
+        return f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
+
     async def perturb(self, perturbation: Perturbation, seed: int, undisturbed: Ending | None) -> PerturbationResult:
         """Runs the perturbation's experiment to its end, and looks at what became of it."""
         self._count += 1
         name = f"c{self._count:04}"
         scenario = SCENARIOS[perturbation.scenario]
         armed = self.injector.arm(perturbation, name, seed)
-        answers = RequestAnswers(scenario.requests)
         if scenario.on_volume:
             await self._claim.ensure()
-        volume = self._volume if scenario.on_volume else None
-        script = self._scripts[name] = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers, volume)
+        script = self._make_script(name, scenario, seed)
         history = self.historian.of(name)
         begun = time.monotonic()
-        path = f"/apis/podtune.dev/v1alpha1/namespaces/{self._namespace}/experiments"
-        await self._api.request("POST", path, scenario.manifest(name, self._store(scenario)))
-        asking = asyncio.ensure_future(answers.make_requests(self._api, self._namespace, name, history))
+        await self._api.request("POST", self._experiments, scenario.manifest(name, self._store(scenario)))
+        asking = asyncio.ensure_future(script.answers.make_requests(self._api, self._namespace, name, history))
         patience = TIMEOUT_PATIENCE if perturbation.fault in TIMEOUTS else PATIENCE
-        await until(lambda: (history.is_over and not history.alive) or _has_stalled(history, patience))
+        await until(lambda: armed.is_lost or _has_ended(history) or _has_stalled(history, patience))
+        check = broken
+        if armed.is_lost:
+            check, name = broken_after_restore, await self._restore(name)
+            script, history = self._scripts[name], self.historian.of(name)
+            await until(lambda: _has_ended(history) or _has_stalled(history, patience))
         ended = time.monotonic()
         await asyncio.sleep(SETTLE)
         asking.cancel()
         if scenario.agent_bytes:
             await asyncio.to_thread(self._look_into_store, script, history.experiment["metadata"]["uid"])
-        problems = broken(Run(scenario, history, script.truth, undisturbed))
+        problems = check(Run(scenario, history, script.truth, undisturbed))
         problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
         result = PerturbationResult(
             perturbation,
@@ -174,18 +187,50 @@ class Testbed:
             ending=ending(history),
             calls=dict(armed.seen),
         )
-        self.injector.disarm(name)
+        self.injector.disarm(armed.subject)
         if problems:
             self._write_down(name, result, script.truth)
-        await self._api.request("DELETE", f"{path}/{name}")
+        await self._api.request("DELETE", f"{self._experiments}/{name}")
         return result
+
+    def _make_script(self, name: str, scenario: Scenario, seed: int, former_uid: str = "") -> ExperimentScript:
+        """What the pods of an experiment go by from now on."""
+        answers = RequestAnswers(scenario.requests)
+        volume = self._volume if scenario.on_volume else None
+        script = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers, volume, former_uid)
+        self._scripts[name] = script
+        return script
+
+    async def _lose_cluster(self, armed: Armed) -> None:
+        """Has the cluster lose an experiment, and the operator all that it knew."""
+        await self.operators.kill(armed)
+        await lose(self._api, self._namespace, armed.subject)
+        armed.is_lost = True
+
+    async def _restore(self, lost: str) -> str:
+        """Makes an experiment anew from its store; returns its new name."""
+        name, uid = f"{lost}{RESTORED}", self.historian.of(lost).experiment["metadata"]["uid"]
+        script = self._scripts[lost]
+        self._make_script(name, script.scenario, script.random.randrange(1 << 30), former_uid=uid)
+        address = self._bucket.locate(PREFIX, uid)
+        await restore(Path(os.environ["KUBECONFIG"]), self._namespace, address, self._bucket.endpoint, name)
+        return name
+
+    def _classify_object(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> tuple[Call, str]:
+        """As `classify_s3`; the keys of an Experiment's own records hold its UID alone."""
+        call, subject = classify_s3(method, path, query, headers, body)
+        return call, subject or self.historian.find_by_uid(f"{path} {query.get('prefix', '')}")
 
     def _look_into_store(self, script: ExperimentScript, uid: str) -> None:
         """Has the ground truth know what the real agents have left behind."""
         if script.volume is not None:
             look_into(script.volume, PREFIX, uid, script.truth)
         else:
-            script.truth.bucket = self._bucket.checkpoints(PREFIX, uid)
+            for each in filter(None, (uid, script.former_uid)):
+                script.truth.bucket |= self._bucket.checkpoints(PREFIX, each)
+            self._bucket.read_records(PREFIX, uid, script.truth)
             self._bucket.read_segments(PREFIX, uid, script.truth)
 
     def _write_down(self, name: str, result: PerturbationResult, truth: GroundTruth) -> None:
@@ -245,6 +290,10 @@ def _pod_of(request: Request) -> str:
     found = re.search(r"/pods/([^/]+)/log", request.path)
     assert found is not None  # or it would be another call
     return found[1]
+
+
+def _has_ended(history: History) -> bool:
+    return history.is_over and not history.alive
 
 
 def _has_stalled(history: History, patience: float) -> bool:

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from podtune.api.names import LABEL_STORAGE
+from podtune.protocol.storage_job import StoragePurpose
+from podtune.storage.snapshots.record_store import SNAPSHOT_FOLDER
+
 
 class Call(StrEnum):
     """A kind of request."""
@@ -21,6 +25,8 @@ class Call(StrEnum):
     CREATE_TRIAL = "create-trial"
     ADOPT_TRIAL = "adopt-trial"
     CREATE_POD = "create-pod"
+    CREATE_STORAGE_POD = "create-storage-pod"
+    CREATE_CHUNK = "create-chunk"
     CREATE_SERVICE = "create-service"
     OPEN_GATE = "open-gate"
     TRIAL_PENDING = "trial-pending"
@@ -33,6 +39,7 @@ class Call(StrEnum):
     TRIAL_REFUSED = "trial-refused"
     TRIAL_END = "trial-end"
     EXPERIMENT_STATUS = "experiment-status"
+    SNAPSHOT_JOB = "snapshot-job"
     EXPERIMENT_END = "experiment-end"
     DELETE_POD = "delete-pod"
     DELETE_PODS = "delete-pods"
@@ -48,15 +55,19 @@ class Call(StrEnum):
     WATCH_TRIALS = "watch-trials"
     WATCH_PODS = "watch-pods"
     REPORT = "report"
+    REPORT_FOR_RECORDS = "report-for-records"
     AGENT_LOG = "agent-log"
     S3_PUT = "s3-put"
     S3_PUT_MANIFEST = "s3-put-manifest"
     S3_PUT_SEGMENT = "s3-put-segment"
+    S3_PUT_RECORD = "s3-put-record"
     S3_PART = "s3-part"
     S3_GET = "s3-get"
     S3_GET_MANIFEST = "s3-get-manifest"
     S3_LIST = "s3-list"
+    S3_LIST_RECORDS = "s3-list-records"
     S3_DELETE = "s3-delete"
+    S3_DELETE_RECORD = "s3-delete-record"
     VOLUME_OPEN = "volume-open"
     VOLUME_CREATE = "volume-create"
     VOLUME_WRITE = "volume-write"
@@ -76,6 +87,8 @@ WRITES = (
     Call.CREATE_TRIAL,
     Call.ADOPT_TRIAL,
     Call.CREATE_POD,
+    Call.CREATE_STORAGE_POD,
+    Call.CREATE_CHUNK,
     Call.CREATE_SERVICE,
     Call.OPEN_GATE,
     Call.TRIAL_PENDING,
@@ -90,6 +103,7 @@ WRITES = (
     Call.DELETE_POD,
     Call.DELETE_PODS,
     Call.EXPERIMENT_STATUS,
+    Call.SNAPSHOT_JOB,
     Call.EXPERIMENT_END,
     Call.KEEP_REVISION,
     Call.EVENT,
@@ -112,6 +126,8 @@ VOLUME_CALLS = (
     Call.VOLUME_READ_MANIFEST,
     Call.VOLUME_LIST,
 )
+RECORDS = f"/{SNAPSHOT_FOLDER}/"
+_RECORD_CALLS = {"PUT": Call.S3_PUT_RECORD, "GET": Call.S3_LIST_RECORDS, "HEAD": Call.S3_LIST_RECORDS}
 _UNFINISHED = re.compile(r"\.podtune-[0-9a-f]{16}-(.+)")
 _WATCHES = {
     "experiments": Call.WATCH_EXPERIMENTS,
@@ -124,6 +140,7 @@ _CREATIONS = {
     "pods": Call.CREATE_POD,
     "controllerrevisions": Call.KEEP_REVISION,
     "services": Call.CREATE_SERVICE,
+    "configmaps": Call.CREATE_CHUNK,
 }
 _CHANGES = {"pods": Call.OPEN_GATE, "trials": Call.ADOPT_TRIAL}
 
@@ -185,7 +202,10 @@ def _classify_write(method: str, resource: str, rest: list[str], content: Mappin
     if method == "POST":
         if resource == "events":
             return Call.EVENT, experiment_of(str(content.get("regarding", {}).get("name", "")))
-        made = experiment_of(str(content.get("metadata", {}).get("name", "")).removeprefix("gang-"))
+        metadata = content.get("metadata", {})
+        made = experiment_of(str(metadata.get("name", "")).removeprefix("gang-"))
+        if LABEL_STORAGE in metadata.get("labels", {}) and resource == "pods":
+            return Call.CREATE_STORAGE_POD, made
         return _CREATIONS.get(resource, Call.CREATE_TRIAL), made
     if rest[1:] == ["status"]:
         status = content.get("status") or {}
@@ -197,7 +217,11 @@ def _classify_write(method: str, resource: str, rest: list[str], content: Mappin
 
 
 def _experiment_stage(status: Mapping[str, Any]) -> Call:
-    return Call.EXPERIMENT_END if status.get("completionTime") else Call.EXPERIMENT_STATUS
+    if status.get("completionTime"):
+        return Call.EXPERIMENT_END
+    jobs = status.get("storage", {}).get("jobs", ())
+    is_due = any(job["purpose"] == StoragePurpose.SNAPSHOT and job["state"] not in ("Done", "Failed") for job in jobs)
+    return Call.SNAPSHOT_JOB if is_due else Call.EXPERIMENT_STATUS
 
 
 def _trial_stage(status: Mapping[str, Any]) -> Call:
@@ -226,15 +250,19 @@ def classify_report(
     trial = words[words.index("trials") + 1] if "trials" in words else ""
     if method == "GET" and words[-1:] == ["log"]:
         return (Call.OTHER if query.get("follow") == "false" else Call.AGENT_LOG), experiment_of(trial)
-    return (Call.REPORT if method == "POST" else Call.OTHER), experiment_of(trial)
+    if method != "POST":
+        return Call.OTHER, experiment_of(trial)
+    return (Call.REPORT_FOR_RECORDS if _json(body).get("stored") else Call.REPORT), experiment_of(trial)
 
 
 def classify_s3(
     method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
 ) -> tuple[Call, str]:
-    """Which call of an agent's to the bucket this is; keys hold the trial's name."""
+    """Which call of an agent's to the bucket this is; keys hold the trial's name, but for the Experiment's records."""
     key = path
     subject = _s3_subject(key) or _s3_subject(query.get("prefix", "")) or _s3_subject(body[:4096].decode("latin-1"))
+    if RECORDS in key or RECORDS in query.get("prefix", "") or RECORDS in body[:4096].decode("latin-1"):
+        return _RECORD_CALLS.get(method, Call.S3_DELETE_RECORD), subject
     if method == "PUT":
         if "partNumber" in query:
             return Call.S3_PART, subject

@@ -22,6 +22,7 @@ class Armed:
     Attributes:
         random: Draws for it alone.
         struck: When it struck, in seconds of a monotonic clock.
+        is_lost: Whether the cluster has lost the experiment.
         seen: How many calls of each kind there have been.
         calls: The same in the order in which they came.
     """
@@ -30,6 +31,7 @@ class Armed:
     subject: str
     random: random.Random
     struck: float | None = None
+    is_lost: bool = False
     seen: Counter[Call] = field(default_factory=Counter)
     moved: asyncio.Event = field(default_factory=asyncio.Event)
 

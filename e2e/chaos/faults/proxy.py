@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -97,6 +97,7 @@ class Proxy:
         refuse: Refuse,
         *,
         processes: Callable[[], Processes],
+        lose_cluster: Callable[[Armed], Awaitable[None]],
         hold_seconds: float,
         tls: ssl.SSLContext | None = None,
         override: Override = lambda request: None,
@@ -112,6 +113,7 @@ class Proxy:
             injector: Says what is done to them.
             refuse: How the server refuses.
             processes: Of the clients.
+            lose_cluster: Has the cluster lose an experiment.
             hold_seconds: Longer than the client waits for an answer.
             tls: How the server is spoken to.
             override: Answers in the server's place.
@@ -124,6 +126,7 @@ class Proxy:
         self._injector = injector
         self._refuse = refuse
         self._processes = processes
+        self._lose_cluster = lose_cluster
         self._hold_seconds = hold_seconds
         self._tls = tls
         self._override = override
@@ -254,6 +257,9 @@ class Proxy:
             case Fault.KILL_AFTER:
                 await self._forward(request)
                 await self._processes().kill(armed)
+                raise Cut
+            case Fault.LOSE_CLUSTER:
+                await self._lose_cluster(armed)
                 raise Cut
             case Fault.TERMINATE:
                 await self._processes().terminate()

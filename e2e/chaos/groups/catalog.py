@@ -117,6 +117,8 @@ def groups() -> tuple[Group, ...]:
         Group("gangs", 5, tuple(paths.list_gangs())),
         Group("evaluations", 5, tuple(paths.list_evaluations())),
         Group("added", 5, tuple(paths.list_added())),
+        Group("snapshots", 6, tuple(paths.list_snapshots())),
+        Group("restores", 3, tuple(paths.list_restores())),
     )
 
 

@@ -41,7 +41,8 @@ def list_evaluations() -> Iterator[Perturbation]:
         ("evaluated", Call.TRIAL_END, 1),
     ]
     yield from each(KILLS, steps)
-    yield from each((*DOUBTS, Fault.LATE_AGAIN), [steps[0], steps[2], steps[5], steps[7]])
+    yield from each(DOUBTS, [steps[0], steps[2], steps[5], steps[7]])
+    yield from each((Fault.LATE_AGAIN,), [steps[0], steps[5], steps[7]])
     yield from each((Fault.LOSE_REPLY, Fault.SLOW), [("evaluated", Call.REPORT, n) for n in (15, 20)])
     yield from each((Fault.WATCH_CUT, Fault.WATCH_DROP, Fault.WATCH_STALE), [("evaluated", Call.WATCH_PODS, 20)])
 
@@ -58,4 +59,55 @@ def list_added() -> Iterator[Perturbation]:
     ]
     yield from each(KILLS, steps)
     yield from each((*DOUBTS, Fault.LATE_AGAIN, Fault.GARBLED), [steps[0], steps[1], steps[4]])
-    yield from each(WATCH_FAULTS, [("added", Call.WATCH_TRIALS, 5)])
+    # A searcher waits two seconds for an observation at most, and no delayed event may come later.
+    quick = [fault for fault in WATCH_FAULTS if fault not in (Fault.WATCH_DELAY, Fault.WATCH_REORDER)]
+    yield from each(quick, [("added", Call.WATCH_TRIALS, 5)])
+
+
+def list_snapshots() -> Iterator[Perturbation]:
+    """While records of the experiment itself are handed out, stored and acknowledged, by agents and storage pods."""
+    stores = (
+        Fault.REFUSE_403,
+        Fault.REFUSE_500,
+        Fault.LOSE_REPLY,
+        Fault.DONE_BUT_500,
+        Fault.SLOW,
+        Fault.OUTAGE,
+        Fault.KILL_BEFORE,
+        Fault.KILL_AFTER,
+    )
+    yield from each(stores, [("recorded", Call.S3_PUT_RECORD, n) for n in (1, 6)])
+    others = [("recorded", Call.S3_LIST_RECORDS, 2), ("recorded", Call.S3_DELETE_RECORD, 1)]
+    yield from each((Fault.REFUSE_503, Fault.SLOW, Fault.LOSE_REPLY), others)
+    reports = [("recorded", Call.REPORT_FOR_RECORDS, n) for n in (1, 5)]
+    yield from each((Fault.LOSE_REPLY, Fault.GARBLED, Fault.SLOW, *KILLS), reports)
+    jobs = [
+        ("recorded", Call.SNAPSHOT_JOB, 1),
+        ("recorded", Call.CREATE_STORAGE_POD, 1),
+        ("recorded", Call.CREATE_CHUNK, 1),
+        ("recorded", Call.EXPERIMENT_END, 1),
+        ("recorded", Call.EXPERIMENT_END, 3),
+    ]
+    yield from each((*KILLS, *DOUBTS), jobs)
+    yield from each((Fault.WATCH_CUT, Fault.WATCH_DROP, Fault.WATCH_STALE), [("recorded", Call.WATCH_PODS, 20)])
+
+
+def list_restores() -> Iterator[Perturbation]:
+    """An experiment that its cluster loses, at moments in which the store knows more of some of it than of the rest."""
+    moments = [
+        ("recorded", Call.S3_PUT_RECORD, 3),
+        ("recorded", Call.S3_PUT_RECORD, 6),
+        ("recorded", Call.S3_PUT_RECORD, 11),
+        ("recorded", Call.S3_PUT_MANIFEST, 3),
+        ("recorded", Call.S3_PUT_MANIFEST, 8),
+        ("recorded", Call.REPORT_FOR_RECORDS, 6),
+        ("recorded", Call.ATTEMPT_END, 1),
+        ("recorded", Call.TRIAL_END, 1),
+        ("recorded", Call.CREATE_TRIAL, 2),
+        ("recorded", Call.CREATE_TRIAL, 3),
+        ("recorded", Call.CREATE_POD, 3),
+        ("recorded", Call.SNAPSHOT_JOB, 1),
+        ("recorded", Call.CREATE_STORAGE_POD, 1),
+        ("recorded", Call.TRIAL_END, 3),
+    ]
+    yield from each((Fault.LOSE_CLUSTER,), moments)

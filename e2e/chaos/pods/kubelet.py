@@ -50,9 +50,11 @@ class Kubelet:
         await self._session.close()
 
     async def kill(self, armed: Armed) -> None:
-        """SIGKILLs the agents of an experiment; those that still have a program beside them are started again."""
-        for pod in self._training_pods:
-            if isinstance(pod.agent, ProcessAgent) and pod.name.startswith(f"{armed.subject}-"):
+        """SIGKILLs the agents and storage pods of an experiment; agents beside a program are started again."""
+        for pod in [pod for pod in self._pods.values() if pod.name.startswith(f"{armed.subject}-")]:
+            if isinstance(pod, StoragePod):
+                pod.kill()
+            elif isinstance(pod, SimulatedPod) and isinstance(pod.agent, ProcessAgent):
                 await pod.agent.kill()
 
     def read_log(self, name: str, container: str, since: str = "") -> list[str]:

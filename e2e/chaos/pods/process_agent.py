@@ -73,6 +73,7 @@ class ProcessAgent:
         self._index = int(truth.trial.rpartition("-")[2])
         self._size = scenario.agent_bytes
         self._segment_seconds = scenario.segment_seconds
+        self._keeps_snapshots = scenario.keeps_snapshots
         self._home = Path(tempfile.mkdtemp(dir=volumes.home()))
         self._directory = self._home / "podtune"
         self._directory.mkdir()
@@ -257,7 +258,10 @@ class ProcessAgent:
         environment = {e["name"]: e["value"].replace("$$", "$") for e in found.get("env") or () if "value" in e}
         if self._segment_seconds:
             sync = json.loads(read_agent_settings(self._body).get(agent_env.SYNC, "{}"))
-            environment[agent_env.SYNC] = json.dumps({**sync, "segmentPeriod": self._segment_seconds})
+            sync["segmentPeriod"] = self._segment_seconds
+            if self._keeps_snapshots:
+                sync["snapshotPeriod"] = self._segment_seconds
+            environment[agent_env.SYNC] = json.dumps(sync)
         environment |= {
             agent_env.POD_UID: self._body["metadata"]["uid"],
             layout.ENV_DIRECTORY: str(self._directory),

@@ -15,7 +15,7 @@ from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.pods import volumes
 from e2e.chaos.pods.volumes import MountedVolume
-from e2e.chaos.processes.forks import ForkServer
+from e2e.chaos.processes.forks import Fork, ForkServer
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StoragePurpose, StorageReport, parse_task, read_chunk
 
@@ -52,6 +52,7 @@ class StoragePod:
         self._body = body
         self._truth = truth
         self._agents = agents
+        self._process: Fork | None = None
         self._work = self._tidy if agents is None else self._run_program
         self._deleted = asyncio.Event()
         self.name: str = body["metadata"]["name"]
@@ -65,6 +66,11 @@ class StoragePod:
     def delete(self, grace: float = 0.0) -> None:
         """Somebody has asked for its deletion, or it is gone; it ends at once, however long it is given."""
         self._deleted.set()
+
+    def kill(self) -> None:
+        """SIGKILLs its program, which is started by nobody again: the pod has failed."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
 
     async def run(self) -> None:
         """Lives."""
@@ -92,8 +98,7 @@ class StoragePod:
 
     async def _tidy(self) -> tuple[str, int]:
         """Does the job, for simulated agents; returns its termination message and exit code."""
-        if self._task.purpose is StoragePurpose.SNAPSHOT:
-            return StorageReport(self._task.purpose, True, "records stored").to_json(), 0  # there are no files to keep
+        assert self._task.purpose is not StoragePurpose.SNAPSHOT  # only scenarios with real agents have snapshots
         kept: dict[str, tuple[str, ...]] = {}
         for chunk in await self._chunks():
             kept |= {trial.trial: trial.kept for trial in read_chunk(chunk)}
@@ -116,12 +121,12 @@ class StoragePod:
             mount = MOUNT.format(directory=str(trials))
             first = f"{mount}\n{self._volume.first}" if self._volume else mount
             assert self._agents is not None  # or another would do the job
-            process = await self._agents.fork({**os.environ, **environment}, os.devnull, ["storage"], first)
+            variables = {**os.environ, **environment}
+            self._process = await self._agents.fork(variables, os.devnull, ["storage"], first)
             try:
-                code = await process.wait()
+                code = await self._process.wait()
             finally:
-                if process.returncode is None:
-                    process.send_signal(signal.SIGKILL)
+                self.kill()
             return (words.read_text() if words.exists() else ""), code
 
     async def _chunks(self) -> list[bytes]:

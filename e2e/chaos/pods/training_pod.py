@@ -55,13 +55,18 @@ def compute_score(index: int, step: int) -> float:
 
 @dataclass(frozen=True)
 class ExperimentScript:
-    """What the pods of an experiment go by."""
+    """What the pods of an experiment go by.
+
+    Attributes:
+        former_uid: Of an experiment that was restored: the UID below which its checkpoints were stored before.
+    """
 
     scenario: Scenario
     truth: GroundTruth
     random: random.Random
     answers: RequestAnswers
     volume: MountedVolume | None = None
+    former_uid: str = ""
 
 
 VANISHED = ContainerEnd("", 0)

@@ -14,6 +14,7 @@ from e2e.chaos.history import History
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
 from e2e.chaos.pods.user_requests import Ask, UserRequest
+from e2e.chaos.restored import broken_after_restore
 from e2e.chaos.scenarios import Scenario
 from podtune.simulation import faults
 
@@ -141,6 +142,58 @@ def test_what_is_kept_in_part_or_twice_is_seen(
     problems = broken(run)
     assert len(problems) == bool(words)
     assert all(words in problem for problem in problems)
+
+
+RECORDED = replace(KEPT, name="recorded", agent_bytes=0, snapshot_period="5s")
+
+
+@pytest.mark.parametrize(
+    ("experiment", "trial", "problems"),
+    [
+        ({"completionTime": "now"}, ENDED, []),
+        ({}, ENDED, ["the store does not tell of the experiment's end"]),
+        (
+            {"completionTime": "now"},
+            {**ENDED, "state": "RUNNING"},
+            ["c1-0: state is 'RUNNING' in the store, and 'TERMINATED' in the cluster"],
+        ),
+    ],
+    ids=["whole", "no end", "an earlier record"],
+)
+def test_a_snapshot_that_is_behind_is_seen(
+    experiment: dict[str, Any], trial: dict[str, Any], problems: list[str]
+) -> None:
+    run = replace(make_run(ENDED), scenario=RECORDED)
+    run.truth.records = {"": {"status": experiment}, "c1-0": {"status": trial}}
+    assert broken(run) == problems
+
+
+def restored(*statuses: dict[str, Any], went_on_from: int | None) -> Run:
+    """A run after a restore; its trial has run again from a step, or not at all."""
+    undisturbed = ending(make_run(ENDED).history)
+    run = make_run(*statuses)
+    run.truth.attempts.clear()
+    if went_on_from is not None:
+        run.truth.attempts.append(AttemptTruth("c1-0", 2, "pod-2", restored=went_on_from, values={3: 0.3}))
+    return replace(run, scenario=ONE, undisturbed=undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (restored({}, ENDED, went_on_from=None), ""),
+        (restored({}, STORED, ENDED, went_on_from=2), ""),
+        (restored({}, ENDED, went_on_from=2), "had ended by the snapshot, and has run again"),
+        (restored({}, STORED, ENDED, went_on_from=1), "went on from 1, though the snapshot tells of a checkpoint of 2"),
+        (restored({}, {**ENDED, "bestValue": "0.3"}, went_on_from=None), "best is '0.3', and '0.2' in the undisturbed"),
+        (restored({}, {**ENDED, "attempt": 3, "failures": 1}, went_on_from=None), ""),
+    ],
+    ids=["ended before", "went on", "ended and ran again", "went back", "another end", "more attempts"],
+)
+def test_what_does_not_follow_from_the_snapshot_is_seen(run: Run, words: str) -> None:
+    problems = broken_after_restore(run)
+    assert bool(problems) is bool(words)
+    assert any(words in problem for problem in problems) is bool(words)
 
 
 def test_an_attempt_that_begins_too_early_is_seen() -> None:
@@ -350,6 +403,30 @@ TRIALS = "/apis/podtune.dev/v1alpha1/namespaces/ns/trials"
             b'{"status": {"attempt": 2, "lastAttempt": {"attempt": 2}, "evaluation": {"attempt": 2}}}',
             (Call.ATTEMPT_END, "c1"),
         ),
+        (
+            "POST",
+            "/api/v1/namespaces/ns/pods",
+            b'{"metadata": {"name": "c1-snapshot-1", "labels": {"podtune.dev/storage": "snapshot"}}}',
+            (Call.CREATE_STORAGE_POD, "c1"),
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/ns/configmaps",
+            b'{"metadata": {"name": "c1-snapshot-1-0"}}',
+            (Call.CREATE_CHUNK, "c1"),
+        ),
+        (
+            "PUT",
+            "/apis/podtune.dev/v1alpha1/namespaces/ns/experiments/c1/status",
+            b'{"status": {"storage": {"jobs": [{"purpose": "Snapshot", "state": "Running"}]}}}',
+            (Call.SNAPSHOT_JOB, "c1"),
+        ),
+        (
+            "PUT",
+            "/apis/podtune.dev/v1alpha1/namespaces/ns/experiments/c1/status",
+            b'{"status": {"storage": {"jobs": [{"purpose": "Snapshot", "state": "Done"}]}}}',
+            (Call.EXPERIMENT_STATUS, "c1"),
+        ),
         ("DELETE", "/api/v1/namespaces/ns/pods/c1-0-1", b"", (Call.DELETE_POD, "c1")),
         ("GET", "/api/v1/namespaces/ns/pods/c1-0-1/log", b"", (Call.POD_LOG, "c1")),
         ("GET", "/api/v1/namespaces/ns/pods", b"", (Call.LIST, "")),
@@ -367,6 +444,22 @@ def test_a_log_that_is_followed_is_told_from_one_that_is_read() -> None:
     path = "/v1/namespaces/ns/trials/c1-0/log"
     assert classify_report("GET", path, {}, {}, b"") == (Call.AGENT_LOG, "c1")
     assert classify_report("GET", path, {"follow": "false"}, {}, b"") == (Call.OTHER, "c1")
+
+
+def test_a_report_that_asks_for_records_is_told_from_others() -> None:
+    path = "/v1/namespaces/ns/trials/c1-0/results"
+    assert classify_report("POST", path, {}, {}, b'{"results": [], "stored": null}') == (Call.REPORT, "c1")
+    assert classify_report("POST", path, {}, {}, b'{"stored": {"trial": 7}}') == (Call.REPORT_FOR_RECORDS, "c1")
+
+
+def test_records_of_the_snapshot_are_told_from_other_objects() -> None:
+    folder = "chaos/uid/_snapshot"
+    of_trial = f"{folder}/trials/c1-0/00000000000000000007.json"
+    assert classify_s3("PUT", f"/podtune/{of_trial}", {}, {}, b"") == (Call.S3_PUT_RECORD, "c1")
+    assert classify_s3("PUT", f"/podtune/{folder}/experiment/7.json", {}, {}, b"") == (Call.S3_PUT_RECORD, "")
+    listing = {"list-type": "2", "prefix": f"{folder}/trials/c1-0/"}
+    assert classify_s3("GET", "/podtune", listing, {}, b"") == (Call.S3_LIST_RECORDS, "c1")
+    assert classify_s3("POST", "/podtune", {"delete": ""}, {}, of_trial.encode()) == (Call.S3_DELETE_RECORD, "c1")
 
 
 def test_calls_to_the_bucket_are_told_apart() -> None:
