@@ -88,7 +88,7 @@ def list_snapshots() -> Iterator[Perturbation]:
         ("recorded", Call.EXPERIMENT_END, 1),
         ("recorded", Call.EXPERIMENT_END, 3),
     ]
-    yield from each((*KILLS, *DOUBTS), jobs)
+    yield from each((*KILLS, Fault.REFUSE_500, Fault.LOSE_REPLY), jobs)
     yield from each((Fault.WATCH_CUT, Fault.WATCH_DROP, Fault.WATCH_STALE), [("recorded", Call.WATCH_PODS, 20)])
 
 
