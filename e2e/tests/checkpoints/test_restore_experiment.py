@@ -1,28 +1,94 @@
-"""An experiment whose namespace is thrown away while it runs, made anew from the bucket alone."""
+"""An experiment whose namespace is thrown away while it runs, made anew from its store alone: a bucket, or a volume."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.experiments import counter, experiment, store
+from e2e.install import Image
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
-from e2e.trials import OF_TRIALS, finish, let_go_on
+from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, finish, let_go_on
+from e2e.volumes import Volume, make_claim, provide_volume, set_free
 
-EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"
-SEARCH = {"algorithm": "tpe", "maxTrials": 5, "seed": 3}
+FIELDS: dict[str, Any] = {
+    "search": {"algorithm": "tpe", "maxTrials": 5, "seed": 3, "tpe": {"startupTrials": 2}},
+    "scheduler": {"asha": {"timeAttribute": "epoch", "maxTime": 8, "gracePeriod": 2, "reductionFactor": 2}},
+    "maxConcurrentTrials": 1,
+}
+"""The search proposes the last three by what the first two reached; the scheduler stops one of each."""
+CLAIM = "checkpoints"
 
 
-def read_records(cluster: Cluster, prefix: str) -> dict[str, Object]:
-    """The newest record of each Trial that is in the bucket, and of the Experiment, whose name is empty."""
+@dataclass(frozen=True)
+class Store:
+    """Where an experiment is stored that is lost.
+
+    Attributes:
+        spec: What its checkpoints.store says.
+        root: What the address of its folder begins with.
+        options: What else `restore` is told.
+        list_keys: Lists what is in a folder.
+        read: Reads a key.
+        move: Has another namespace reach it, whose own objects are those of a new cluster.
+    """
+
+    spec: Object
+    root: str
+    options: Sequence[str]
+    list_keys: Callable[[str], list[str]]
+    read: Callable[[str], Object]
+    move: Callable[[Kubernetes], None]
+
+
+def find_bucket(cluster: Cluster) -> Store:
+    """The local S3 server's bucket; every namespace has its Secret."""
+    client = cluster.s3_client
+    return Store(
+        store(cluster),
+        f"s3://{cluster.s3.bucket}",
+        ("--endpoint", cluster.s3.endpoint),
+        lambda folder: [*client.list(f"{folder}/")],
+        lambda key: json.loads(client.get(key)),
+        lambda _: None,
+    )
+
+
+def claim_volume(namespace: Kubernetes, storage_class: str) -> Store:
+    """A volume that outlives its claim, as after the loss of etcd."""
+
+    def claim(user: Kubernetes) -> None:
+        make_claim(user, CLAIM, storage_class, "ReadWriteMany")
+
+    def claim_anew(user: Kubernetes) -> None:
+        set_free(user.cluster, storage_class)
+        claim(user)
+
+    claim(namespace)
+    volume = Volume(namespace, CLAIM)
+    return Store(
+        {"volume": {"claimName": CLAIM}, "prefix": "e2e"},
+        f"volume://{CLAIM}",
+        ("--agent-image", Image("agent").tag),
+        volume.list,
+        volume.read,
+        claim_anew,
+    )
+
+
+def read_records(stored: Store, experiment: str) -> dict[str, Object]:
+    """The newest record of each Trial that is stored, and of the Experiment, whose name is empty."""
     found: dict[str, Object] = {}
-    for key in sorted(cluster.s3_client.list(f"{prefix}_snapshot/")):  # the newest of each comes last
-        kind, _, rest = key.removeprefix(f"{prefix}_snapshot/").partition("/")
-        found[rest.partition("/")[0] if kind == "trials" else ""] = json.loads(cluster.s3_client.get(key))
+    folder = f"e2e/{experiment}/_snapshot"
+    for key in sorted(stored.list_keys(folder)):  # the newest of each comes last
+        kind, _, rest = key.removeprefix(f"{folder}/").partition("/")
+        found[rest.partition("/")[0] if kind == "trials" else ""] = stored.read(key)
     return found
 
 
@@ -30,15 +96,57 @@ def find_parameters(trials: list[Object]) -> dict[str, Object]:
     return {trial["metadata"]["name"]: trial["spec"]["parameters"] for trial in trials}
 
 
+def find_ends(trials: list[Object]) -> dict[str, tuple[str, str]]:
+    """How trials have ended: that is what the scheduler has decided."""
+    statuses = {trial["metadata"]["name"]: trial["status"] for trial in trials}
+    return {name: (status["state"], status["reason"]) for name, status in statuses.items()}
+
+
 def test_an_experiment_whose_namespace_is_lost_goes_on_from_the_bucket(cluster: Cluster, namespace: Kubernetes) -> None:
+    check_restore(namespace, find_bucket(cluster))
+
+
+def test_an_experiment_whose_namespace_is_lost_goes_on_from_its_volume(cluster: Cluster, namespace: Kubernetes) -> None:
+    with provide_volume(cluster, namespace.namespace, "ReadWriteMany") as storage_class:
+        check_restore(namespace, claim_volume(namespace, storage_class))
+
+
+def check_restore(namespace: Kubernetes, stored: Store) -> None:
     """Two trials end, one holds at its fifth epoch with a checkpoint of the fourth when all objects go."""
+    uid = run_until_stored(namespace, stored)
+    before = find_parameters(namespace.list(TRIALS))
+    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+    other, undisturbed = make_namespace(namespace.cluster), make_namespace(namespace.cluster)
+    try:
+        undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **FIELDS))
+        stored.move(other)
+        said = other.podtune("restore", f"{stored.root}/e2e/{uid}", *stored.options)
+        assert "with 3 trials" in said
+        eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "lost")["metadata"])
+        assert find_parameters(other.list(TRIALS)).items() >= before.items()
+        finish(other, "lost")
+        undisturbed.wait_for_condition(EXPERIMENTS, "lost", "Complete")
+        ended = {trial["metadata"]["name"]: trial for trial in other.list(TRIALS)}
+        assert int(ended["lost-2"]["status"]["lastResult"]["start"]) == 4, "it goes on from its checkpoint"
+        assert ended["lost-2"]["status"]["lastResult"]["epoch"] == "8"
+        assert ended["lost-0"]["status"]["attempt"] == 1, "what had ended does not run again"
+        expected = undisturbed.list(TRIALS)
+        assert find_parameters(list(ended.values())) == find_parameters(expected)
+        assert find_ends(list(ended.values())) == find_ends(expected)
+    finally:
+        for made in (other, undisturbed):
+            made.kubectl("delete", "namespace", made.namespace, "--wait=false")
+
+
+def run_until_stored(namespace: Kubernetes, stored: Store) -> str:
+    """Runs an experiment until all of that is in its store; returns its UID."""
     program = counter({"EPOCHS": "8", "HOLD_AT": "5"})
-    fields: dict[str, Any] = {"search": SEARCH, "maxConcurrentTrials": 1, "snapshot": {"period": "5s"}}
-    namespace.apply(experiment("lost", program, checkpoints={"store": store(cluster)}, **fields))
-    prefix = f"e2e/{namespace.get(EXPERIMENTS, 'lost')['metadata']['uid']}/"
+    fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
+    namespace.apply(experiment("lost", program, **fields))
+    uid = str(namespace.get(EXPERIMENTS, "lost")["metadata"]["uid"])
 
     def is_stored() -> bool:
-        records = read_records(cluster, prefix)
+        records = read_records(stored, uid)
         states = {name: record.get("status", {}).get("state") for name, record in records.items() if name}
         step = records.get("lost-2", {}).get("status", {}).get("checkpoint", {}).get("step")
         for name in ("lost-0", "lost-1"):
@@ -52,23 +160,4 @@ def test_an_experiment_whose_namespace_is_lost_goes_on_from_the_bucket(cluster: 
         )
 
     eventually(is_stored)
-    before = find_parameters(namespace.list(TRIALS))
-    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
-    other, undisturbed = make_namespace(cluster), make_namespace(cluster)
-    try:
-        undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **fields))
-        address = f"s3://{cluster.s3.bucket}/{prefix.rstrip('/')}"
-        said = other.podtune("restore", address, "--endpoint", cluster.s3.endpoint)
-        assert "with 3 trials" in said
-        eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "lost")["metadata"])
-        assert find_parameters(other.list(TRIALS)).items() >= before.items()
-        finish(other, "lost")
-        undisturbed.wait_for_condition(EXPERIMENTS, "lost", "Complete")
-        ended = {trial["metadata"]["name"]: trial for trial in other.list(TRIALS)}
-        assert int(ended["lost-2"]["status"]["lastResult"]["start"]) == 4, "it goes on from its checkpoint"
-        assert ended["lost-2"]["status"]["lastResult"]["epoch"] == "8"
-        assert ended["lost-0"]["status"]["attempt"] == 1, "what had ended does not run again"
-        assert find_parameters(list(ended.values())) == find_parameters(undisturbed.list(TRIALS))
-    finally:
-        for made in (other, undisturbed):
-            made.kubectl("delete", "namespace", made.namespace, "--wait=false")
+    return uid

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from e2e.devcluster import Cluster
-from e2e.experiments import EXAMPLES_IMAGE, RESTRICTED, counter, experiment, program
+from e2e.experiments import counter, experiment, program
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.trials import finish, trial_status
-from e2e.volumes import AGENT, make_claim, provide_volume
+from e2e.volumes import Volume, make_claim, provide_volume
 
 EXPERIMENTS = "experiments.podtune.dev"
 TRIALS = "trials.podtune.dev"
@@ -24,41 +22,7 @@ STORE = {"volume": {"claimName": CLAIM}, "prefix": "team"}
 def volume(cluster: Cluster, namespace: Kubernetes) -> Iterator[Volume]:
     with provide_volume(cluster, namespace.namespace, "ReadWriteMany") as storage_class:
         make_claim(namespace, CLAIM, storage_class, "ReadWriteMany")
-        yield Volume(namespace)
-
-
-class Volume:
-    """What lies on it, as a pod sees it that mounts it."""
-
-    def __init__(self, namespace: Kubernetes) -> None:
-        self._namespace = namespace
-        container = {
-            "name": "reader",
-            "image": EXAMPLES_IMAGE,
-            "imagePullPolicy": "IfNotPresent",
-            "command": ["python3", "-c", "import time; time.sleep(3600)"],
-            "securityContext": RESTRICTED | {"runAsGroup": AGENT},
-            "volumeMounts": [{"name": "volume", "mountPath": "/volume", "readOnly": True}],
-        }
-        mounted = {"name": "volume", "persistentVolumeClaim": {"claimName": CLAIM}}
-        spec = {"containers": [container], "volumes": [mounted], "terminationGracePeriodSeconds": 0}
-        namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": spec})
-        eventually(lambda: namespace.get("pod", "reader")["status"]["phase"] == "Running", what="the reader runs")
-
-    def list(self, folder: str = "") -> list[str]:
-        """All files, relative to the volume."""
-        program = (
-            "import pathlib; p = pathlib.Path('/volume'); "
-            f"print(*(f.relative_to(p) for f in (p / '{folder}').rglob('*') if f.is_file()), sep='\\n')"
-        )
-        return sorted(self._run(program).split())
-
-    def read(self, path: str) -> Any:
-        """A file of JSON."""
-        return json.loads(self._run(f"print(open('/volume/{path}').read())"))
-
-    def _run(self, program: str) -> str:
-        return self._namespace.kubectl("exec", "reader", "--", "python3", "-c", program)
+        yield Volume(namespace, CLAIM)
 
 
 def find_path(uri: str) -> str:
