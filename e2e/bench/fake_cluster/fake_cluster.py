@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+from typing_extensions import override
 
 from e2e.bench.fake_cluster.api_objects import Object
 from e2e.bench.fake_cluster.api_server import NAMESPACE, ApiServer, token_of
@@ -24,10 +25,15 @@ from e2e.bench.fake_cluster.pod_log import PodLog
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.pods.pod_status import ended, now, read_agent_settings, running
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
+from e2e.chaos.pods.simulated_storage import describe_end
+from podtune.agent.state.record_exchange import RecordExchange
+from podtune.agent.sync_settings import SyncSettings
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, LABEL_ATTEMPT, LABEL_TRIAL
 from podtune.api.validation import parse_experiment
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.messages import Reply, Report
+from podtune.protocol.snapshot import SnapshotRecord
+from podtune.protocol.storage_job import StorageReport, parse_task
 from podtune.runner.records import PodPhase
 from podtune.simulation.faults import COMPLETED
 
@@ -56,6 +62,16 @@ class Answers(GroundTruth):
             await self._changed.wait()
 
 
+class _StoredAtOnce(RecordExchange):
+    """The records of the snapshot where storing takes no time."""
+
+    @override
+    def take(self, records: Iterable[SnapshotRecord], now: float) -> None:
+        super().take(records, now)
+        for record in self.list_waiting():
+            self.mark_stored(record)
+
+
 class FakePod:
     """A trial's pod.
 
@@ -77,8 +93,9 @@ class FakePod:
         self.log = cluster.api.logs[self.name] = PodLog()
         self.lines_kept = 0
         self._last_line = ""
-        sync = json.loads(read_agent_settings(body).get(agent_env.SYNC, "{}"))
-        self.keeps_log = bool(sync.get("logs")) and cluster.api.print_log is None
+        settings = read_agent_settings(body)
+        sync = SyncSettings.from_json(settings.get(agent_env.SYNC, ""))
+        self.keeps_log = bool(sync.logs) and cluster.api.print_log is None
         self._token = token = token_of(body)
         self._url = f"{cluster.operator.url}/v1/namespaces/{NAMESPACE}/trials/{self.trial}"
         self.answers = Answers()
@@ -96,6 +113,9 @@ class FakePod:
             session=cluster.session,
             rng=random.Random(self.index),
         )
+        if agent_env.STORE in settings and sync.snapshot_period:
+            first_wait = random.Random(self.index).uniform(0.0, sync.snapshot_period)
+            self._agent.attempt.records = _StoredAtOnce(sync.snapshot_period, first_wait)
 
     def delete(self) -> None:
         """Somebody has asked for its deletion."""
@@ -253,7 +273,8 @@ class FakeCluster:
     def _pod_seen(self, kind: str, body: Object) -> None:
         name = body["metadata"]["name"]
         if LABEL_TRIAL not in body["metadata"]["labels"]:
-            return  # a storage pod: it finds no node
+            self._run_storage_pod(kind, body)
+            return
         if kind == "ADDED":
             self.created[name] = time.monotonic()
             pod = self.pods_made[name] = FakePod(self, body)
@@ -267,6 +288,17 @@ class FakeCluster:
             self._cleaned_up.set()
         if kind == "DELETED" or (body.get("status") or {}).get("phase") == PodPhase.SUCCEEDED:
             self.ended.setdefault(name, time.monotonic())
+
+    def _run_storage_pod(self, kind: str, body: Object) -> None:
+        """A storage pod has done its job at once, whatever that is, and goes when it is deleted."""
+        soon, name = asyncio.get_running_loop().call_soon, body["metadata"]["name"]
+        if kind == "ADDED":
+            (container,) = body["spec"]["containers"]
+            told = next(each["value"] for each in container["env"] if each["name"] == agent_env.STORAGE_JOB)
+            report = StorageReport(parse_task(told).purpose, ok=True, message="done")
+            soon(partial(self.pods.change, NAMESPACE, name, {"status": describe_end(report.to_json())}))
+        elif kind != "DELETED" and "deletionTimestamp" in body["metadata"]:
+            soon(self.pods.remove, NAMESPACE, name)
 
     async def _run(self, pod: FakePod) -> None:
         try:

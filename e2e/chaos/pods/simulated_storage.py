@@ -136,15 +136,20 @@ class StoragePod:
         return [base64.b64decode(each["binaryData"][CHUNK_KEY]) for each in found]
 
     async def _end(self, words: str, code: int) -> None:
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        end = {"exitCode": code, "reason": "Completed", "startedAt": moment, "finishedAt": moment, "message": words}
-        container = {"name": CONTAINER, "image": "none", "imageID": "", "ready": False, "restartCount": 0}
-        status = {
-            "phase": "Failed" if code else "Succeeded",
-            "startTime": moment,
-            "containerStatuses": [{**container, "state": {"terminated": end}}],
-        }
+        status = describe_end(words, code)
         await self._api.request("PATCH", f"{self._path}/status", {"status": status}, content_type=MERGE)
+
+
+def describe_end(words: str, code: int = 0) -> Object:
+    """The status of a storage pod that has ended with a termination message."""
+    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    end = {"exitCode": code, "reason": "Completed", "startedAt": moment, "finishedAt": moment, "message": words}
+    container = {"name": CONTAINER, "image": "none", "imageID": "", "ready": False, "restartCount": 0}
+    return {
+        "phase": "Failed" if code else "Succeeded",
+        "startTime": moment,
+        "containerStatuses": [{**container, "state": {"terminated": end}}],
+    }
 
 
 def _environment(body: Object) -> dict[str, str]:

@@ -111,6 +111,23 @@ def test_an_experiment_whose_namespace_is_lost_goes_on_from_its_volume(cluster: 
         check_restore(namespace, claim_volume(namespace, storage_class))
 
 
+def test_a_namespace_may_go_as_soon_as_its_experiment_is_complete(cluster: Cluster, namespace: Kubernetes) -> None:
+    stored = find_bucket(cluster)
+    namespace.apply(experiment("over", counter(), checkpoints={"store": stored.spec}, snapshot={"period": "1h"}))
+    namespace.wait_for_condition(EXPERIMENTS, "over", "Complete")
+    before, ended = namespace.get(EXPERIMENTS, "over"), find_ends(namespace.list(TRIALS))
+    namespace.kubectl("delete", "namespace", namespace.namespace, "--wait=false")
+    other = make_namespace(cluster)
+    try:
+        other.podtune("restore", f"{stored.root}/e2e/{before['metadata']['uid']}", *stored.options)
+        assert find_ends(other.list(TRIALS)) == ended
+        other.wait_for_condition(EXPERIMENTS, "over", "Complete")
+        assert other.get(EXPERIMENTS, "over")["status"]["best"] == before["status"]["best"]
+        assert {trial["status"]["attempt"] for trial in other.list(TRIALS)} == {1}, "none runs again"
+    finally:
+        other.kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
 def check_restore(namespace: Kubernetes, stored: Store) -> None:
     """Two trials end, one holds at its fifth epoch with a checkpoint of the fourth when all objects go."""
     uid = run_until_stored(namespace, stored)

@@ -32,13 +32,13 @@ class StoragePurpose(StrEnum):
     """Copy checkpoints to an address of their own, with a model card."""
 
     PRUNE = "Prune"
-    """The experiment has ended: leave in the bucket what policy keeps, and nothing else."""
+    """The experiment has ended: store its last records, and leave in the bucket what policy keeps, and nothing else."""
     PRUNE_STOPPED = "PruneStopped"
     """While the experiment runs: delete checkpoints that trials which were stopped do not keep."""
     PURGE = "Purge"
     """The experiment is being deleted: leave nothing of it in the bucket."""
     SNAPSHOT = "Snapshot"
-    """Store the records of objects that no agent stores: of trials without a pod, and of an experiment at its end."""
+    """While the experiment runs: store the records of objects that no agent stores, of trials without a pod."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class RunnerSettings:
         storage_tries: A job in the bucket is tried so often.
         storage_backoff: Wait before a job in the bucket is tried again.
         prune_period: While an experiment runs, stopped trials' leavings in the bucket are deleted so often, at most.
+        storage_end_wait: An experiment's end waits so long for its storage pod, at most, to be called one.
         storage_start_deadline: A storage pod that has not started within this is given up.
         api_backoff: Wait before an action that failed is tried again.
     """
@@ -75,5 +76,6 @@ class RunnerSettings:
     storage_tries: int = 5
     storage_backoff: Backoff = field(default_factory=lambda: Backoff(10.0, 300.0))
     prune_period: float = 600.0
+    storage_end_wait: float = 60.0
     storage_start_deadline: float = 300.0
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))

@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from podtune.protocol.snapshot import SnapshotRecord
 from podtune.protocol.storage_job import StoragePurpose, StorageReport, StorageTask, StoredTrial
 from podtune.storage.address import StoreAddress
 from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress, parse_checkpoint_uri
@@ -39,14 +40,23 @@ Job = Callable[[StorageTask, Iterable[StoredTrial], Stores], StorageReport]
 
 
 def prune_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Stores) -> StorageReport:
-    """Leaves what is kept, and nothing else, and stores what no agent has; see `podtune.storage.cleanup.prune`."""
+    """Stores what no agent has, and then leaves what is kept, and nothing else; see `podtune.storage.cleanup.prune`."""
     kept: dict[str, frozenset[str]] = {}
-    for trial in trials:
-        kept[trial.trial] = frozenset(_find_roots(stores.address, trial.kept))
-        address = TrialAddress(stores.address, task.experiment_uid, trial.trial)
-        store_orphan_decisions(stores.own, address.orphan_ledger, trial.ledger)
-    found = prune_checkpoints(stores.own, stores.address.experiment_prefix(task.experiment_uid), kept)
-    message = _tell_deleted(found)
+    prefix = stores.address.experiment_prefix(task.experiment_uid)
+
+    def take_in() -> Iterator[SnapshotRecord]:
+        """Goes through the trials once, for there may be very many; their records are stored on the way."""
+        for trial in trials:
+            if trial.record is not None:
+                yield trial.record
+            if trial.record is None or trial.record.trial:  # it is not the Experiment's
+                kept[trial.trial] = frozenset(_find_roots(stores.address, trial.kept))
+                address = TrialAddress(stores.address, task.experiment_uid, trial.trial)
+                store_orphan_decisions(stores.own, address.orphan_ledger, trial.ledger)
+
+    count = store_records(stores.own, prefix, take_in())
+    found = prune_checkpoints(stores.own, prefix, kept)
+    message = f"{_tell_stored(count)}; {_tell_deleted(found)}" if count else _tell_deleted(found)
     if found.uploads is None:
         message += "; the store does not show unfinished uploads"
     elif found.uploads:
@@ -95,7 +105,11 @@ def store_snapshot(task: StorageTask, trials: Iterable[StoredTrial], stores: Sto
     """Stores records that no agent does; see `podtune.storage.snapshots.record_store`."""
     prefix = stores.address.experiment_prefix(task.experiment_uid)
     count = store_records(stores.own, prefix, (trial.record for trial in trials if trial.record is not None))
-    return StorageReport(task.purpose, ok=True, message=f"{count} records of the snapshot were stored")
+    return StorageReport(task.purpose, ok=True, message=_tell_stored(count))
+
+
+def _tell_stored(count: int) -> str:
+    return f"{count} records of the snapshot were stored"
 
 
 def _tell_deleted(found: PruneResult) -> str:

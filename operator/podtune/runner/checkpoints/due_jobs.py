@@ -14,7 +14,7 @@ from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints import exports
 from podtune.runner.checkpoints.retention import STOPPED_REASONS
 from podtune.runner.checkpoints.snapshots import Snapshots
-from podtune.runner.checkpoints.storage_work import StorageJobSpec
+from podtune.runner.checkpoints.storage_work import StorageJobSpec, is_over
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.records import Experiment
 from podtune.runner.timestamps import parse_rfc3339
@@ -38,20 +38,28 @@ class _Export(StorageJobSpec):
 
 @dataclass(frozen=True, slots=True)
 class _Prune(StorageJobSpec):
+    experiment: Experiment
     trials: Trials
+    snapshots: Snapshots
 
     @override
     def describe_trials(self) -> list[StoredTrial]:
-        """Which checkpoints stay: those that the Trials record; and which decisions are still to be stored."""
+        """Which checkpoints stay: those that the Trials record; and which decisions and records are still to be stored.
+
+        The Experiment's record comes last: that of a machine made anew may be longer, and moves no other one.
+        """
+        records = {record.trial: record for record in self.snapshots.list_last(self.experiment)}
         kept = (
             StoredTrial(
                 trial.name,
                 kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints),
                 ledger=tuple(json.dumps(asdict(entry)) for entry in ledger.list_unexported(trial.saved)),
+                record=records.get(trial.name),
             )
             for trial in self.trials.values()
         )
-        return sorted(kept, key=lambda trial: trial.trial)
+        own = [StoredTrial(self.experiment.name, record=records[""])] if "" in records else []
+        return [*sorted(kept, key=lambda trial: trial.trial), *own]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +90,9 @@ def find_due(
     if exports.is_any(spec, trials.values(), tracker.best):
         trigger = f"{end} {exports.compute_settings_tag(experiment, spec)}"
         due.append(_Export(StoragePurpose.EXPORT, trigger, experiment, spec, trials, tracker.best))
-    if tracker.is_recorded:
-        due.append(_Prune(StoragePurpose.PRUNE, end, trials))
-        snapshot = snapshots.find_due_at_end(experiment, end)
-        due += [snapshot] if snapshot is not None else []
-    return due
+    last = _Prune(StoragePurpose.PRUNE, end, experiment, trials, snapshots)
+    earlier = None if is_over(experiment.status.storage, last) else snapshots.find_due_at_end(experiment)
+    return [*due, *([earlier] if earlier is not None else []), last]
 
 
 def find_due_while_running(

@@ -2,7 +2,8 @@
 
 The agent of a running trial stores that Trial's record, and the agent of the running trial with the lowest number the
 Experiment's: they ask for it with their reports. The records of trials without a pod are stored by a storage pod, the
-job `Snapshot`, at most once each period while there is something new, and once more at the experiment's end.
+job `Snapshot`, at most once each period while there is something new. At the experiment's end, the pod that prunes its
+bucket stores what is left.
 
 What such jobs have stored follows from the trigger of the latest one alone: three resource versions, `before-from-to`.
 The job stores the trials without a pod that have changed after `before` and up to `to`; one is due again when a trial
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +39,6 @@ from podtune.runner.trials import Trials
 
 TRIALS_A_JOB = 1000
 """How many trials a job is due for, at most: the operator has all their records in memory at once."""
-_END = "end "
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,9 @@ class _Window:
     before: int = 0
     start: int = 0
     to: int = 0
-    note: str = ""
-    """Of the last job of an end of the experiment: `end`, and the time of that."""
 
     def format(self) -> str:
-        return f"{self.before}-{self.start}-{self.to} {self.note}".rstrip()
+        return f"{self.before}-{self.start}-{self.to}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +63,10 @@ class SnapshotJob(StorageJobSpec):
 
     @override
     def describe_trials(self) -> list[StoredTrial]:
-        """The records to store, the Experiment's last: it may tell that all has ended."""
+        """The records to store."""
         window = _parse_window(self.trigger)
-        chosen = [
-            trial
-            for trial in self.trials.values()
-            if _lacks_pod(trial) and window.before < trial.seen.version <= window.to
-        ]
-        stored = [encode_trial(self.experiment.namespace, trial) for trial in sorted(chosen, key=lambda t: t.name)]
-        stored.append(encode_experiment(self.experiment, self.spec))
-        return [
-            StoredTrial(record.trial or self.experiment.name, record=record)
-            for record in stored
-            if len(record.body) <= MAX_RECORD
-        ]
+        records = _encode_all(self.experiment, self.spec, self.trials, window.before, window.to)
+        return [StoredTrial(record.trial or self.experiment.name, record=record) for record in records]
 
 
 class Snapshots:
@@ -153,19 +142,22 @@ class Snapshots:
         at = (parse_rfc3339(last) or now) + self._spec.snapshot.seconds
         return self._make_job(experiment, self._extend(window).format()) if at <= now else None, at
 
-    def find_due_at_end(self, experiment: Experiment, end: str) -> StorageJobSpec | None:
-        """The job that is due, or was done last, once the experiment's end is on record."""
+    def find_due_at_end(self, experiment: Experiment) -> StorageJobSpec | None:
+        """The job that is due before the last records are stored: one that has begun, or where there are too many."""
         job = _find_job(experiment)
-        note = f"{_END}{end}"
-        if job is not None and (not job.state.is_finished or _parse_window(job.trigger).note == note):
-            return self._make_job(experiment, job.trigger)
-        if not self.is_enabled:
-            return None
         window = self._follow(job)
-        extended = self._extend(window)
-        if len(self._changed) <= TRIALS_A_JOB:
-            extended = replace(extended, note=note)
-        return self._make_job(experiment, extended.format())
+        is_many = len(self._changed) > TRIALS_A_JOB
+        if job is not None and (job.state is StorageJobState.RUNNING or (is_many and not job.state.is_finished)):
+            return self._make_job(experiment, job.trigger)
+        if not self.is_enabled or not is_many:
+            return None
+        return self._make_job(experiment, self._extend(window).format())
+
+    def list_last(self, experiment: Experiment) -> list[SnapshotRecord]:
+        """The records that are left to be stored at the end, the Experiment's last; none where none are kept."""
+        if not self.is_enabled:
+            return []
+        return _encode_all(experiment, self._spec, self._trials, self._follow(_find_job(experiment)).before)
 
     def _make_job(self, experiment: Experiment, trigger: str) -> SnapshotJob:
         return SnapshotJob(StoragePurpose.SNAPSHOT, trigger, experiment, self._spec, self._trials)
@@ -180,7 +172,7 @@ class Snapshots:
         if job is not None:
             known = _parse_window(job.trigger)
             is_stored = job.state is StorageJobState.DONE
-            window = _Window(known.start, known.to, known.to) if is_stored else replace(known, note="")
+            window = _Window(known.start, known.to, known.to) if is_stored else known
         if window.to != self._to:
             self._to = window.to
             self._changed = {
@@ -194,6 +186,16 @@ class Snapshots:
         """The window with the oldest changes since, as many as one job stores."""
         oldest = heapq.nsmallest(TRIALS_A_JOB, self._changed.values())
         return replace(window, to=max(oldest, default=window.to))
+
+
+def _encode_all(
+    experiment: Experiment, spec: ExperimentSpec, trials: Trials, before: int, to: float = math.inf
+) -> list[SnapshotRecord]:
+    """The records of the trials without a pod that have changed after `before` and up to `to`, and the Experiment's."""
+    chosen = [trial for trial in trials.values() if _lacks_pod(trial) and before < trial.seen.version <= to]
+    records = [encode_trial(experiment.namespace, trial) for trial in sorted(chosen, key=lambda trial: trial.name)]
+    records.append(encode_experiment(experiment, spec))
+    return [record for record in records if len(record.body) <= MAX_RECORD]
 
 
 def encode_trial(namespace: str, trial: TrialMachine) -> SnapshotRecord:
@@ -242,6 +244,5 @@ def _find_job(experiment: Experiment) -> StorageJob | None:
 
 
 def _parse_window(trigger: str) -> _Window:
-    versions, _, note = trigger.partition(" ")
-    before, start, to = map(int, versions.split("-"))
-    return _Window(before, start, to, note)
+    before, start, to = map(int, trigger.split("-"))
+    return _Window(before, start, to)

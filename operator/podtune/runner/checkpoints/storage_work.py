@@ -43,6 +43,8 @@ _TRUTHS = {
 }
 _BESIDE_TRIALS = (StoragePurpose.PRUNE_STOPPED, StoragePurpose.SNAPSHOT)
 """What is done while trials start and end."""
+_AWAITED_TRIES = 2
+"""An end does not wait for a job any longer that has failed so often."""
 _NO_WORK = StorageStatus()
 CREATE_STORAGE_POD = ("create-storage-pod", "")
 
@@ -119,8 +121,18 @@ class StorageWork:
 
     def is_over(self, due: StorageJobSpec) -> bool:
         """Whether a job has succeeded or failed for good, and that is on record."""
+        return is_over(self._status, due)
+
+    def is_waited_for(self, due: StorageJobSpec, now: float) -> bool:
+        """Whether the experiment's end waits for a job: not long, and not again and again, as the store may be gone."""
         job = self._status.find_job(due.purpose)
-        return job is not None and job.trigger == due.trigger and job.state.is_finished
+        if job is None or not _is_for(job, due):
+            return True
+        until = (parse_rfc3339(job.start_time) or now) + self._settings.storage_end_wait
+        is_waited_for = job.tries <= _AWAITED_TRIES and now < until and not job.state.is_finished
+        if is_waited_for:
+            self._actions.timers.set(EXPERIMENT, until)
+        return is_waited_for
 
     def find_job_problem(self, due: StorageJobSpec) -> str:
         """Why a job was given up; empty where it was not."""
@@ -228,6 +240,12 @@ class StorageWork:
 
     def _format_name(self, job: StorageJob) -> str:
         return format_storage_pod_name(self._experiment.name, job.pod)
+
+
+def is_over(storage: StorageStatus | None, due: StorageJobSpec) -> bool:
+    """Whether a job has succeeded or failed for good, by what is on record."""
+    job = storage.find_job(due.purpose) if storage is not None else None
+    return job is not None and _is_for(job, due) and job.state.is_finished
 
 
 def set_storage(status: ExperimentStatus, storage: StorageStatus | None, *, now: str) -> ExperimentStatus:

@@ -376,16 +376,20 @@ class ExperimentPlanner:
             self._revisions.decide(self.tracker.best, now)
 
     def _continue_storage_jobs(self, now: float) -> StorageStatus | None:
-        """Has done what is due without a running trial; an end is called one when its exports are over."""
+        """Has done what is due without a running trial; an end is called one when that is over, or takes too long."""
         tracker = self.tracker
         due = due_jobs.find_due(self.experiment, self.spec, self._trials, tracker, self._snapshots)
-        exporting = any(one.purpose is StoragePurpose.EXPORT and not self._storage.is_over(one) for one in due)
-        tracker.is_held = exporting and not tracker.is_recorded
-        if tracker.is_recorded and tracker.is_over and all(map(self._storage.is_over, due)):
+        left = next((one for one in due if not self._storage.is_over(one)), None)
+        tracker.is_held = left is not None and not tracker.is_recorded and self._holds_end(left, now)
+        if tracker.is_recorded and tracker.is_over and left is None:
             self._delete_after_ttl(now)
         if tracker.end_to_act_on is None:
             due = self._find_work_while_running(now)
         return self._storage.decide(due, now)
+
+    def _holds_end(self, left: StorageJobSpec, now: float) -> bool:
+        """Whether the end is not called one before a job is over: people who wait for it may delete all the rest."""
+        return left.purpose is StoragePurpose.EXPORT or self._storage.is_waited_for(left, now)
 
     def _find_work_while_running(self, now: float) -> list[StorageJobSpec]:
         """What is due in the bucket beside running trials; where it is due later, this is decided again then."""

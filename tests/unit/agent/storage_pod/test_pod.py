@@ -173,5 +173,25 @@ def test_a_snapshot_stores_the_records_that_it_was_given(tmp_path: Path) -> None
         f"demo/uid/_snapshot/trials/digits-1/{4:020d}.json": b'{"kind":"Trial"}',
         f"demo/uid/_snapshot/experiment/{7:020d}.json": b'{"kind":"Experiment"}',
     }
-    assert run(pod(tmp_path, trials, StoragePurpose.PRUNE), store)[0] == 0
-    assert len(store.objects) == 2, "a pruning leaves them"
+
+
+def test_a_pruning_stores_the_last_records_and_leaves_those_that_are_there(tmp_path: Path) -> None:
+    store = MemoryStore()
+    earlier = StoredTrial("digits-0", record=SnapshotRecord("digits-0", 3, '{"kind":"Trial"}'))
+    run(pod(tmp_path, [earlier], StoragePurpose.SNAPSHOT), store)
+    for step in (1, 2):
+        store.objects[f"demo/uid/digits-1/a/{step}/manifest.json"] = b"{}"
+    trials = [
+        StoredTrial("digits-0"),
+        StoredTrial("digits-1", ("s3://b/demo/uid/digits-1/a/2",), record=SnapshotRecord("digits-1", 4, "{}")),
+        StoredTrial("digits", record=SnapshotRecord("", 7, '{"kind":"Experiment"}')),
+    ]
+    code, report = run(pod(tmp_path, trials, StoragePurpose.PRUNE), store)
+    assert (code, report.ok, report.deleted) == (0, True, 1)
+    assert report.message.startswith("2 records of the snapshot were stored; 1 checkpoints that are not kept, ")
+    assert sorted(store.objects) == [
+        f"demo/uid/_snapshot/experiment/{7:020d}.json",
+        f"demo/uid/_snapshot/trials/digits-0/{3:020d}.json",
+        f"demo/uid/_snapshot/trials/digits-1/{4:020d}.json",
+        "demo/uid/digits-1/a/2/manifest.json",
+    ]

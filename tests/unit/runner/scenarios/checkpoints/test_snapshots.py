@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from podtune.api.names import DesiredState, TrialState
-from podtune.api.resources.storage_jobs import StorageJobState
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.validation import parse_experiment
 from podtune.protocol.messages import Reply, Report
@@ -49,10 +48,9 @@ def jobs(simulation: Simulation) -> list[CreateStoragePod]:
 def list_newest(simulation: Simulation) -> dict[str, SnapshotRecord]:
     """By name of the Trial, what storage pods have stored last."""
     newest: dict[str, SnapshotRecord] = {}
-    for trial in (trial for job in jobs(simulation) for trial in job.trials):
-        assert trial.record is not None
-        if trial.record.trial not in newest or newest[trial.record.trial].version < trial.record.version:
-            newest[trial.record.trial] = trial.record
+    for record in (trial.record for job in simulation.storage.made for trial in job.trials):
+        if record is not None and (record.trial not in newest or newest[record.trial].version < record.version):
+            newest[record.trial] = record
     return newest
 
 
@@ -86,14 +84,21 @@ def until_running(simulation: Simulation, count: int) -> Simulation:
 def test_an_ended_experiment_is_stored_whole() -> None:
     ended = settle(simulation())
     assert_all_stored(ended)
-    (job,) = [job for job in ended.api.experiment.status.storage.jobs if job.purpose is StoragePurpose.SNAPSHOT]
-    assert job.state is StorageJobState.DONE
+    assert [job.purpose for job in ended.storage.made] == [StoragePurpose.PRUNE], "one pod does all that is left"
     assert ended.storage.pods == {}
 
 
 def test_it_can_be_switched_off() -> None:
     ended = settle(simulation(snapshot={"period": "0s"}))
-    assert jobs(ended) == []
+    assert list_newest(ended) == {}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_experiment_that_says_that_it_is_over_is_stored_whole_already(seed: int) -> None:
+    """Whoever waits for the end may throw everything else away."""
+    ended = simulation(STORMY, seed)
+    ended.run(until=lambda: ended.is_over)
+    assert_all_stored(ended)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -127,8 +132,9 @@ def test_they_are_stored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "TRIALS_A_JOB", 3)
     ended = settle(simulation(search={"algorithm": "random", "maxTrials": 10, "seed": 7}, snapshot={"period": "1h"}))
     assert_all_stored(ended)
-    assert all(len(job.trials) <= 2 * 3 + 1 for job in jobs(ended))
-    assert len(jobs(ended)) >= 4
+    records = [[trial.record for trial in job.trials if trial.record is not None] for job in ended.storage.made]
+    assert all(len(stored) <= 2 * 3 + 1 for stored in records)
+    assert [job.purpose for job in ended.storage.made] == [*3 * ["Snapshot"], "Prune"]
 
 
 def test_what_a_job_that_was_given_up_left_goes_with_the_next_one() -> None:

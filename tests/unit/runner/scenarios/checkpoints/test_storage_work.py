@@ -107,6 +107,24 @@ def test_a_pod_that_never_starts_is_given_up_after_a_while() -> None:
     assert stuck.storage.pods == {}
 
 
+@pytest.mark.parametrize(
+    ("failures", "wait"),
+    [({1: None}, 60.0), ({1: "no bucket", 2: "no bucket"}, 10.0), ({1: "no bucket"}, 10.0)],
+    ids=["a pod that does not start", "a job that fails twice", "a job that fails once"],
+)
+def test_an_end_waits_for_its_pod_but_not_for_long(failures: dict[int, str | None], wait: float) -> None:
+    patient = replace(QUICK, storage_start_deadline=300.0)
+    slow = Simulation(spec(**STORED), Program(steps=4, checkpoint_every=1), settings=patient)
+    slow.storage.failures = failures
+    slow.run(until=lambda: bool(slow.storage.made))
+    begun = slow.now
+    slow.run(until=lambda: slow.is_over)
+    assert wait / 10 < slow.now - begun < wait + 2.0
+    assert job(slow).state.is_finished is (failures == {1: "no bucket"}), "the second try does it in time"
+    slow.run(600.0)
+    assert job(slow).state is StorageJobState.DONE
+
+
 def test_no_other_pod_is_made_while_one_that_was_given_up_may_still_start() -> None:
     stuck = simulation()
     stuck.storage.failures = {1: None}
@@ -161,7 +179,7 @@ def test_it_is_written_down_before_the_pod_is_made() -> None:
 
     held.refuse = refuse
     held.run(200.0)
-    assert held.api.experiment.status.state is ExperimentState.COMPLETE
+    assert held.api.experiment.status.state is ExperimentState.RUNNING
     assert held.storage.made == []
     blocked = False
     settle(held)
