@@ -72,6 +72,7 @@ def start(
 ) -> Simulation:
     fields = {
         "checkpoints": {"store": STORE},
+        "snapshot": {"period": "5s"},
         "failures": {"backoff": BACKOFF, "maxFailures": 3, "maxDisruptions": 8},
         "search": {"algorithm": "random", "maxTrials": 5, "seed": 7},
         **fields,

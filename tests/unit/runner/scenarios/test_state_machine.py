@@ -53,6 +53,7 @@ class RunnerMachine(RuleBasedStateMachine):
             search={"algorithm": "random", "maxTrials": TRIALS, "seed": 7},
             maxConcurrentTrials=CONCURRENT,
             checkpoints={"store": STORE},
+            snapshot={"period": "5s"},
             failures={
                 "backoff": {"initial": "1s", "max": "4s"},
                 "maxFailures": PLENTY,

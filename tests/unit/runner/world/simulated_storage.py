@@ -91,6 +91,7 @@ class StoragePods:
     Attributes:
         made: All jobs whose pods were made, in order.
         failures: By number of the pod: what it fails with, or None for a pod that never starts; the others succeed.
+        on_done: Is called with each job that was done.
     """
 
     def __init__(self, host: SimHost, experiment: Callable[[], Experiment], version: Callable[[], int]) -> None:
@@ -101,6 +102,7 @@ class StoragePods:
         self.pods: dict[str, StoragePod] = {}
         self.made: list[CreateStoragePod] = []
         self.failures: dict[int, str | None] = {}
+        self.on_done: Callable[[CreateStoragePod], None] = lambda action: None
 
     def create(self, action: CreateStoragePod) -> StoragePod:
         """Makes a pod; one that is there stays as it is."""
@@ -129,6 +131,7 @@ class StoragePods:
         problem = self.failures.get(action.number) or ""
         if not problem:
             self._do(action)
+            self.on_done(action)
         uris = [trial.export.folder for trial in action.trials if trial.export is not None and trial.export.is_best]
         uri = f"s3://exports/{uris[0]}" if uris and not problem else ""
         report = StorageReport(action.purpose, ok=not problem, message=problem or "done", uri=uri)
