@@ -82,7 +82,7 @@ def assert_not_too_often(simulation: StoredSimulation) -> None:
         if job is None:
             continue
         if done is not None and job.tries == 1 and job.pod not in begun:
-            assert parse_rfc3339(job.start_time) - done >= PERIOD - 1, "times are in whole seconds"
+            assert (parse_rfc3339(job.start_time) or 0.0) - done >= PERIOD - 1, "times are in whole seconds"
         begun.add(job.pod)
         done = parse_rfc3339(job.completion_time) or done
 
