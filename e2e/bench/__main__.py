@@ -35,7 +35,6 @@ PARTS = {
     "restart": "operator.restart",
     "reaction": "operator.reaction",
     "fairness": "operator.fairness",
-    "logs": "operator.logs",
     "agent": "sync.agent",
     "sync": "sync.sync",
     "short": "on_cluster.short",

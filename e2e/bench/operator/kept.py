@@ -1,8 +1,8 @@
-"""What the operator pays for having things kept while trials run: results and logs in the store.
+"""What the operator pays for having things kept while trials run: results, logs and snapshots in the store.
 
 Experiments that differ in nothing else run at the same time, each with an operator of its own: a machine that is shared
-is half as fast at one time as at another. What the store takes is the agents' work, and is not in it. To compare
-others, name the fields of their specs:
+is half as fast at one time as at another. Then one operator passes on logs as fast as it can (`log_relay`). What the
+store takes is the agents' work, and is not in it. To compare others, name the fields of their specs:
 
 python -m e2e.bench.operator.kept 'results kept={"results": {"keep": "8Mi"}}' …
 """
@@ -21,14 +21,19 @@ from e2e.bench.fake_cluster.api_objects import Object
 from e2e.bench.fake_cluster.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.fresh_process import in_fresh_process
 from e2e.bench.measurement import Figure, Measurement
+from e2e.bench.operator import log_relay
 from podtune.simulation.curves.functions import compute_rising_value
 
 NONE_KEPT = "none kept"
 STORE: Object = {"checkpoints": {"store": {"bucket": "bench"}}}
-BASE: Object = {**STORE, "results": {"keep": "0"}, "logs": {"keep": "0"}}
+NO_RESULTS: Object = {"results": {"keep": "0"}}
+NO_SNAPSHOTS: Object = {"snapshot": {"period": "0s"}}
+BASE: Object = {**STORE, **NO_RESULTS, **NO_SNAPSHOTS}
 VARIANTS: Mapping[str, Object] = {
-    "results kept": STORE,
-    "results and logs kept": {**STORE, "logs": {"keep": "8Mi"}},
+    "results kept": {**STORE, **NO_SNAPSHOTS},
+    "snapshots kept": {**STORE, **NO_RESULTS},
+    "as by default": STORE,
+    "logs kept, too": {**STORE, "logs": {"keep": "8Mi"}},
 }
 """What is held against a trial of which nothing is kept: by name, fields of the spec."""
 TRIALS, AT_ONCE = 200, 100
@@ -44,8 +49,12 @@ SECONDS_A_TRIAL = 0.5
 
 
 def measure(full: bool) -> Measurement:
-    """Compares what is kept by default, and logs, with nothing."""
-    return measure_variants(VARIANTS, FULL_STEPS if full else STEPS, FULL_ROUNDS if full else ROUNDS)
+    """Compares what is kept by default, and logs, with nothing; and measures the relay of logs."""
+    kept = measure_variants(VARIANTS, FULL_STEPS if full else STEPS, FULL_ROUNDS if full else ROUNDS)
+    relayed = log_relay.measure(full)
+    return Measurement(
+        f"{kept.setting}. Then {relayed.setting}", [*kept.figures, *relayed.figures], [*kept.broken, *relayed.broken]
+    )
 
 
 def measure_variants(variants: Mapping[str, Object], steps: int, rounds: int, trials: int = TRIALS) -> Measurement:
@@ -122,7 +131,7 @@ async def run(spec: Object, trials: int, steps: int) -> float:
 
 def _read_variant(text: str) -> tuple[str, Object]:
     name, _, fields = text.partition("=")
-    return name, {**STORE, **json.loads(fields)}
+    return name, {**BASE, **json.loads(fields)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

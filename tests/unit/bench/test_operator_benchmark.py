@@ -20,7 +20,7 @@ from e2e.bench.fake_cluster.fake_cluster import FakePod, run_fake_cluster
 from e2e.bench.fake_cluster.operator_with_profile import EVENT_LOOP, owner, package_of
 from e2e.bench.figures import read, run_parts
 from e2e.bench.measurement import Figure, Measurement, headlines, percentile
-from e2e.bench.operator import fairness, growth, kept, logs, profile, reaction, restart, results
+from e2e.bench.operator import fairness, growth, kept, log_relay, profile, reaction, restart, results
 from e2e.bench.targets import TARGETS
 from e2e.bench.tuner.environments import Environment, Missing
 from e2e.chaos.polling import until
@@ -108,7 +108,7 @@ async def test_results_of_a_few_agents_are_taken_in_with_decisions() -> None:
 
 @pytest.mark.slow
 async def test_logs_of_a_few_pods_come_whole_to_their_agents() -> None:
-    found = await logs.measure_logs(3, seconds=1.0)
+    found = await log_relay.measure_logs(3, seconds=1.0)
     figures = {figure.name: figure.value for figure in found.figures}
     assert figures["operator's processor time for a MiB of logs"] > 0
     assert found.broken == []
@@ -171,10 +171,11 @@ async def test_the_cost_of_a_trial_is_taken_over_all_experiments() -> None:
 
 @pytest.mark.long
 def test_what_is_kept_is_compared_with_trials_of_which_nothing_is() -> None:
-    found = kept.measure_variants({"logs kept": {**kept.STORE, "logs": {"keep": "1Mi"}}}, steps=2, rounds=1, trials=3)
+    everything = {**kept.STORE, "logs": {"keep": "1Mi"}, "snapshot": {"period": "5s"}}
+    found = kept.measure_variants({"all kept": everything}, steps=2, rounds=1, trials=3)
     figures = {figure.name: figure.value for figure in found.figures}
     assert figures["processor time a trial, none kept"] > 0
-    assert figures["processor time a trial, logs kept, to none kept"] > 0
+    assert figures["processor time a trial, all kept, to none kept"] > 0
 
 
 @pytest.mark.slow
