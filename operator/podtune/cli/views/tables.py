@@ -1,4 +1,4 @@
-"""What `list`, `describe` and `best` print: plain text in columns; a terminal's width decides what stands beside what."""
+"""What `list`, `describe` and `best` print: plain text in columns, placed by the width of a terminal, if any."""
 
 from __future__ import annotations
 
