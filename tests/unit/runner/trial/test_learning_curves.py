@@ -211,6 +211,17 @@ def test_it_is_small_and_shows_every_so_many_results_and_the_last(
     assert math.log2(curve.every).is_integer()
 
 
+def test_long_numbers_have_fewer_points() -> None:
+    status, most = TrialStatus(), 0
+    for number in range(200):
+        step, value = 1_000_000_000 + number, -1.2345e-100 * (number + 1)
+        status = report(status, step, {"accuracy": value, TIME_TOTAL: 1.2345e-6 * (number + 1)})
+        most = max(most, get_curve(status).count)
+        written = json.dumps({"curve": get_curve(status).to_arrays()}, separators=(",", ":"))
+        assert measure_in_api_server(written) - 1 <= MAX_CURVE
+    assert 16 < most < MAX_POINTS
+
+
 @given(st.integers(1, 5000))
 def test_no_more_resolution_is_lost_than_has_to_be(count: int) -> None:
     curve = TrialCurve(1)

@@ -14,6 +14,7 @@ from podtune.api.resources.trial_requests import RetryRequest
 from podtune.runner.trial import results
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.scheduling.test_exploits import cloning
+from tests.unit.runner.scenarios.scheduling.test_paused_trials import one_paused, paused_first
 from tests.unit.runner.scenarios.trial.test_evaluations import EVALUATION
 from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.simulated_program import Program
@@ -109,6 +110,16 @@ def test_a_clone_shows_its_own_results_and_then_those_from_its_donors_iteration_
     simulation.run()
     shown = [step for trial, step in scheduler.results if trial == 1]
     assert [step for step, _ in list_points(simulation.status(1))] == shown == [*range(1, 8), *range(7, 13)]
+
+
+def test_results_that_a_pause_for_the_scheduler_waits_for_are_shown() -> None:
+    """They come before the checkpoint that the trial goes on from, so they won't come again."""
+    simulation, scheduler = one_paused(Program(steps=6, metric=measure))
+    assert simulation.status().checkpoint.step > 2
+    assert_is_complete(simulation)
+    scheduler.pick = paused_first
+    simulation.run()
+    assert list_points(simulation.status()) == expect(6)
 
 
 def test_training_is_shown_by_its_own_objective_and_the_evaluation_has_no_part_in_it() -> None:
