@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,7 +45,7 @@ def test_it_takes_few_columns_whatever_was_reported(values: list[float]) -> None
     assert len(format_sparkline(values)) <= SPARKLINE_WIDTH
 
 
-def list_trials(**status: object) -> list[TrialView]:
+def list_trials(**status: Any) -> list[TrialView]:
     return [read_trial(trial(7, **TRAINING, **status)), read_trial(trial(8))]
 
 
