@@ -39,6 +39,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list": show.show_list,
     "describe": show.describe,
     "watch": show.follow_experiment,
+    "dashboard": show.show_dashboard,
     "logs": logs,
     "results": results,
     "best": show.show_best,

@@ -121,7 +121,7 @@ def read_archive(path: Path) -> Archive:
     Raises:
         CliError: It is none, of a later version, or damaged.
     """
-    documents = read_documents(path)
+    documents = read_documents(path, by_program=True)
     body = documents[0] if len(documents) == 1 else None
     if not isinstance(body, Mapping) or body.get("kind") != KIND:
         raise CliError(f"{path}: it is no {KIND}; `podtune export EXPERIMENT` makes one")

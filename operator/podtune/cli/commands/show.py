@@ -1,16 +1,18 @@
-"""`podtune list`, `describe`, `watch`, `best` and `why`: what goes on, and why."""
+"""`podtune list`, `describe`, `watch`, `dashboard`, `best` and `why`: what goes on, and why."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import get_experiment, get_trial, list_experiments, list_trials
+from podtune.cli.errors import CliError
 from podtune.cli.options import Context, ExperimentName, ForPrograms, Kubeconfig, Namespace, TrialName
 from podtune.cli.output import print_facts, print_lines, print_note
 from podtune.cli.views import tables
@@ -74,6 +76,22 @@ def follow_experiment(
     code, words = (last.outcome if last else None) or (1, "the watch ended")
     typer.echo(f"{experiment}: {words}", err=code != 0)
     raise typer.Exit(code)
+
+
+def show_dashboard(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written; - is standard input.")],
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 for any free one.")] = 8480,
+) -> None:
+    """Show an exported Experiment in the browser, on this machine alone, until Ctrl+C."""
+    try:
+        from podtune.dashboard.serving import serve_archive  # noqa: PLC0415 - other commands do without its packages
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise CliError(
+            f"the dashboard needs the package {package}, which is not installed; pip install 'podtune[cli,dashboard]'"
+        ) from error
+    print_note(f"reading {file}")
+    serve_archive(file, port, lambda address: print_lines([address]))
 
 
 def show_best(

@@ -14,15 +14,7 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
     status = trial.status
     reason = f" ({status.reason})" if status.reason else ""
     lines = [f"{trial.title} is {trial.state}{reason}{_put_after_colon(status.message)}"]
-    if trial.proposer:
-        lines.append(f"Its configuration comes from {trial.proposer}.")
-    changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
-    if changed:
-        values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
-        lines.append(f"It runs with other parameters than were proposed: {values}.")
-    if status.limits:
-        values = ", ".join(f"{name} {amount}" for name, amount in status.limits.items())
-        lines.append(f"It has limits of its own: {values}.")
+    lines += explain_origin(trial)
     if not status.ledger:
         lines.append("Nothing was decided on it: no scheduler, stopper or user stepped in, and no attempt failed.")
         return [*lines, *_render_last_lines(trial)]
@@ -34,6 +26,19 @@ def explain_in_sentences(trial: TrialView) -> list[str]:
     for decision in status.ledger:
         lines += ["", *_list_sentences(decision)]
     return [*lines, *_render_last_lines(trial)]
+
+
+def explain_origin(trial: TrialView) -> list[str]:
+    """Where its configuration comes from, and what of it was changed since, a sentence each."""
+    lines = [f"Its configuration comes from {trial.proposer}."] if trial.proposer else []
+    changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
+    if changed:
+        values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
+        lines.append(f"It runs with other parameters than were proposed: {values}.")
+    if trial.status.limits:
+        values = ", ".join(f"{name} {amount}" for name, amount in trial.status.limits.items())
+        lines.append(f"It has limits of its own: {values}.")
+    return lines
 
 
 def explain_as_data(trial: TrialView) -> dict[str, Any]:
@@ -60,10 +65,14 @@ def _render_last_lines(trial: TrialView) -> list[str]:
     return ["", f"Attempt {trial.tail_attempt} printed last:", *(f"  {line}" for line in trial.log_tail.splitlines())]
 
 
+def locate_decision(decision: LedgerEntry) -> str:
+    """At which point of the trial a decision was taken."""
+    return f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
+
+
 def _list_sentences(decision: LedgerEntry) -> list[str]:
     when = decision.time.replace("T", " ").removesuffix("Z")
-    where = f"iteration {decision.step} of attempt {decision.attempt}" if decision.attempt else "before its start"
-    line = f"{when}, {where}, {decision.action}{_put_after_colon(decision.message)}"
+    line = f"{when}, {locate_decision(decision)}, {decision.action}{_put_after_colon(decision.message)}"
     numbers = _format_untold(decision.inputs, decision.message)
     return [line, f"  {numbers}"] if numbers else [line]
 

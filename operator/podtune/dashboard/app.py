@@ -1,0 +1,127 @@
+"""The web application: its addresses, and what every answer has in common."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+
+from aiohttp import hdrs, web
+
+from podtune.dashboard.pages import experiments, trials
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, RowCache, get_source
+from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
+from podtune.dashboard.sources import ExperimentSource
+
+PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""On every answer. Pages get nothing from elsewhere, and run no script that stands in them."""
+ONE_DAY = "public, max-age=86400, immutable"
+_log = logging.getLogger(__name__)
+
+
+def make_app(source: ExperimentSource) -> web.Application:
+    """Makes the application that shows what a source has, to the machine that it runs on."""
+    app = web.Application(middlewares=[_add_headers, _refuse_foreign_hosts, _show_errors])
+    app[EXPERIMENT_ROWS] = RowCache(source)
+    one = "/experiments/{namespace}/{experiment}"
+    app.add_routes(
+        [
+            web.get("/", experiments.show_experiments),
+            web.get(f"{one}/", experiments.show_experiment),
+            web.get(f"{one}/parameters", experiments.show_parameters),
+            web.get(f"{one}/columns.json", experiments.send_columns),
+            web.get(f"{one}/charts/{{chart}}.svg", experiments.send_chart),
+            web.get(f"{one}/trials", trials.show_trials),
+            web.get(f"{one}/trials.csv", trials.send_csv),
+            web.get(f"{one}/trials.json", trials.send_json),
+            web.get(f"{one}/trials/{{trial}}", trials.show_trial),
+            web.get("/static/{file}", _send_static),
+        ]
+    )
+    return app
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a Host header names this machine to itself, with or without a port."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if name == "localhost":
+        return True
+    try:
+        return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+@web.middleware
+async def _add_headers(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+    response = await handler(request)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
+    return response
+
+
+@web.middleware
+async def _refuse_foreign_hosts(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+    """Any site can have a name that leads to 127.0.0.1, and would read the pages in its visitors' browsers."""
+    if not is_loopback(request.host):
+        return web.Response(status=403, text="open the dashboard as localhost: other names are refused\n")
+    return await handler(request)
+
+
+@web.middleware
+async def _show_errors(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except NotThere as error:
+        return _render_error(request, 404, "Not there", str(error))
+    except web.HTTPNotFound:
+        return _render_error(request, 404, "Not there", "This address leads to no page of the dashboard.")
+    except web.HTTPException as error:
+        if error.status_code < 500 and error.text:
+            return web.Response(status=error.status_code, text=error.text, headers=_list_allowed(error))
+        raise
+    except Exception:  # noqa: BLE001 - one broken object must not take the other pages away
+        _log.exception("%s can't be shown", request.rel_url)
+        return _render_error(
+            request, 500, "This page failed", "The program's output says why. Other pages may still work."
+        )
+
+
+def _list_allowed(error: web.HTTPException) -> dict[str, str]:
+    allowed = error.headers.get(hdrs.ALLOW)
+    return {hdrs.ALLOW: allowed} if allowed else {}
+
+
+def _render_error(request: web.Request, status: int, title: str, message: str) -> web.Response:
+    response = render_page(
+        request, "error.html", get_source(request).title, title=title, message=message, status=status
+    )
+    response.set_status(status)
+    return response
+
+
+async def _send_static(request: web.Request) -> web.StreamResponse:
+    """Scripts and styles; those of another version than this one's are not kept by browsers."""
+    name = request.match_info["file"]
+    file = STATIC_FILES / name
+    if "/" in name or name.startswith(".") or not file.is_file():
+        raise web.HTTPNotFound
+    is_current = request.query.get("v") == find_static_version()
+    body = file.read_text(encoding="utf-8")
+    kind = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[file.suffix]
+    response = web.Response(text=body, content_type=kind, charset="utf-8")
+    response.headers[hdrs.CACHE_CONTROL] = ONE_DAY if is_current else "no-cache"
+    response.enable_compression()
+    return response

@@ -1,0 +1,1 @@
+"""Charts that the server draws, as SVG that grows with its box while its letters keep their size."""

@@ -1,0 +1,89 @@
+"""Scales: where a number is on an axis, and which numbers stand beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from podtune.dashboard.numbers import format_measure
+
+_MARGIN = 0.04
+"""Share of the axis that is left free at each end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A number beside an axis.
+
+    Attributes:
+        place: Its place, from 0 to 1.
+        is_minor: Whether it goes where there is little room.
+    """
+
+    place: float
+    label: str
+    is_minor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis from `low` to `high`."""
+
+    low: float
+    high: float
+    is_log: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a number is, from 0 to 1; what lies outside is at the end."""
+        low, high, at = self.low, self.high, value
+        if self.is_log:
+            low, high, at = math.log(low), math.log(high), math.log(max(value, self.low))
+        return min(max((at - low) / (high - low), 0.0), 1.0)
+
+    def list_ticks(self, most: int = 6) -> list[Tick]:
+        """Round numbers along the axis."""
+        numbers = _list_powers(self.low, self.high, most) if self.is_log else _list_round(self.low, self.high, most)
+        return [
+            Tick(self.place(number), format_measure(number), place % 2 == 1) for place, number in enumerate(numbers)
+        ]
+
+
+def fit_scale(values: Iterable[float], *, is_log: bool = False) -> Scale:
+    """A scale that has room for all values, and a margin beside them."""
+    given = [value for value in values if value > 0 or not is_log]
+    low, high = min(given, default=0.0 if not is_log else 1.0), max(given, default=1.0 if not is_log else 10.0)
+    if is_log:
+        factor = math.exp((math.log(high) - math.log(low)) * _MARGIN) if high > low else 2.0
+        return Scale(low / factor, high * factor, is_log=True)
+    margin = (high - low) * _MARGIN or abs(high) * _MARGIN or 0.5
+    return Scale(low - margin, high + margin)
+
+
+def fit_to_most(values: Sequence[float], sign: float) -> Scale:
+    """A scale for an objective: it begins where all but the worst twentieth lie, so that a few don't flatten the rest.
+
+    Args:
+        values: What is drawn; what is beyond the scale is drawn at its end.
+        sign: 1 where high values are good, otherwise -1.
+    """
+    ordered = sorted(values, key=lambda value: sign * value)
+    return fit_scale(ordered[len(ordered) // 20 :])
+
+
+def _list_round(low: float, high: float, most: int) -> list[float]:
+    if not high > low:
+        return [low]
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next((power * factor for factor in (1, 2, 2.5, 5) if power * factor >= raw), power * 10)
+    first = math.ceil(low / step)
+    return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def _list_powers(low: float, high: float, most: int) -> list[float]:
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    if last - first < 1:
+        return [low, high] if high > low else [low]
+    step = max(1, -(-(last - first) // most))
+    return [10.0**power for power in range(first, last + 1, step)]

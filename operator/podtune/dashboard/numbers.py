@@ -1,0 +1,79 @@
+"""Numbers as pages show them: four digits that matter, and a column's numbers with one precision."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+DIGITS = 4
+"""Of a measured number, as many as people compare."""
+_NONE = "–"
+_LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{6,}(?:e[-+]?\d+)?(?!\w|\.\d)")
+_BEYOND = 1e150
+"""A scale needs twice as much."""
+
+
+def read_finite(text: str | None) -> float | None:
+    """A number that can be drawn; None where the text is none, or one beyond all scales."""
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if abs(value) < _BEYOND else None  # not a number is not less
+
+
+def format_measure(value: float | None) -> str:
+    """A measured number with the digits that matter: 0.9889, 31.24, 1.2e-5, 12,480."""
+    if value is None:
+        return _NONE
+    if not math.isfinite(value):
+        return str(value)
+    size = abs(value)
+    if value == 0 or 1e-3 <= size < 1e6:
+        decimals = 0 if value.is_integer() else max(0, DIGITS - 1 - _find_exponent(size))
+        text = f"{value:,.{min(decimals, 6)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = f"{value:.{DIGITS - 1}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def format_text(text: str) -> str:
+    """A parameter's or a metric's value: a number as `format_measure` has it, anything else as it is."""
+    value = read_finite(text)
+    return text if value is None else format_measure(value)
+
+
+def round_in_text(text: str) -> str:
+    """A sentence whose numbers have six digits that matter at most, as those of decisions have."""
+    return _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", text)
+
+
+def choose_decimals(values: Iterable[float]) -> int | None:
+    """With how many decimals numbers of one column stand one below the other; None where no count suits all."""
+    sizes = [abs(float(value)) for value in values if value]
+    if not sizes:
+        return 0
+    if max(sizes) >= 1e6 or max(sizes) < 1e-3:
+        return None
+    if all(size.is_integer() for size in sizes):
+        return 0
+    return max(0, DIGITS - 1 - _find_exponent(max(sizes)))
+
+
+def format_aligned(value: float | None, decimals: int | None) -> str:
+    """A number of a column."""
+    if value is None or decimals is None or not math.isfinite(value):
+        return format_measure(value)
+    return f"{value:,.{decimals}f}"
+
+
+def format_hours(hours: float | None) -> str:
+    """GPU-hours: 0.42, 7.3, 1,240."""
+    if hours is None:
+        return _NONE
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:,.1f}" if hours >= 1 else f"{hours:.2f}"
+
+
+def _find_exponent(size: float) -> int:
+    return math.floor(math.log10(size))

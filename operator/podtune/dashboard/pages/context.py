@@ -1,0 +1,62 @@
+"""What all pages need: the source, and the experiment that an address names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.dashboard.sources import ExperimentSource
+from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
+
+MOST_EXPERIMENTS = 32
+"""So many are kept at hand as rows; others are made anew when they are looked at."""
+
+
+class NotThere(Exception):
+    """What an address names is not there; the text says what that is."""
+
+
+class RowCache:
+    """Experiments as rows, made anew whenever the source has news of them."""
+
+    def __init__(self, source: ExperimentSource) -> None:
+        """Takes where they come from."""
+        self.source = source
+        self._kept: OrderedDict[tuple[str, str], tuple[ExperimentView, Sequence[TrialView], ExperimentRows]]
+        self._kept = OrderedDict()
+
+    def get(self, view: ExperimentView) -> ExperimentRows:
+        """An experiment with its trials."""
+        key = view.namespace, view.name
+        trials = self.source.list_trials(*key)
+        known = self._kept.get(key)
+        if known is None or known[0] is not view or known[1] is not trials:
+            known = self._kept[key] = view, trials, collect_rows(view, trials)
+        self._kept.move_to_end(key)
+        while len(self._kept) > MOST_EXPERIMENTS:
+            self._kept.popitem(last=False)
+        return known[2]
+
+
+EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
+
+
+def get_source(request: web.Request) -> ExperimentSource:
+    """Where the application has its data from."""
+    return request.app[EXPERIMENT_ROWS].source
+
+
+def find_rows(request: web.Request) -> ExperimentRows:
+    """The experiment that an address names.
+
+    Raises:
+        NotThere: There is none.
+    """
+    namespace, name = request.match_info["namespace"], request.match_info["experiment"]
+    view = get_source(request).find_experiment(namespace, name)
+    if view is None:
+        raise NotThere(f"There is no experiment {name!r} in namespace {namespace!r}.")
+    return request.app[EXPERIMENT_ROWS].get(view)

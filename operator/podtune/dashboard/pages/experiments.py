@@ -1,0 +1,121 @@
+"""The list of experiments, and the pages of one: how it goes, and where the search looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from podtune.api.resources.trial import LedgerEntry
+from podtune.api.tuning.search import SearchSpec
+from podtune.cli.views.formats import format_best_holder
+from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_trials
+from podtune.dashboard.charts.columns import write_columns
+from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
+from podtune.dashboard.rendering import render_page, render_svg
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
+
+NEWEST = 12
+"""So many of the newest decisions are shown."""
+MOST_TROUBLES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TrialDecision:
+    """A decision, and the trial that it was taken on."""
+
+    row: TrialRow
+    entry: LedgerEntry
+
+
+async def show_experiments(request: web.Request) -> web.Response:
+    """All experiments."""
+    source = get_source(request)
+    found = [request.app[EXPERIMENT_ROWS].get(view) for view in source.list_experiments()]
+    lines = {(each.view.namespace, each.view.name): draw_sparkline(each) for each in found}
+    return render_page(request, "experiments.html", source.title, experiments=found, lines=lines)
+
+
+async def show_experiment(request: web.Request) -> web.Response:
+    """How an experiment goes."""
+    experiment = find_rows(request)
+    by_time = request.query.get("x") == "time"
+    troubled = find_troubled_trials(row.view for row in experiment.rows if not row.view.has_ended)
+    return render_page(
+        request,
+        "experiment.html",
+        get_source(request).title,
+        experiment=experiment,
+        plot=draw_progress(experiment, by_time=by_time),
+        by_time=by_time,
+        front=draw_front(experiment),
+        decisions=list_newest_decisions(experiment, NEWEST),
+        algorithm=_find_algorithm(experiment.view.spec),
+        scheduler=next(iter(experiment.view.spec.get("scheduler") or {"fifo": {}})),
+        holder=format_best_holder(experiment.view.status.best) if experiment.view.status.best else "",
+        troubles=find_experiment_troubles(experiment.view),
+        troubled=troubled[:MOST_TROUBLES],
+        left_out=max(0, len(troubled) - MOST_TROUBLES),
+    )
+
+
+async def show_parameters(request: web.Request) -> web.Response:
+    """Where the search looks."""
+    experiment = find_rows(request)
+    return render_page(
+        request,
+        "parameters.html",
+        get_source(request).title,
+        experiment=experiment,
+        slices=draw_slices(experiment),
+    )
+
+
+async def send_columns(request: web.Request) -> web.Response:
+    """All trials, for the charts that the browser draws."""
+    response = web.Response(text=write_columns(find_rows(request)), content_type="application/json")
+    response.enable_compression()
+    return response
+
+
+async def send_chart(request: web.Request) -> web.Response:
+    """A chart as a file of its own.
+
+    Raises:
+        NotThere: The experiment has no such chart.
+    """
+    experiment, key = find_rows(request), request.match_info["chart"]
+    plot = _draw(experiment, key, by_time=request.query.get("x") == "time")
+    if plot is None:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
+    is_dark = request.query.get("theme") == "dark"
+    response = render_svg("chart.svg", plot=plot, experiment=experiment, is_dark=is_dark)
+    response.headers["Content-Disposition"] = 'attachment; filename="chart.svg"'
+    return response
+
+
+def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:
+    """The newest decisions on all trials, the newest first."""
+    newest = (TrialDecision(row, row.view.status.ledger[-1]) for row in experiment.rows if row.view.status.ledger)
+    trials = sorted(newest, key=_find_age, reverse=True)[:count]
+    decisions = (TrialDecision(each.row, entry) for each in trials for entry in each.row.view.status.ledger)
+    return sorted(decisions, key=_find_age, reverse=True)[:count]
+
+
+def _find_algorithm(spec: Mapping[str, Any]) -> str:
+    return str((spec.get("search") or {}).get("algorithm", SearchSpec.model_fields["algorithm"].default))
+
+
+def _find_age(decided: TrialDecision) -> tuple[str, int, int]:
+    return decided.entry.time, decided.row.view.index, decided.entry.number
+
+
+def _draw(experiment: ExperimentRows, key: str, *, by_time: bool) -> Plot | None:
+    if key == "progress":
+        return draw_progress(experiment, by_time=by_time)
+    if key == "front":
+        return draw_front(experiment)
+    return next((plot for plot in draw_slices(experiment) if plot.key == key), None)

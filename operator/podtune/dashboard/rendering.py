@@ -1,0 +1,88 @@
+"""Makes pages of templates. Whatever comes from an experiment is escaped: only templates write HTML."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from podtune import __version__
+from podtune.cli.views.formats import format_duration
+from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
+from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
+
+STATIC_FILES = Path(__file__).parent / "static"
+
+
+@cache
+def find_static_version() -> str:
+    """A digest of all scripts and styles: another version has other addresses."""
+    digest = hashlib.sha256()
+    for file in sorted(STATIC_FILES.iterdir()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _format_moment(text: str) -> str:
+    """A time of the API for people, without its year: 21 Nov 05:09."""
+    moment = read_moment(text)
+    return text if moment is None else f"{datetime.fromtimestamp(moment, UTC):%-d %b %H:%M}"
+
+
+@cache
+def _make_environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("podtune.dashboard", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters |= {
+        "measure": format_measure,
+        "text": format_text,
+        "hours": format_hours,
+        "duration": lambda seconds: "–" if seconds is None else format_duration(seconds),
+        "moment": _format_moment,
+        "sentence": round_in_text,
+        "segment": lambda text: quote(str(text), safe=""),
+    }
+    environment.globals |= {"words": STATE_WORDS, "version": __version__}
+    return environment
+
+
+def find_root(request: web.Request) -> str:
+    """The way from a page to the first one: addresses are relative, so pages work behind any prefix of a path."""
+    return "../" * (request.rel_url.raw_path.count("/") - 1) or "./"
+
+
+def render_page(request: web.Request, template: str, source: str, **facts: Any) -> web.Response:
+    """A page.
+
+    Args:
+        request: What is answered.
+        template: Name of the template.
+        source: Title of what is shown.
+        facts: What the template needs.
+    """
+    text = (
+        _make_environment()
+        .get_template(template)
+        .render(root=find_root(request), static=find_static_version(), source=source, **facts)
+    )
+    response = web.Response(text=text, content_type="text/html")
+    response.enable_compression()
+    return response
+
+
+def render_svg(template: str, **facts: Any) -> web.Response:
+    """A picture to download."""
+    text = _make_environment().get_template(template).render(**facts)
+    return web.Response(text=text, content_type="image/svg+xml", charset="utf-8")

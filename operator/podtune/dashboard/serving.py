@@ -1,0 +1,59 @@
+"""Serves the dashboard of an archive to the machine that it runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from podtune.cli.errors import CliError
+from podtune.dashboard.app import make_app
+from podtune.dashboard.sources import open_archive
+
+LOOPBACK = "127.0.0.1"
+
+
+def serve_archive(file: Path, port: int, announce: Callable[[str], None]) -> None:
+    """Serves until the program is interrupted.
+
+    Args:
+        file: What `export` has written.
+        port: Where to listen on loopback; 0 for any free port.
+        announce: Is told the address as soon as it answers.
+
+    Raises:
+        CliError: The file is no archive, or the port is taken.
+    """
+    app = make_app(open_archive(file))
+    listener = _listen(port)
+    asyncio.run(_serve(app, listener, announce))
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        raise CliError(f"port {port}: {error.strerror or error}; choose another with --port, or 0 for any") from error
+    return listener
+
+
+async def _serve(app: web.Application, listener: socket.socket, announce: Callable[[str], None]) -> None:
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        await web.SockSite(runner, listener).start()
+        announce(f"http://{LOOPBACK}:{listener.getsockname()[1]}/")
+        await stopped.wait()
+    finally:
+        await runner.cleanup()

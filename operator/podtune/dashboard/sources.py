@@ -1,0 +1,79 @@
+"""Where pages have their data from: one small protocol, and the source that reads an exported archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from podtune.api.names import API_VERSION
+from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
+from podtune.cli.commands.archive import Archive, read_archive
+
+
+class ExperimentSource(Protocol):
+    """What is shown: a cluster, an archive, a local run.
+
+    It answers from memory. What it returns is never changed afterwards: whoever has news returns other objects.
+    """
+
+    @property
+    def title(self) -> str:
+        """What it reads, in a few words."""
+
+    def list_experiments(self) -> Sequence[ExperimentView]:
+        """All Experiments that may be seen, by namespace and name."""
+
+    def find_experiment(self, namespace: str, name: str) -> ExperimentView | None:
+        """An Experiment; None where there is none that may be seen."""
+
+    def list_trials(self, namespace: str, experiment: str) -> Sequence[TrialView]:
+        """An Experiment's Trials, by their index; the same object as long as none of them has changed."""
+
+
+class ArchiveSource:
+    """The one experiment of an archive, as it was when it was exported."""
+
+    def __init__(self, archive: Archive, title: str) -> None:
+        """Takes what is in an archive.
+
+        Args:
+            archive: What was read.
+            title: What it was read from.
+        """
+        name, namespace = archive.source["name"], archive.source["namespace"]
+        metadata = {"name": name, "namespace": namespace, "uid": archive.source["uid"], **archive.metadata}
+        body = {"metadata": metadata, "spec": archive.spec, "status": archive.status}
+        self._title = title
+        self._experiment = read_experiment({"apiVersion": API_VERSION, **body})
+        self._trials = tuple(
+            read_trial({"metadata": {"name": trial["name"]}, "spec": trial["spec"], "status": trial["status"]})
+            for trial in archive.trials
+        )
+
+    @property
+    def title(self) -> str:
+        """What it reads, in a few words."""
+        return self._title
+
+    def list_experiments(self) -> Sequence[ExperimentView]:
+        """The one there is."""
+        return (self._experiment,)
+
+    def find_experiment(self, namespace: str, name: str) -> ExperimentView | None:
+        """It, where it is that one."""
+        is_it = (namespace, name) == (self._experiment.namespace, self._experiment.name)
+        return self._experiment if is_it else None
+
+    def list_trials(self, namespace: str, experiment: str) -> Sequence[TrialView]:
+        """Its Trials."""
+        return self._trials if self.find_experiment(namespace, experiment) else ()
+
+
+def open_archive(path: Path) -> ArchiveSource:
+    """Reads an archive to show it.
+
+    Raises:
+        CliError: It is none, or it is damaged.
+    """
+    return ArchiveSource(read_archive(path), f"archive {path.name}")

@@ -1,0 +1,143 @@
+// Parallel coordinates: one line for each trial, on a canvas. What is selected stands in the address.
+import { Selection } from "./selection.js";
+import { Stage } from "./stage.js";
+
+const MOST_LISTED = 15;
+const short = (value) => {
+  if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e6)) return String(Number(value.toPrecision(4)));
+  const [digits, power] = value.toExponential(3).split("e");
+  return `${Number(digits)}e${Number(power)}`;
+};
+const write = (column, value) => (value === null ? "–" : column.choices.length ? column.choices[value] : short(value));
+// Texts stand left, numbers right.
+const side = (column) => (column.choices.some((choice) => Number.isNaN(Number(choice))) ? "" : "n");
+const make = (tag, text, name) => {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  if (name) element.className = name;
+  return element;
+};
+
+class View {
+  constructor(root, trials) {
+    this.root = root;
+    this.trials = trials;
+    this.find = (name) => root.querySelector(`[data-${name}]`);
+    this.selection = new Selection(trials, new URLSearchParams(location.search));
+    root.hidden = false;
+    this.stage = new Stage(this.find("stage"), trials, this.selection, write, {
+      change: (isDone) => this.update(isDone),
+      open: (place) => { location.href = `${root.dataset.trials}/${encodeURIComponent(trials.names[place])}`; },
+    });
+    this.bindControls();
+    this.buildRanges();
+    this.update(true);
+    new ResizeObserver(() => this.stage.resize()).observe(this.find("stage").parentElement);
+    document.documentElement.addEventListener("podtune-theme", () => this.stage.draw());
+  }
+
+  bindControls() {
+    const colour = this.find("colour"), top = this.find("top");
+    for (const column of this.trials.columns) colour.append(new Option(column.name, column.name));
+    colour.addEventListener("change", () => { this.selection.colour = colour.value; this.update(true); });
+    top.addEventListener("input", () => { this.selection.top = Number(top.value); this.update(false); });
+    top.addEventListener("change", () => this.update(true));
+    this.find("reset").addEventListener("click", () => { this.selection.reset(); this.buildRanges(); this.update(true); });
+    this.find("copy").addEventListener("click", async (event) => {
+      try { await navigator.clipboard.writeText(location.href); event.target.textContent = "Copied"; } catch { event.target.textContent = "Copy it from the address bar"; }
+      setTimeout(() => { event.target.textContent = "Copy link"; }, 1800);
+    });
+    this.find("png").addEventListener("click", () => this.stage.save(`${document.title}.png`));
+  }
+
+  // Fields for those who don't drag: from and to of each number, and boxes for each choice.
+  buildRanges() {
+    this.fields = this.trials.columns.map((column) => {
+      const set = make("fieldset");
+      set.append(make("legend", column.name));
+      if (column.choices.length) {
+        column.choices.forEach((choice, place) => {
+          const label = make("label"), box = make("input");
+          box.type = "checkbox";
+          box.addEventListener("change", () => { this.selection.toggle(column, place, box.checked); this.update(true); });
+          label.append(box, choice);
+          set.append(label);
+        });
+      } else {
+        for (const word of ["from", "to"]) {
+          const input = make("input");
+          input.type = "text";
+          input.inputMode = "decimal";
+          input.setAttribute("aria-label", `${column.name} ${word}`);
+          input.addEventListener("change", () => {
+            const [from, to] = [...set.querySelectorAll("input")].map((each) => (each.value.trim() === "" ? NaN : Number(each.value)));
+            this.selection.setRange(column, Number.isNaN(from) ? column.low : from, Number.isNaN(to) ? column.high : to, Number.isNaN(from) && Number.isNaN(to));
+            this.update(true);
+          });
+          set.append(input);
+        }
+      }
+      return { column, set };
+    });
+    this.find("ranges").replaceChildren(...this.fields.map((field) => field.set));
+  }
+
+  showRanges() {
+    for (const { column, set } of this.fields) {
+      const brush = this.selection.brushes.get(column.name);
+      set.querySelectorAll("input").forEach((input, place) => {
+        if (input.type === "checkbox") input.checked = brush ? brush.picked.has(place) : false;
+        else if (input !== document.activeElement) {
+          input.value = brush ? short(place ? brush.to : brush.from) : "";
+          input.placeholder = short(place ? column.high : column.low);
+        }
+      });
+    }
+  }
+
+  update(isDone) {
+    const { selection, trials } = this;
+    selection.refresh();
+    this.stage.draw(isDone);
+    this.find("status").textContent = `${selection.places.length.toLocaleString("en")} of ${trials.names.length.toLocaleString("en")} trials`;
+    this.find("top").value = selection.top;
+    this.find("top-text").textContent = `${selection.top} %`;
+    this.find("colour").value = selection.colour;
+    const colour = selection.colourColumn;
+    const ends = [colour.low, colour.high].map((end) => write(colour, colour.choices.length ? Math.round(end) : end));
+    if (colour.sign < 0) ends.reverse();
+    this.find("worst").textContent = `${colour.name} ${ends[0] ?? ""}`;
+    this.find("best").textContent = ends[1] ?? "";
+    if (!isDone) return;
+    this.showRanges();
+    this.list();
+    const query = selection.write(new URLSearchParams(location.search)).toString();
+    history.replaceState(null, "", query ? `?${query}` : location.pathname);
+  }
+
+  list() {
+    const { selection, trials, root } = this;
+    const shown = selection.list().slice(0, MOST_LISTED);
+    const metrics = trials.columns.filter((column) => column.sign), others = selection.axes.filter((column) => !column.sign);
+    const columns = [...metrics, ...others];
+    const head = make("tr");
+    head.append(make("th", "Trial"), ...columns.map((column) => make("th", column.name, side(column))));
+    this.find("head").replaceChildren(head);
+    this.find("body").replaceChildren(...shown.map((place) => {
+      const line = make("tr"), cell = make("td"), link = make("a", trials.names[place]);
+      link.href = `${root.dataset.trials}/${encodeURIComponent(trials.names[place])}`;
+      cell.append(link);
+      line.append(cell, ...columns.map((column) => make("td", write(column, column.values[place]), side(column))));
+      line.addEventListener("pointerenter", () => this.stage.point(place));
+      line.addEventListener("pointerleave", () => this.stage.point(null));
+      return line;
+    }));
+  }
+}
+
+for (const root of document.querySelectorAll("[data-parallel]")) {
+  fetch(root.dataset.columns)
+    .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText))))
+    .then((trials) => new View(root, trials))
+    .catch((error) => { console.error(error); root.parentElement.querySelector("[data-failure]").hidden = false; });
+}

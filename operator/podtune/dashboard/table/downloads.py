@@ -1,0 +1,45 @@
+"""The table for other programs: CSV for spreadsheets, JSON for the rest. All pages of it, in the columns shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.table.columns import STATE_COLUMN, TRIAL_COLUMN, Cell, TableColumn
+from podtune.dashboard.trial_rows import TrialRow
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_csv(columns: Sequence[TableColumn], rows: Sequence[TrialRow]) -> str:
+    """The table as RFC 4180 has it. A text that a spreadsheet would run as a formula begins with an apostrophe."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([_disarm(column.name) for column in columns])
+    writer.writerows([_disarm(write_cell(column, row)) for column in columns] for row in rows)
+    return out.getvalue()
+
+
+def write_json(columns: Sequence[TableColumn], rows: Sequence[TrialRow], facts: dict[str, Any]) -> str:
+    """The table as one object: `facts`, and the rows as `items`, which leave out what they have no value for."""
+    cells = ({column.name: write_cell(column, row) for column in columns} for row in rows)
+    items = [{name: cell for name, cell in entry.items() if cell is not None} for entry in cells]
+    return json.dumps({**facts, "items": items}, ensure_ascii=False, allow_nan=False)
+
+
+def write_cell(column: TableColumn, row: TrialRow) -> Cell:
+    """What stands in a cell for programs: texts as they are, numbers with all their digits."""
+    if column.name == TRIAL_COLUMN:
+        return row.name
+    if column.name == STATE_COLUMN:
+        return str(row.progress)
+    return column.get(row)
+
+
+def _disarm(cell: Cell) -> Cell:
+    is_formula = isinstance(cell, str) and cell.startswith(_FORMULA) and read_finite(cell) is None
+    return f"'{cell}" if is_formula else cell

@@ -1,0 +1,144 @@
+"""What the address of the trials' table asks for; the same words restore the same table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+from urllib.parse import urlencode
+
+from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.trial_rows import ShownState
+
+PAGE_SIZES = (25, 50, 100, 250)
+DEFAULT_SIZE = 50
+_COMPARISON = re.compile(r"(?P<column>[^<>=!]+)(?P<operator><=|>=|!=|=|<|>)(?P<value>.*)")
+MOST_TERMS = 20
+
+
+class QueryError(ValueError):
+    """An address that asks for what there is not; the text says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition of a filter: a word that is looked for in names, or a column that is compared with a value.
+
+    Attributes:
+        column: Name of the column; empty for a word.
+        number: The value as a number, where it is one.
+    """
+
+    column: str
+    operator: str
+    value: str
+    number: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """What is asked for.
+
+    Attributes:
+        text: The filter, as it was written.
+        terms: The same, read: all of them must hold.
+        progress: How far the trials are that are asked for; empty for all.
+        sort: The column to sort by; empty for the trials' own order.
+        columns: The chosen columns; empty for those that are shown unless one chooses.
+        page: From 1.
+    """
+
+    text: str = ""
+    terms: tuple[Term, ...] = ()
+    progress: tuple[ShownState, ...] = ()
+    sort: str = ""
+    descending: bool = False
+    columns: tuple[str, ...] = ()
+    page: int = 1
+    size: int = DEFAULT_SIZE
+
+    def change(self, **fields: object) -> Self:
+        """The same with other fields, from the first page on unless that is one of them."""
+        return replace(self, **{"page": 1, **fields})  # type: ignore[arg-type]
+
+    def encode(self) -> str:
+        """The query of an address that asks for this; empty for what is asked for without one."""
+        pairs = [
+            *([("q", self.text)] if self.text else []),
+            *(("state", str(progress)) for progress in self.progress),
+            *([("sort", f"{'-' * self.descending}{self.sort}")] if self.sort else []),
+            *(("column", column) for column in self.columns),
+            *([("page", str(self.page))] if self.page > 1 else []),
+            *([("size", str(self.size))] if self.size != DEFAULT_SIZE else []),
+        ]
+        return f"?{urlencode(pairs)}" if pairs else "?"
+
+
+def parse_query(pairs: Sequence[tuple[str, str]], known: Iterable[str]) -> TableQuery:
+    """Reads the query of an address.
+
+    Args:
+        pairs: Names and values, in their order.
+        known: The columns that there are.
+
+    Raises:
+        QueryError: Something is asked for that there is not.
+    """
+    columns = tuple(known)
+    text = " ".join(value for name, value in pairs if name == "q").strip()
+    sort = next((value for name, value in reversed(pairs) if name == "sort"), "")
+    descending, sorted_by = sort.startswith("-"), sort.removeprefix("-")
+    chosen = tuple(dict.fromkeys(value for name, value in pairs if name == "column"))
+    for column in (*chosen, *([sorted_by] if sorted_by else [])):
+        _check_column(column, columns)
+    return TableQuery(
+        text=text,
+        terms=_parse_terms(text, columns),
+        progress=tuple(dict.fromkeys(_parse_progress(value) for name, value in pairs if name == "state")),
+        sort=sorted_by,
+        descending=descending,
+        columns=chosen,
+        page=_parse_count(pairs, "page", 1),
+        size=min(_parse_count(pairs, "size", DEFAULT_SIZE), PAGE_SIZES[-1]),
+    )
+
+
+def _parse_terms(text: str, columns: Sequence[str]) -> tuple[Term, ...]:
+    words = text.split()
+    if len(words) > MOST_TERMS:
+        raise QueryError(f"the filter has {len(words)} conditions; use at most {MOST_TERMS}")
+    return tuple(_parse_term(word, columns) for word in words)
+
+
+def _parse_term(word: str, columns: Sequence[str]) -> Term:
+    match = _COMPARISON.fullmatch(word)
+    if match is None:
+        return Term("", "", word.casefold(), None)
+    column, operator, value = match["column"], match["operator"], match["value"]
+    _check_column(column, columns)
+    number = read_finite(value)
+    if number is None and operator in ("<", "<=", ">", ">="):
+        raise QueryError(f"{word!r}: {value!r} is not a number; compare with one, or use = or !=")
+    return Term(column, operator, value, number)
+
+
+def _check_column(column: str, columns: Sequence[str]) -> None:
+    if column not in columns:
+        raise QueryError(f"there is no column {column!r}; there are {', '.join(columns)}")
+
+
+def _parse_progress(value: str) -> ShownState:
+    try:
+        return ShownState(value)
+    except ValueError as error:
+        raise QueryError(f"there is no state {value!r}; there are {', '.join(ShownState)}") from error
+
+
+def _parse_count(pairs: Sequence[tuple[str, str]], name: str, default: int) -> int:
+    value = next((value for given, value in reversed(pairs) if given == name), "")
+    if not value:
+        return default
+    if not re.fullmatch("[1-9][0-9]{0,6}", value):
+        raise QueryError(f"{name} is {value!r}; write a whole number from 1 on")
+    return int(value)

@@ -1,0 +1,189 @@
+"""Trials as pages need them: how each went in one word, and its values as numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cached_property
+
+from podtune.api.names import TrialReason, TrialState
+from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.search_axes import SearchAxis, make_axes
+
+_EARLY = frozenset({TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED})
+
+
+class ShownState(StrEnum):
+    """How far a trial is; the states of the API, but for those that the scheduler stopped."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    PENDING = "pending"
+    DONE = "done"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+_BY_STATE = {
+    TrialState.RUNNING: ShownState.RUNNING,
+    TrialState.PAUSED: ShownState.PAUSED,
+    TrialState.TERMINATED: ShownState.DONE,
+    TrialState.ERROR: ShownState.FAILED,
+}
+STATE_WORDS = {
+    ShownState.DONE: "Completed",
+    ShownState.STOPPED: "Stopped early",
+    ShownState.RUNNING: "Running",
+    ShownState.PAUSED: "Paused",
+    ShownState.PENDING: "Pending",
+    ShownState.FAILED: "Failed",
+}
+"""In the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One trial.
+
+    Attributes:
+        values: The objectives' values at its best, in their order; None where there is no finite number.
+        numbers: Its parameters that are numbers.
+        started: When it began, in seconds since 1970; None where it has not.
+        ended: When it ended.
+    """
+
+    view: TrialView
+    progress: ShownState
+    values: tuple[float | None, ...]
+    numbers: Mapping[str, float]
+    started: float | None
+    ended: float | None
+
+    @property
+    def name(self) -> str:
+        """Name of the Trial."""
+        return self.view.name
+
+    @property
+    def value(self) -> float | None:
+        """The first objective's value."""
+        return self.values[0]
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPU time of its pods; None where it is not on record."""
+        usage = self.view.status.usage
+        return usage.gpu_seconds / 3600 if usage is not None else None
+
+    @property
+    def duration(self) -> float | None:
+        """From its start to its end, in seconds; None as long as it has no end."""
+        return None if self.started is None or self.ended is None else max(0.0, self.ended - self.started)
+
+
+@dataclass(frozen=True)
+class ExperimentRows:
+    """An experiment with its trials.
+
+    Attributes:
+        view: The Experiment.
+        rows: Its trials, by index.
+        axes: Its parameters.
+    """
+
+    view: ExperimentView
+    rows: Sequence[TrialRow]
+    axes: Sequence[SearchAxis]
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the objectives."""
+        return tuple(self.view.objectives)
+
+    @cached_property
+    def signs(self) -> tuple[float, ...]:
+        """1 for each objective that is better the higher it is, otherwise -1."""
+        return tuple(1.0 if mode == "max" else -1.0 for mode in self.view.objectives.values())
+
+    @cached_property
+    def by_name(self) -> Mapping[str, TrialRow]:
+        """The trials by name."""
+        return {row.name: row for row in self.rows}
+
+    @cached_property
+    def counts(self) -> Counter[ShownState]:
+        """How many trials are how far."""
+        return Counter(row.progress for row in self.rows)
+
+    @cached_property
+    def ranked(self) -> Sequence[TrialRow]:
+        """The trials that have a value, the best first."""
+        valued = [row for row in self.rows if row.value is not None]
+        return sorted(valued, key=lambda row: (-self.signs[0] * (row.value or 0.0), row.view.index))
+
+    @property
+    def best(self) -> TrialRow | None:
+        """The trial that the status names as the best, or else the first of `ranked`."""
+        named = self.by_name.get(self.view.status.best.trial) if self.view.status.best else None
+        return named or next(iter(self.ranked), None)
+
+    @cached_property
+    def last_moment(self) -> float | None:
+        """The latest time that is on record, in seconds since 1970."""
+        times = [moment for row in self.rows for moment in (row.started, row.ended) if moment is not None]
+        return max(times, default=None)
+
+    @property
+    def seconds(self) -> float | None:
+        """From its start to its end, or to the latest time on record; None before its start."""
+        start = read_moment(self.view.status.start_time)
+        end = read_moment(self.view.status.completion_time) or self.last_moment
+        return None if start is None or end is None else max(0.0, end - start)
+
+    @cached_property
+    def gpu_hours(self) -> float | None:
+        """GPU time of the whole experiment; None where none is on record."""
+        if self.view.status.usage is not None:
+            return self.view.status.usage.gpu_hours
+        hours = [row.gpu_hours for row in self.rows if row.gpu_hours is not None]
+        return sum(hours) if hours else None
+
+
+def collect_rows(view: ExperimentView, trials: Sequence[TrialView]) -> ExperimentRows:
+    """Takes an experiment and its trials together."""
+    metrics = tuple(view.objectives)
+    rows = [_make_row(trial, metrics) for trial in trials]
+    axes = make_axes(view.spec.get("parameters") or (), [row.view.parameters for row in rows])
+    return ExperimentRows(view, rows, axes)
+
+
+def read_moment(text: str | None) -> float | None:
+    """A time of the API in seconds since 1970; None where it is none."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _make_row(trial: TrialView, metrics: Sequence[str]) -> TrialRow:
+    status = trial.status
+    best = {metrics[0]: status.best_value, **status.best} if metrics else {}
+    numbers = {name: number for name, text in trial.parameters.items() if (number := read_finite(text)) is not None}
+    return TrialRow(
+        view=trial,
+        progress=_find_progress(trial),
+        values=tuple(read_finite(best.get(metric)) for metric in metrics) or (None,),
+        numbers=numbers,
+        started=read_moment(status.start_time),
+        ended=read_moment(status.completion_time),
+    )
+
+
+def _find_progress(trial: TrialView) -> ShownState:
+    progress = next((word for state, word in _BY_STATE.items() if state == trial.state), ShownState.PENDING)
+    return ShownState.STOPPED if progress is ShownState.DONE and trial.status.reason in _EARLY else progress
