@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import signal
 import socket
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from aiohttp import web
 
 from podtune.cli.errors import CliError
 from podtune.dashboard.app import make_app
-from podtune.dashboard.sources import open_archive
+from podtune.dashboard.sources import ArchiveSource, open_archive
 
 LOOPBACK = "127.0.0.1"
+LARGE = 4 << 20
+"""Bytes of an archive that another process reads: reading leaves four times the memory of what was read behind."""
 
 
 def serve_archive(file: Path, port: int, announce: Callable[[str], None]) -> None:
@@ -28,9 +32,21 @@ def serve_archive(file: Path, port: int, announce: Callable[[str], None]) -> Non
     Raises:
         CliError: The file is no archive, or the port is taken.
     """
-    app = make_app(open_archive(file))
+    app = make_app(read_source(file))
     listener = _listen(port)
     asyncio.run(_serve(app, listener, announce))
+
+
+def read_source(file: Path) -> ArchiveSource:
+    """Reads an archive, a large one aside.
+
+    Raises:
+        CliError: It is none, or it is damaged.
+    """
+    if not file.is_file() or file.stat().st_size < LARGE:
+        return open_archive(file)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(open_archive, file).result()
 
 
 def _listen(port: int) -> socket.socket:

@@ -85,9 +85,9 @@ class TrialRow:
         return None if self.started is None or self.ended is None else max(0.0, self.ended - self.started)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExperimentRows:
-    """An experiment with its trials.
+    """An experiment with its trials; another object as soon as there is news, so charts are kept by its identity.
 
     Attributes:
         view: The Experiment.

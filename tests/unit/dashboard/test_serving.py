@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from podtune.cli import main as cli
+from podtune.cli.errors import CliError
+from podtune.dashboard import serving
 from tests.unit.dashboard.archives import pack
 
 WAIT = 60
@@ -43,6 +45,18 @@ def test_an_archive_is_served_on_loopback_until_the_program_is_stopped(archive: 
             assert "digits-1" in answer.read().decode()
         program.send_signal(signal.SIGINT)
         assert program.wait(WAIT) == 0
+
+
+def test_a_large_archive_is_read_aside_with_the_same_outcome(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = serving.read_source(archive)
+    monkeypatch.setattr(serving, "LARGE", 0)
+    assert serving.read_source(archive).list_trials("team", "digits") == small.list_trials("team", "digits")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(archive.read_text(encoding="utf-8").replace("0.75", "0.76"), encoding="utf-8")
+    with pytest.raises(CliError, match="it is damaged"):
+        serving.read_source(broken)
 
 
 def test_a_taken_port_is_said(archive: Path, taken_port: int, capsys: pytest.CaptureFixture[str]) -> None:

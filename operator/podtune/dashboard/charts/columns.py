@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from podtune.dashboard.search_axes import SearchAxis
@@ -13,6 +14,7 @@ _DIGITS = 6
 """As many as a screen can show, and a person can compare."""
 
 
+@lru_cache(maxsize=4)
 def write_columns(experiment: ExperimentRows) -> str:
     """The trials as JSON.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from podtune.cli.views.formats import format_duration
 from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, fit_to_most
@@ -13,6 +14,10 @@ from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState
 SIZE = 1000
 """Width and height of the box that is drawn in; it is stretched to what there is room for."""
 MOST_SLICES = 24
+KEPT = 32
+"""So many charts of a kind are kept, for as many experiments as the list shows without drawing them anew."""
+MANY = 1500
+"""With more dots than this, each is drawn smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +58,18 @@ class Plot:
     steps: Sequence[tuple[TrialRow, float, float]] = ()
 
     @property
+    def is_dense(self) -> bool:
+        """Whether its dots would hide each other."""
+        return sum(dots.count for dots in self.dots) > MANY
+
+    @property
     def step_path(self) -> str:
         """A dot for each trial that the line is about."""
         cells = dict.fromkeys(_to_box(self.x.place(at), self.y.place(to)) for _, at, to in self.steps)
         return "".join(f"M{x} {y}h0" for x, y in cells)
 
 
+@lru_cache(maxsize=KEPT)
 def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
     """Best value so far over trials or time; None as long as no trial has a value.
 
@@ -100,7 +111,8 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
     )
 
 
-def draw_slices(experiment: ExperimentRows) -> list[Plot]:
+@lru_cache(maxsize=KEPT)
+def draw_slices(experiment: ExperimentRows) -> Sequence[Plot]:
     """The objective over each parameter, the first ones where there are very many."""
     if not experiment.ranked:
         return []
@@ -108,6 +120,7 @@ def draw_slices(experiment: ExperimentRows) -> list[Plot]:
     return [_draw_slice(experiment, axis, y) for axis in experiment.axes[:MOST_SLICES]]
 
 
+@lru_cache(maxsize=KEPT)
 def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> Plot | None:
     """Two objectives against each other, with the front of the trials that none beats in both; None for just one."""
     if len(experiment.metrics) < 2:
@@ -137,6 +150,7 @@ def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> P
     )
 
 
+@lru_cache(maxsize=KEPT)
 def draw_sparkline(experiment: ExperimentRows) -> str:
     """The best value so far over the trials as one path; empty with fewer than two values."""
     rows = sorted(experiment.ranked, key=lambda row: row.view.index)
