@@ -80,4 +80,4 @@ raise SystemExit(main(["dashboard", {str(archive)!r}]))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT, check=False)
     assert ended.returncode == 1
-    assert "the dashboard needs the package jinja2, which is not installed" in ended.stderr
+    assert "the dashboard needs jinja2, which is not installed" in ended.stderr

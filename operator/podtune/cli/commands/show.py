@@ -79,16 +79,15 @@ def follow_experiment(
 
 
 def show_dashboard(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written; - is standard input.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written.")],
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 for any free one.")] = 8480,
 ) -> None:
     """Show an exported Experiment in the browser, on this machine alone, until Ctrl+C."""
     try:
         from podtune.dashboard.serving import serve_archive  # noqa: PLC0415 - other commands do without its packages
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
         raise CliError(
-            f"the dashboard needs the package {package}, which is not installed; pip install 'podtune[cli,dashboard]'"
+            f"the dashboard needs {error.name}, which is not installed; pip install 'podtune[cli,dashboard]'"
         ) from error
     print_note(f"reading {file}")
     serve_archive(file, port, lambda address: print_lines([address]))
