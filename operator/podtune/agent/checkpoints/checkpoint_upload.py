@@ -80,6 +80,7 @@ class CheckpointUpload(UploadTask):
         self._address = context.address
         self._store = context.store
         self._log = context.log
+        self._shutdown = context.shutdown
         self._cancel_token = _UploadCancelToken(context)
         self._retry = retry
         self._content_index = content_index
@@ -201,6 +202,9 @@ class CheckpointUpload(UploadTask):
         retries = self._settings.sync.retries
         if progress.failures > retries:
             self._give_up(progress.pending, error.reason, f"{error} (given up after {retries} retries)")
+            with self._attempt.changed:
+                if not self._shutdown.has_begun:
+                    self._retry.wait(error)  # or the next failure would take its place before the operator is told
             return
         with self._attempt.changed:
             self._attempt.checkpoints.retry()

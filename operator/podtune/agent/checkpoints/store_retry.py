@@ -55,7 +55,11 @@ class StoreRetry:
             message = str(error)[:MAX_REPORTED_MESSAGE]
             self._attempt.set_store_problem(StoreProblem(error.reason, message, error.permanent))
             self._attempt.changed.notify_all()
-            self._shutdown.wait(self._draw_wait(error.permanent))
+            self.wait(error)
+
+    def wait(self, error: StoreError) -> None:
+        """Waits until the store that has failed may be used again; hold `changed`."""
+        self._shutdown.wait(self._draw_wait(error.permanent))
 
     def _draw_wait(self, is_permanent: bool) -> float:
         if self._shutdown.has_begun:
