@@ -35,6 +35,8 @@ MAX_ANSWER = 64 << 20
 _MAX_REFUSAL = 1 << 20
 MAX_LINE = 1 << 20
 """Bytes of a log's line; a longer one is read in pieces, for a program need not end its lines."""
+_OPENED = "OPENED"
+"""Comes before a watch's changes: the server has taken the request."""
 _FIELD_MANAGER = "kubectl-podtune"
 
 
@@ -43,8 +45,9 @@ class Change:
     """What a watch tells.
 
     Attributes:
-        kind: RELISTED: what follows as ADDED is all there is, up to SYNCED; then ADDED, MODIFIED, DELETED.
-        object: What has changed; empty with RELISTED and SYNCED.
+        kind: RELISTED: what follows as ADDED is all there is, up to SYNCED; then ADDED, MODIFIED, DELETED. Between
+            INTERRUPTED and RESUMED the server could not be reached; nothing is lost by that.
+        object: What has changed; empty with the kinds that are about no object.
     """
 
     kind: str
@@ -148,36 +151,20 @@ class HttpApi:
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         """See `Api`."""
-        return self._list(path, params)[0]
+        return [item for page, _ in self._read_pages(path, params) for item in page]
 
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
         """See `Api`."""
-        failures = 0
         while True:
-            items, version = self._list(path, params)
+            version = ""
             yield Change("RELISTED", {})
-            for item in items:
-                yield Change("ADDED", item)
+            for page, version in self._read_pages(path, params):  # noqa: B007 - the last page's is the list's
+                while page:  # objects are large: none is kept for longer than it is needed
+                    yield Change("ADDED", page.pop(0))
             yield Change("SYNCED", {})
-            while version:
-                try:
-                    for kind, item in self._changes(path, params, version):
-                        failures = 0
-                        version = item["metadata"]["resourceVersion"]
-                        if kind != "BOOKMARK":
-                            yield Change(kind, item)
-                    # The server ends a watch after a while; one that ends them at once must not be run over.
-                    self._sleep(self._rng.uniform(0.1, 0.5))
-                except Unanswered:
-                    failures += 1
-                    if failures == WATCH_TRIES:
-                        raise
-                    self._sleep(2**failures * self._rng.uniform(0.25, 0.5))
-                except ApiRefusal as refusal:
-                    if refusal.status != http.client.GONE:
-                        raise
-                    version = ""  # too old: list again
-                    self._sleep(self._rng.uniform(0.1, 0.5))
+            if version:
+                yield from self._follow(path, params, version)
+            self._sleep(self._rng.uniform(0.1, 0.5))
 
     def read_lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
         """See `Api`."""
@@ -189,9 +176,7 @@ class HttpApi:
             except (OSError, http.client.HTTPException) as error:
                 raise self._build_unanswered(error) from error
 
-    def _list(self, path: str, params: Mapping[str, str] | None) -> tuple[list[Manifest], str]:
-        items: list[Manifest] = []
-        version = ""
+    def _read_pages(self, path: str, params: Mapping[str, str] | None) -> Iterator[tuple[list[Manifest], str]]:
         request: PageRequest | None = PageRequest(_PAGE, params or {})
         while request is not None:
             try:
@@ -199,10 +184,38 @@ class HttpApi:
             except AnswerTooLarge as error:
                 request = request.shrink(error)
                 continue
-            items += page.get("items") or []
-            version = str((page.get("metadata") or {}).get("resourceVersion", ""))
             request = request.follow(page)
-        return items, version
+            yield page.pop("items", None) or [], str((page.get("metadata") or {}).get("resourceVersion", ""))
+
+    def _follow(self, path: str, params: Mapping[str, str] | None, version: str) -> Iterator[Change]:
+        """What has changed since a version; it ends when that is too old, and all has to be listed again."""
+        failures, is_interrupted = 0, False
+        while True:
+            try:
+                for kind, item in self._changes(path, params, version):
+                    if is_interrupted:
+                        is_interrupted = False
+                        yield Change("RESUMED", {})
+                    if kind == _OPENED:
+                        continue
+                    failures = 0
+                    version = item["metadata"]["resourceVersion"]
+                    if kind != "BOOKMARK":
+                        yield Change(kind, item)
+                # The server ends a watch after a while; one that ends them at once must not be run over.
+                self._sleep(self._rng.uniform(0.1, 0.5))
+            except Unanswered:
+                failures += 1
+                if failures == WATCH_TRIES:
+                    raise
+                if not is_interrupted:
+                    is_interrupted = True
+                    yield Change("INTERRUPTED", {})
+                self._sleep(2**failures * self._rng.uniform(0.25, 0.5))
+            except ApiRefusal as refusal:
+                if refusal.status != http.client.GONE:
+                    raise
+                return
 
     def _changes(self, path: str, params: Mapping[str, str] | None, version: str) -> Iterator[tuple[str, Manifest]]:
         query = {
@@ -213,6 +226,7 @@ class HttpApi:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         with self._open(path, query, WATCH_SECONDS + _TIMEOUT) as answer:
+            yield _OPENED, {}
             try:
                 for line in iter(lambda: answer.readline(MAX_ANSWER), b""):
                     event = json.loads(line)

@@ -75,6 +75,8 @@ class Progress:
     def apply(self, source: str, change: Change) -> None:
         """Takes in one change of a watch."""
         match source, change.kind:
+            case _, "INTERRUPTED" | "RESUMED":
+                pass  # the watch goes on by itself
             case _, "RELISTED":
                 self._listed[source] = set()
             case _, "SYNCED":

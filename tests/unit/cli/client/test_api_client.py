@@ -239,6 +239,25 @@ def test_a_broken_watch_is_taken_up_again_and_given_up_in_the_end(
     assert server.answers == []
 
 
+def test_a_watch_tells_that_it_was_interrupted_and_that_it_goes_on(api: HttpApi, server: Server) -> None:
+    server.answers_with(_page("a", version="10"))
+    server.answers += [(0, b"", {})] * 2
+    server.streams()  # it is open again, and nothing has happened
+    server.streams({"type": "MODIFIED", "object": _item("a", 11)})
+    kinds = [change.kind for change in islice(api.watch("/apis/x"), 6)]
+    assert kinds == ["RELISTED", "ADDED", "SYNCED", "INTERRUPTED", "RESUMED", "MODIFIED"]
+    assert [query.get("resourceVersion") for _, query, _ in server.asked] == [None, *([["10"]] * 4)]
+
+
+def test_a_watch_lists_page_by_page(api: HttpApi, server: Server) -> None:
+    server.answers_with(_page("a", more="token"))
+    server.answers_with(_page("b", version="12"))
+    server.streams({"type": "MODIFIED", "object": _item("a", 13)})
+    kinds = [change.kind for change in islice(api.watch("/apis/x"), 5)]
+    assert kinds == ["RELISTED", "ADDED", "ADDED", "SYNCED", "MODIFIED"]
+    assert server.asked[-1][1]["resourceVersion"] == ["12"]
+
+
 def test_a_forbidden_watch_is_not_tried_again(api: HttpApi, server: Server) -> None:
     server.answers_with(_page())
     server.answers_with({"message": "forbidden"}, 403)
