@@ -8,10 +8,11 @@ from ipaddress import ip_address
 
 from aiohttp import hdrs, web
 
+from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.pages import experiments, trials
-from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, RowCache, get_source
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, Deleted, NotThere, RowCache, get_source
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
-from podtune.dashboard.sources import ExperimentSource
+from podtune.dashboard.sources import ExperimentSource, LiveSource
 
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,8 +33,11 @@ _log = logging.getLogger(__name__)
 
 def make_app(source: ExperimentSource) -> web.Application:
     """Makes the application that shows what a source has, to the machine that it runs on."""
-    app = web.Application(middlewares=[_add_headers, _refuse_foreign_hosts, _show_errors])
+    app = web.Application(middlewares=[_refuse_foreign_hosts, _show_errors])
+    app.on_response_prepare.append(_add_headers)
     app[EXPERIMENT_ROWS] = RowCache(source)
+    if isinstance(source, LiveSource):
+        add_streams(app, source)
     one = "/experiments/{namespace}/{experiment}"
     app.add_routes(
         [
@@ -63,13 +67,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@web.middleware
-async def _add_headers(request: web.Request, handler: PageHandler) -> web.StreamResponse:
-    response = await handler(request)
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
-    return response
 
 
 @web.middleware
@@ -84,6 +85,10 @@ async def _refuse_foreign_hosts(request: web.Request, handler: PageHandler) -> w
 async def _show_errors(request: web.Request, handler: PageHandler) -> web.StreamResponse:
     try:
         return await handler(request)
+    except Deleted as error:
+        response = render_page(request, "deleted.html", get_source(request).title, name=error.name, moment=error.moment)
+        response.set_status(web.HTTPGone.status_code)
+        return response
     except NotThere as error:
         return _render_error(request, 404, "Not there", str(error))
     except web.HTTPNotFound:

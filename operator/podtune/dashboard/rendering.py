@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from podtune import __version__
 from podtune.cli.views.formats import format_duration
+from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
@@ -75,7 +76,13 @@ def render_page(request: web.Request, template: str, source: str, **facts: Any) 
     text = (
         _make_environment()
         .get_template(template)
-        .render(root=find_root(request), static=find_static_version(), source=source, **facts)
+        .render(
+            root=find_root(request),
+            static=find_static_version(),
+            source=source,
+            live=find_live_page(request),
+            **facts,
+        )
     )
     response = web.Response(text=text, content_type="text/html")
     response.enable_compression()

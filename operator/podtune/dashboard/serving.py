@@ -1,4 +1,4 @@
-"""Serves the dashboard of an archive to the machine that it runs on."""
+"""Serves the dashboard of a cluster or of an archive to the machine that it runs on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from pathlib import Path
 
 from aiohttp import web
 
+from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError
 from podtune.dashboard.app import make_app
+from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.sources import ArchiveSource, open_archive
 
 LOOPBACK = "127.0.0.1"
@@ -21,8 +23,33 @@ LARGE = 4 << 20
 """Bytes of an archive that another process reads: reading leaves four times the memory of what was read behind."""
 
 
+def serve_cluster(
+    connect: Callable[[], Api], namespace: str | None, port: int, announce: Callable[[str], None]
+) -> None:
+    """Serves what a cluster has, until the program is interrupted.
+
+    Args:
+        connect: Opens the API server.
+        namespace: Of which the Experiments are shown; None for all.
+        port: Where to listen on loopback; 0 for any free port.
+        announce: Is told the address as soon as it answers.
+
+    Raises:
+        CliError: The Experiments may not be read, or there are none to be known, or the port is taken.
+        ApiError: The API server can't be reached.
+    """
+    source = ClusterSource(connect, namespace)
+    listener = _listen(port)
+    try:
+        source.start()
+        asyncio.run(_serve(make_app(source), listener, announce))
+    finally:
+        source.stop()
+        listener.close()
+
+
 def serve_archive(file: Path, port: int, announce: Callable[[str], None]) -> None:
-    """Serves until the program is interrupted.
+    """Serves what an archive has, until the program is interrupted.
 
     Args:
         file: What `export` has written.

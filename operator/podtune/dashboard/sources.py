@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from podtune.api.names import API_VERSION
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
@@ -29,6 +31,37 @@ class ExperimentSource(Protocol):
 
     def list_trials(self, namespace: str, experiment: str) -> Sequence[TrialView]:
         """An Experiment's Trials, by their index; the same object as long as none of them has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What a source reads can't be reached.
+
+    Attributes:
+        since: When it was last known to be there.
+        reason: Why, in a sentence without a full stop.
+    """
+
+    since: datetime
+    reason: str
+
+
+@runtime_checkable
+class LiveSource(ExperimentSource, Protocol):
+    """A source that has news while it is shown."""
+
+    @property
+    def outage(self) -> Outage | None:
+        """Why what is shown may be old; None while it is not."""
+
+    def find_deletion(self, namespace: str, experiment: str) -> datetime | None:
+        """When an Experiment was deleted that was here; None for any other."""
+
+    def find_revision(self, namespace: str, experiment: str) -> str:
+        """Another text as soon as there is news of an Experiment; with empty names, of anything."""
+
+    async def wait_for_news(self, namespace: str, experiment: str, known: str) -> str:
+        """Returns the revision as soon as it is another one than is known."""
 
 
 class ArchiveSource:

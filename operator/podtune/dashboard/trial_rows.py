@@ -153,12 +153,34 @@ class ExperimentRows:
         return sum(hours) if hours else None
 
 
-def collect_rows(view: ExperimentView, trials: Sequence[TrialView]) -> ExperimentRows:
-    """Takes an experiment and its trials together."""
+def collect_rows(
+    view: ExperimentView, trials: Sequence[TrialView], earlier: ExperimentRows | None = None
+) -> ExperimentRows:
+    """Takes an experiment and its trials together.
+
+    Args:
+        view: The experiment.
+        trials: Its trials, by index.
+        earlier: The same at an earlier time: rows of trials that are still the same objects are taken from it.
+    """
     metrics = tuple(view.objectives)
-    rows = [_make_row(trial, metrics) for trial in trials]
-    axes = make_axes(view.spec.get("parameters") or (), [row.view.parameters for row in rows])
-    return ExperimentRows(view, rows, axes)
+    known = earlier.by_name if earlier is not None and earlier.metrics == metrics else {}
+    rows = [
+        row if (row := known.get(trial.name)) is not None and row.view is trial else _make_row(trial, metrics)
+        for trial in trials
+    ]
+    parameters = view.spec.get("parameters") or ()
+    if earlier is not None and parameters == earlier.view.spec.get("parameters") and _have_same_values(rows, earlier):
+        return ExperimentRows(view, rows, earlier.axes)
+    return ExperimentRows(view, rows, make_axes(parameters, [row.view.parameters for row in rows]))
+
+
+def _have_same_values(rows: Sequence[TrialRow], earlier: ExperimentRows) -> bool:
+    """Whether trials run with the parameters that they ran with earlier, and there are no others."""
+    return len(rows) == len(earlier.rows) and all(
+        row is before or (row.name == before.name and row.view.parameters == before.view.parameters)
+        for row, before in zip(rows, earlier.rows, strict=True)
+    )
 
 
 def read_moment(text: str | None) -> float | None:

@@ -79,18 +79,37 @@ def follow_experiment(
 
 
 def show_dashboard(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written.")],
+    *,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="What `export` has written; without it, the cluster.")
+    ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 for any free one.")] = 8480,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show an exported Experiment in the browser, on this machine alone, until Ctrl+C."""
+    """Show the Experiments of the cluster, or an exported one, in the browser, on this machine alone, until Ctrl+C."""
     try:
-        from podtune.dashboard.serving import serve_archive  # noqa: PLC0415 - other commands do without its packages
+        from podtune.dashboard import serving  # noqa: PLC0415 - other commands do without its packages
     except ModuleNotFoundError as error:
         raise CliError(
             f"the dashboard needs {error.name}, which is not installed; pip install 'podtune[cli,dashboard]'"
         ) from error
-    print_note(f"reading {file}")
-    serve_archive(file, port, lambda address: print_lines([address]))
+    if file is not None:
+        if all_namespaces or namespace or context or kubeconfig:
+            raise CliError(f"{file} is shown without a cluster; leave out -A, -n, --context and --kubeconfig, or FILE")
+        print_note(f"reading {file}")
+        serving.serve_archive(file, port, lambda address: print_lines([address]))
+        return
+    _, chosen = api_client.open_api(kubeconfig, context, namespace)
+    print_note("reading all namespaces" if all_namespaces else f"reading namespace {chosen}")
+    serving.serve_cluster(
+        lambda: api_client.open_api(kubeconfig, context, namespace)[0],
+        None if all_namespaces else chosen,
+        port,
+        lambda address: print_lines([address]),
+    )
 
 
 def show_best(

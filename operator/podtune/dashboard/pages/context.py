@@ -8,15 +8,29 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.dashboard.sources import ExperimentSource
+from podtune.dashboard.sources import ExperimentSource, LiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 
-MOST_EXPERIMENTS = 32
+MOST_EXPERIMENTS = 256
 """So many are kept at hand as rows; others are made anew when they are looked at."""
 
 
 class NotThere(Exception):
     """What an address names is not there; the text says what that is."""
+
+
+class Deleted(Exception):
+    """The experiment that an address names was there, and was deleted.
+
+    Attributes:
+        name: Its name.
+        moment: When, as the API writes times.
+    """
+
+    def __init__(self, name: str, moment: str) -> None:
+        super().__init__(f"experiment {name!r} was deleted at {moment}")
+        self.name = name
+        self.moment = moment
 
 
 class RowCache:
@@ -34,7 +48,8 @@ class RowCache:
         trials = self.source.list_trials(*key)
         known = self._kept.get(key)
         if known is None or known[0] is not view or known[1] is not trials:
-            known = self._kept[key] = view, trials, collect_rows(view, trials)
+            earlier = known[2] if known is not None else None
+            known = self._kept[key] = view, trials, collect_rows(view, trials, earlier)
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_EXPERIMENTS:
             self._kept.popitem(last=False)
@@ -54,9 +69,14 @@ def find_rows(request: web.Request) -> ExperimentRows:
 
     Raises:
         NotThere: There is none.
+        Deleted: There is none any more.
     """
+    source = get_source(request)
     namespace, name = request.match_info["namespace"], request.match_info["experiment"]
-    view = get_source(request).find_experiment(namespace, name)
+    view = source.find_experiment(namespace, name)
     if view is None:
+        moment = source.find_deletion(namespace, name) if isinstance(source, LiveSource) else None
+        if moment is not None:
+            raise Deleted(name, moment.isoformat(timespec="seconds"))
         raise NotThere(f"There is no experiment {name!r} in namespace {namespace!r}.")
     return request.app[EXPERIMENT_ROWS].get(view)

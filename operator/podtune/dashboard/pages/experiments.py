@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -100,7 +101,7 @@ async def send_chart(request: web.Request) -> web.Response:
 def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:
     """The newest decisions on all trials, the newest first."""
     newest = (TrialDecision(row, row.view.status.ledger[-1]) for row in experiment.rows if row.view.status.ledger)
-    trials = sorted(newest, key=_find_age, reverse=True)[:count]
+    trials = heapq.nlargest(count, newest, key=_find_age)
     decisions = (TrialDecision(each.row, entry) for each in trials for entry in each.row.view.status.ledger)
     return sorted(decisions, key=_find_age, reverse=True)[:count]
 

@@ -38,7 +38,7 @@ class View {
 
   bindControls() {
     const colour = this.find("colour"), top = this.find("top");
-    for (const column of this.trials.columns) colour.append(new Option(column.name, column.name));
+    this.listColours();
     colour.addEventListener("change", () => { this.selection.colour = colour.value; this.update(true); });
     top.addEventListener("input", () => { this.selection.top = Number(top.value); this.update(false); });
     top.addEventListener("change", () => this.update(true));
@@ -48,6 +48,22 @@ class View {
       setTimeout(() => { event.target.textContent = "Copy link"; }, 1800);
     });
     this.find("png").addEventListener("click", () => this.stage.save(`${document.title}.png`));
+  }
+
+  listColours() { this.find("colour").replaceChildren(...this.trials.columns.map((column) => new Option(column.name, column.name))); }
+
+  // While somebody drags or types, they are left alone.
+  get isBusy() { return this.stage.drag !== null || this.root.querySelector(".held, select:focus, [data-ranges] :focus, input:active") !== null; }
+
+  // Trials as they are by now; what is selected stands in the address.
+  replace(trials) {
+    this.trials = trials;
+    this.selection = new Selection(trials, new URLSearchParams(location.search));
+    this.stage.replace(trials, this.selection);
+    this.listColours();
+    this.buildRanges();
+    this.update(true);
+    this.stage.resize();
   }
 
   // Fields for those who don't drag: from and to of each number, and boxes for each choice.
@@ -135,9 +151,32 @@ class View {
   }
 }
 
-for (const root of document.querySelectorAll("[data-parallel]")) {
-  fetch(root.dataset.columns)
-    .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText))))
-    .then((trials) => new View(root, trials))
+const PAUSE = 5000;
+const views = new WeakMap();
+const load = (root) => fetch(root.dataset.columns).then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText))));
+const show = (root) => {
+  const state = { view: null, since: Date.now(), timer: 0 };
+  views.set(root, state);
+  load(root)
+    .then((trials) => { state.view = new View(root, trials); })
     .catch((error) => { console.error(error); root.parentElement.querySelector("[data-failure]").hidden = false; });
-}
+};
+// All trials are much to send: they are asked for more seldom than the page.
+const renew = (root, state) => {
+  if (!state.view || state.timer) return;
+  state.timer = setTimeout(async () => {
+    state.since = Date.now();
+    try {
+      const trials = await load(root);
+      state.timer = 0;
+      if (state.view.isBusy) renew(root, state); else state.view.replace(trials);
+    } catch (error) { state.timer = 0; console.error(error); }
+  }, Math.max(state.since + PAUSE - Date.now(), 0));
+};
+const follow = () => {
+  for (const root of document.querySelectorAll("[data-parallel]")) {
+    if (views.has(root)) renew(root, views.get(root)); else show(root);
+  }
+};
+follow();
+document.addEventListener("podtune-update", follow);

@@ -1,8 +1,8 @@
 // Charts come from the server; this names the trial under the pointer, and a click opens it.
-const loads = new Map();
+const loads = new Map(), FRESH = 3000;
 const load = (address) => {
-  if (!loads.has(address)) loads.set(address, fetch(address).then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText)))));
-  return loads.get(address);
+  if (!loads.has(address)) loads.set(address, { since: Date.now(), trials: fetch(address).then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText)))) });
+  return loads.get(address).trials;
 };
 const short = (value) => {
   if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e6)) return String(Number(value.toPrecision(4)));
@@ -26,6 +26,7 @@ const bind = (plot) => {
   const tip = document.createElement("div"), ring = document.createElement("div");
   tip.className = "tip"; ring.className = "ring";
   tip.hidden = ring.hidden = true;
+  tip.dataset.added = ring.dataset.added = "";
   plot.append(ring, tip);
   let points = null, found = null;
 
@@ -61,7 +62,9 @@ const bind = (plot) => {
     tip.style.transform = `translate(${flip ? Math.max(left - tip.offsetWidth - 14, 0) : left + 14}px, ${Math.max(top - tip.offsetHeight - 10, 0)}px)`;
     frame.style.cursor = "pointer";
   };
-  plot.addEventListener("pointerenter", () => { if (!points) prepare().catch(() => { points = []; }); });
+  const ready = () => { if (!points) prepare().catch(() => { points = []; }); };
+  plot.addEventListener("pointerenter", ready);
+  document.addEventListener("podtune-update", () => { points = null; hide(); if (plot.matches(":hover")) ready(); });
   plot.addEventListener("pointermove", (event) => {
     if (!points) return;
     const box = frame.getBoundingClientRect();
@@ -76,4 +79,10 @@ const bind = (plot) => {
   plot.addEventListener("pointerleave", hide);
   plot.addEventListener("click", () => { if (found) location.href = plot.dataset.trials + encodeURIComponent(found.name); });
 };
-document.querySelectorAll("[data-plot]").forEach(bind);
+const bound = new WeakSet();
+const bindAll = () => document.querySelectorAll("[data-plot]").forEach((plot) => { if (!bound.has(plot)) { bound.add(plot); bind(plot); } });
+bindAll();
+document.addEventListener("podtune-update", () => {
+  for (const [address, { since }] of loads) if (Date.now() - since > FRESH) loads.delete(address);
+  bindAll();
+});

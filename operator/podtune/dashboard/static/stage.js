@@ -37,10 +37,23 @@ export class Stage {
     this.canvas = element.querySelector("[data-canvas]");
     this.tip = element.querySelector("[data-tip]");
     this.labels = element.querySelector("[data-axes]");
-    this.buttons = new Map(trials.columns.map((column) => [column, this.makeButton(column)]));
-    this.labels.append(...this.buttons.values());
+    this.labelAxes();
     this.bindPointer();
     this.resize();
+  }
+
+  labelAxes() {
+    this.buttons = new Map(this.trials.columns.map((column) => [column, this.makeButton(column)]));
+    const focused = this.labels.contains(document.activeElement) ? document.activeElement.textContent : null;
+    this.labels.replaceChildren(...this.buttons.values());
+    for (const [column, button] of this.buttons) if (column.name === focused) button.focus({ preventScroll: true });
+  }
+
+  // Other trials, of which the same may be selected.
+  replace(trials, selection) {
+    Object.assign(this, { trials, selection, pointed: null });
+    this.tip.hidden = true;
+    this.labelAxes();
   }
 
   resize() {

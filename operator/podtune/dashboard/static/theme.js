@@ -9,6 +9,9 @@
   const apply = () => {
     root.dataset.theme = current();
     root.dispatchEvent(new CustomEvent("podtune-theme"));
+    mark();
+  };
+  const mark = () => {
     for (const link of document.querySelectorAll("[data-theme-link]")) {
       const address = new URL(link.href);
       address.searchParams.set("theme", current());
@@ -17,6 +20,7 @@
   };
   apply();
   system.addEventListener("change", apply);
+  document.addEventListener("podtune-update", mark);
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("theme");
     const name = () => button.setAttribute("aria-label", `Theme: ${current()}; switch to ${current() === "dark" ? "light" : "dark"}`);

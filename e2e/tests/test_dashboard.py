@@ -1,0 +1,84 @@
+"""The dashboard on a living cluster: pages hear from their stream what happens, and show it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from e2e.devcluster import Cluster
+from e2e.experiments import counter, experiment
+from e2e.kubernetes import DEADLINE, Kubernetes
+from e2e.trials import finish
+
+HELD = {"EPOCHS": "6", "HOLD_AT": "3"}
+"""Waits at epoch 3 until it is let go on."""
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """One that serves."""
+
+    address: str
+    program: subprocess.Popen[str]
+
+    def read(self, path: str) -> str:
+        """A page, whatever its status."""
+        try:
+            with urllib.request.urlopen(f"{self.address}{path}", timeout=DEADLINE) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.read().decode()
+
+    def follow(self, path: str, accept: Callable[[str], bool]) -> str:
+        """Reads a page anew only when its stream tells of a change, as a browser does, until it is accepted."""
+        page = self.read(path)
+        events = re.search('data-events="([^"]+)" data-revision="([^"]+)"', page)
+        assert events, page
+        stream = f"{self.address}{events[1].lstrip('./')}?since={events[2]}"
+        with closing(urllib.request.urlopen(stream, timeout=DEADLINE)) as lines:
+            while not accept(page):
+                assert any(line.startswith(b"event: change") for line in lines), "the stream has ended"
+                page = self.read(path)
+        return page
+
+
+@pytest.fixture
+def dashboard(cluster: Cluster, namespace: Kubernetes) -> Iterator[Dashboard]:
+    words = ["dashboard", "-n", namespace.namespace, "--port", "0"]
+    command = [sys.executable, "-m", "podtune.cli.main", *words]
+    with cluster.popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        yield Dashboard(program.stdout.readline().strip(), program)
+        program.kill()
+
+
+def test_an_open_page_sees_a_trial_appear_and_end_and_its_experiment_go(
+    namespace: Kubernetes, dashboard: Dashboard
+) -> None:
+    assert "No experiments" in dashboard.read("")
+    namespace.apply(experiment("seen", counter(HELD), search={"algorithm": "random", "maxTrials": 1}))
+    dashboard.follow("", lambda page: "experiments/" in page and "/seen/" in page)
+    base = f"experiments/{namespace.namespace}/seen/"
+    trial = f"{base}trials/seen-0"
+    dashboard.follow(trial, lambda page: bool(re.search(r"<h1>seen-0 <span class=\"state running\">", page)))
+    finish(namespace, "seen")
+    ended = dashboard.follow(trial, lambda page: bool(re.search(r"<h1>seen-0 <span class=\"state done\">", page)))
+    value = namespace.get("trials.podtune.dev", "seen-0")["status"]["bestValue"]
+    assert f"{float(value):.4g}" in ended
+    dashboard.follow(base, lambda page: 'class="badge complete"' in page)
+    namespace.kubectl("delete", "experiments.podtune.dev", "seen", "--wait=false")
+    dashboard.follow(base, lambda page: "seen was deleted" in page)
+    dashboard.program.send_signal(signal.SIGINT)
+    _, errors = dashboard.program.communicate(timeout=DEADLINE)
+    assert dashboard.program.returncode == 0
+    assert errors == f"reading namespace {namespace.namespace}\n"

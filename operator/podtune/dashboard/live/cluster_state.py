@@ -1,0 +1,183 @@
+"""What is known of a cluster: its Experiments and Trials as views, kept up to date by the changes of two watches."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from podtune.api.names import EXPERIMENT_PLURAL
+from podtune.cli.client.api_client import Change
+from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
+from podtune.kube.manifests import Manifest
+
+MOST_DELETED = 1000
+"""So many deleted Experiments are remembered, to say what has become of them."""
+ObjectKey = tuple[str, str]
+"""A namespace, and a name in it."""
+View = TypeVar("View")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept(Generic[View]):
+    """A view, and the version of the object that it was read from."""
+
+    version: str
+    view: View
+
+
+@dataclass(slots=True)
+class _Family:
+    """The Trials of one Experiment.
+
+    Attributes:
+        by_name: All of them.
+        sorted: The same by index; None as long as nobody has asked since the last change.
+    """
+
+    by_name: dict[str, _Kept[TrialView]] = field(default_factory=dict)
+    sorted: tuple[TrialView, ...] | None = None
+
+
+class ClusterState:
+    """Views by name. It is no thread's own: who uses it from several holds a lock."""
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        """Knows nothing yet.
+
+        Args:
+            clock: Tells the time.
+        """
+        self._clock = clock
+        self._experiments: dict[ObjectKey, _Kept[ExperimentView]] = {}
+        self._families: dict[ObjectKey, _Family] = {}
+        self._deleted: OrderedDict[ObjectKey, datetime] = OrderedDict()
+        self._listed: dict[str, set[ObjectKey]] = {}
+        self._counter = itertools.count(1)
+        self._revisions: dict[ObjectKey, int] = {}
+        self.revision = 0
+
+    def list_experiments(self) -> Sequence[ExperimentView]:
+        """All Experiments, by namespace and name."""
+        return tuple(kept.view for _, kept in sorted(self._experiments.items()))
+
+    def find_experiment(self, key: ObjectKey) -> ExperimentView | None:
+        """One of them; None where there is none."""
+        kept = self._experiments.get(key)
+        return kept.view if kept is not None else None
+
+    def list_trials(self, key: ObjectKey) -> Sequence[TrialView]:
+        """An Experiment's Trials by index; the same object until one of them changes."""
+        family = self._families.get(key)
+        if family is None:
+            return ()
+        if family.sorted is None:
+            kept = sorted(family.by_name.values(), key=_find_order)
+            # Kept in that order, the next time they are sorted already.
+            family.by_name = {each.view.name: each for each in kept}
+            family.sorted = tuple(each.view for each in kept)
+        return family.sorted
+
+    def find_revision(self, key: ObjectKey) -> int:
+        """The number of the last change to an Experiment or its Trials; 0 where there was none."""
+        return self._revisions.get(key, 0)
+
+    def find_deletion(self, key: ObjectKey) -> datetime | None:
+        """When we heard that an Experiment was deleted; None where it is there, or never was."""
+        return self._deleted.get(key)
+
+    def apply(self, plural: str, change: Change) -> None:
+        """Takes in one change of the watch on Experiments, or of that on Trials."""
+        match change.kind:
+            case "RELISTED":
+                self._listed[plural] = set()
+            case "SYNCED":
+                self._forget_unlisted(plural, self._listed.pop(plural, set()))
+            case "ADDED" | "MODIFIED":
+                self._put(plural, change.object)
+            case "DELETED":
+                self._remove(plural, _find_key(change.object), _find_experiment(change.object))
+
+    def _put(self, plural: str, item: Manifest) -> None:
+        key, version = _find_key(item), item["metadata"].get("resourceVersion", "")
+        if plural in self._listed:
+            self._listed[plural].add(key)
+        try:
+            self._put_experiment(key, version, item) if plural == EXPERIMENT_PLURAL else self._put_trial(
+                key, version, item
+            )
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            _log.warning("%s %s/%s is passed over: it can't be read: %s", plural, *key, error)
+
+    def _put_experiment(self, key: ObjectKey, version: str, item: Manifest) -> None:
+        known = self._experiments.get(key)
+        if known is not None and version and known.version == version:
+            return
+        self._experiments[key] = _Kept(version, read_experiment(item))
+        self._deleted.pop(key, None)
+        self._note(key)
+
+    def _put_trial(self, key: ObjectKey, version: str, item: Manifest) -> None:
+        owner = key[0], _find_experiment(item)
+        family = self._families.get(owner)
+        known = family.by_name.get(key[1]) if family is not None else None
+        if known is not None and version and known.version == version:
+            return
+        view = read_trial(item)
+        family = self._families.setdefault(owner, _Family())
+        family.by_name[view.name], family.sorted = _Kept(version, view), None
+        self._note(owner)
+
+    def _remove(self, plural: str, key: ObjectKey, experiment: str) -> None:
+        if plural != EXPERIMENT_PLURAL:
+            self._remove_trial((key[0], experiment), key[1])
+        elif self._experiments.pop(key, None) is not None:
+            self._deleted[key] = self._clock()
+            while len(self._deleted) > MOST_DELETED:
+                self._revisions.pop(self._deleted.popitem(last=False)[0], None)
+            self._note(key)
+
+    def _remove_trial(self, owner: ObjectKey, name: str) -> None:
+        family = self._families.get(owner)
+        if family is None or family.by_name.pop(name, None) is None:
+            return
+        family.sorted = None
+        if not family.by_name:
+            del self._families[owner]
+        self._note(owner)
+
+    def _forget_unlisted(self, plural: str, listed: set[ObjectKey]) -> None:
+        """What was deleted while no watch was open is only missing from the next list."""
+        if plural == EXPERIMENT_PLURAL:
+            for key in self._experiments.keys() - listed:
+                self._remove(plural, key, "")
+            return
+        gone = [
+            (owner, name)
+            for owner, family in self._families.items()
+            for name in family.by_name
+            if (owner[0], name) not in listed
+        ]
+        for owner, name in gone:
+            self._remove_trial(owner, name)
+
+    def _note(self, key: ObjectKey) -> None:
+        self.revision = self._revisions[key] = next(self._counter)
+
+
+def _find_order(kept: _Kept[TrialView]) -> tuple[int, str]:
+    return kept.view.index, kept.view.name
+
+
+def _find_key(item: Manifest) -> ObjectKey:
+    return item["metadata"].get("namespace", ""), item["metadata"]["name"]
+
+
+def _find_experiment(item: Manifest) -> str:
+    """The Experiment that a Trial belongs to."""
+    return str((item.get("spec") or {}).get("experiment", ""))
