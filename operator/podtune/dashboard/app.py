@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from aiohttp import hdrs, web
 
 from podtune.dashboard.live.event_stream import add_streams
-from podtune.dashboard.pages import experiments, trials
+from podtune.dashboard.pages import experiments, learning, trials
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, Deleted, NotThere, RowCache, get_source
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
@@ -46,6 +46,7 @@ def make_app(source: ExperimentSource) -> web.Application:
             web.get(f"{one}/parameters", experiments.show_parameters),
             web.get(f"{one}/columns.json", experiments.send_columns),
             web.get(f"{one}/charts/{{chart}}.svg", experiments.send_chart),
+            web.get(f"{one}/charts/{{chart}}.json", learning.send_points),
             web.get(f"{one}/trials", trials.show_trials),
             web.get(f"{one}/trials.csv", trials.send_csv),
             web.get(f"{one}/trials.json", trials.send_json),

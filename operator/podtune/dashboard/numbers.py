@@ -38,6 +38,16 @@ def format_measure(value: float | None) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
+def format_apart(value: float, other: float = math.nan) -> str:
+    """A measured number with as many digits as it takes to tell it from another one: 0.89241 beside 0.89238."""
+    text = format_measure(value)
+    if value == other or text != format_measure(other):
+        return text
+    return next(
+        (long for digits in range(DIGITS + 1, 17) if (long := f"{value:.{digits}g}") != f"{other:.{digits}g}"), text
+    )
+
+
 def format_text(text: str) -> str:
     """A parameter's or a metric's value: a number as `format_measure` has it, anything else as it is."""
     value = read_finite(text)

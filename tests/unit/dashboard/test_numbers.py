@@ -76,7 +76,8 @@ def test_what_can_not_be_drawn_is_no_number(text: str | None) -> None:
         (Scale(0, 10), ["0", "2", "4", "6", "8", "10"]),
         (Scale(0.0, 0.02), ["0", "0.005", "0.01", "0.015", "0.02"]),
         (Scale(1e-5, 0.1, is_log=True), ["1e-5", "1e-4", "0.001", "0.01", "0.1"]),
-        (Scale(2.0, 3.0, is_log=True), ["2", "3"]),
+        (Scale(2.0, 3.0, is_log=True), ["2", "2.2", "2.4", "2.6", "2.8", "3"]),
+        (Scale(3.0, 180.0, is_log=True), ["5", "10", "20", "50", "100"]),
     ],
 )
 def test_ticks_are_round_numbers_within_the_scale(scale: Scale, labels: list[str]) -> None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from podtune.dashboard.numbers import format_measure
 
+_DECADES = 3
+"""Over fewer powers of ten than this, numbers between them stand beside an axis, too."""
+_LEAST = 3
 _MARGIN = 0.04
 """Share of the axis that is left free at each end."""
 
@@ -83,7 +86,13 @@ def _list_round(low: float, high: float, most: int) -> list[float]:
 
 def _list_powers(low: float, high: float, most: int) -> list[float]:
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if last - first < 1:
-        return [low, high] if high > low else [low]
+    finer = [
+        factor * 10.0**power
+        for power in range(first - 1, last + 1)
+        for factor in (1, 2, 5)
+        if low <= factor * 10.0**power <= high
+    ]
+    if len(finer) <= most and last - first < _DECADES:
+        return finer if len(finer) >= _LEAST else _list_round(low, high, most)
     step = max(1, -(-(last - first) // most))
     return [10.0**power for power in range(first, last + 1, step)]

@@ -14,8 +14,10 @@ from podtune.api.tuning.search import SearchSpec
 from podtune.cli.views.formats import format_best_holder
 from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_trials
 from podtune.dashboard.charts.columns import write_columns
+from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
+from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
@@ -52,6 +54,8 @@ async def show_experiment(request: web.Request) -> web.Response:
         experiment=experiment,
         plot=draw_progress(experiment, by_time=by_time),
         by_time=by_time,
+        learning=make_learning_part(experiment, request),
+        outcomes=OUTCOME_WORDS,
         front=draw_front(experiment),
         decisions=list_newest_decisions(experiment, NEWEST),
         algorithm=_find_algorithm(experiment.view.spec),
@@ -89,11 +93,14 @@ async def send_chart(request: web.Request) -> web.Response:
         NotThere: The experiment has no such chart.
     """
     experiment, key = find_rows(request), request.match_info["chart"]
-    plot = _draw(experiment, key, by_time=request.query.get("x") == "time")
-    if plot is None:
-        raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
-    is_dark = request.query.get("theme") == "dark"
-    response = render_svg("chart.svg", plot=plot, experiment=experiment, is_dark=is_dark)
+    if key.partition(":")[0] in CHARTS:
+        response = render_learning_chart(experiment, key, request)
+    else:
+        plot = _draw(experiment, key, by_time=request.query.get("x") == "time")
+        if plot is None:
+            raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
+        is_dark = request.query.get("theme") == "dark"
+        response = render_svg("chart.svg", plot=plot, experiment=experiment, is_dark=is_dark)
     response.headers["Content-Disposition"] = 'attachment; filename="chart.svg"'
     return response
 

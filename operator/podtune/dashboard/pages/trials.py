@@ -10,6 +10,7 @@ from aiohttp import web
 from podtune.api.resources.trial import LedgerEntry
 from podtune.cli.views.explain import explain_origin, locate_decision
 from podtune.cli.views.troubles import find_trial_trouble
+from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
 from podtune.dashboard.rendering import render_page
@@ -105,6 +106,7 @@ async def show_trial(request: web.Request) -> web.Response:
         trouble=find_trial_trouble(row.view),
         decisions=[(entry, locate_decision(entry), list_untold_inputs(entry)) for entry in reversed(ledger)],
         older=ledger[0].number - 1 if ledger else 0,
+        curve=draw_trial_curve(experiment, row),
         before=experiment.rows[at - 1] if at else None,
         after=experiment.rows[at + 1] if at + 1 < len(experiment.rows) else None,
     )

@@ -1,0 +1,1 @@
+"""How trials learn: their curves, and what their schedulers decided at rungs."""

@@ -1,0 +1,150 @@
+"""What lies on the axes of learning curves, and where it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from podtune.dashboard.charts.scales import Scale, Tick, fit_scale
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
+
+WIDTH, HEIGHT = 2000, 1000
+"""The box that curves are drawn in; it is stretched to what there is room for."""
+MOST_PLOTS = 16
+"""So many charts of a kind are kept."""
+_WORST = 0.05
+"""Share of the values that the axis may leave out at its bad end: first results are often far off."""
+_UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveAxes:
+    """What an address asks for.
+
+    Attributes:
+        objective: Place of the objective among those that curves have.
+        by_time: Whether training time lies along the x axis instead of iterations.
+    """
+
+    objective: int = 0
+    by_time: bool = False
+    is_log_x: bool = False
+    is_log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Two scales with their names and numbers.
+
+    Attributes:
+        unit: How many of the x axis's own units its numbers stand for.
+    """
+
+    x: Scale
+    y: Scale
+    x_label: str
+    y_label: str
+    unit: float
+
+    @property
+    def x_ticks(self) -> Sequence[Tick]:
+        """What stands below the x axis."""
+        return self.x.list_ticks(9 if self.x.is_log else 6)
+
+    @property
+    def y_ticks(self) -> Sequence[Tick]:
+        """What stands beside the y axis."""
+        return self.y.list_ticks(5)
+
+    def place(self, point: Point) -> tuple[int, int]:
+        """Where a point is in the box; what is beyond the y axis is outside."""
+        return round(self.x.place(point[0]) * WIDTH), round((1 - self._place_freely(point[1])) * HEIGHT)
+
+    def place_share(self, point: Point) -> Point:
+        """The same in per cent of the box, for what is not stretched with it; never outside."""
+        x, y = self.place(point)
+        return round(100 * x / WIDTH, 2), round(min(max(100 * y / HEIGHT, 0.0), 100.0), 2)
+
+    def _place_freely(self, value: float) -> float:
+        low, high = self.y.low, self.y.high
+        if self.y.is_log:
+            low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
+        return min(max((value - low) / (high - low), -4.0), 5.0)
+
+
+def list_metrics(experiment: ExperimentRows) -> list[tuple[str, float]]:
+    """What curves have values of, in their order: each metric with 1 where high values are good, otherwise -1."""
+    training = (experiment.view.spec.get("evaluation") or {}).get("trainingObjective") or {}
+    if training.get("metric"):
+        return [(str(training["metric"]), 1.0 if training.get("mode") == "max" else -1.0)]
+    return list(zip(experiment.metrics, experiment.signs, strict=True))
+
+
+def read_points(row: TrialRow, axes: CurveAxes) -> list[Point | None]:
+    """A trial's curve as the axes show it, None where a value is missing; empty where nothing can be drawn."""
+    curve = row.view.status.curve
+    if curve is None or axes.objective >= curve.width:
+        return []
+    points: list[Point | None] = []
+    for step, seconds, *values in curve.list_points():
+        x, y = seconds if axes.by_time else step, values[axes.objective]
+        is_shown = math.isfinite(x) and math.isfinite(y) and (x > 0 or not axes.is_log_x)
+        points.append((x, y) if is_shown and (y > 0 or not axes.is_log_y) else None)
+    return points if any(points) else []
+
+
+def fit_frame(
+    points: Iterable[Point], axes: CurveAxes, metric: str, sign: float, beside: Iterable[float] = ()
+) -> Frame:
+    """Scales on which points can be seen.
+
+    Args:
+        points: What is drawn.
+        axes: How it is drawn.
+        metric: What the values are.
+        sign: 1 where high values are good, otherwise -1.
+        beside: Other values that the y axis must hold.
+    """
+    placed = list(points)
+    ordered = sorted((value for _, value in placed), key=lambda value: sign * value)
+    kept = ordered[int(len(ordered) * _WORST) :]
+    ends = [at for at, _ in placed]
+    longest = max(ends, default=1.0)
+    unit, word = 1.0, "iteration"
+    if axes.by_time:
+        unit, word = next((unit, f"{name} of training") for least, unit, name in _UNITS if longest >= least)
+    low = min(ends, default=1.0) / unit if axes.is_log_x else 0.0
+    high = max(longest / unit, low * 1.001, 1e-9)
+    x = Scale(low * 0.97, high * 1.03, is_log=True) if axes.is_log_x else Scale(low, high * 1.01)
+    y = fit_scale([*kept, *beside], is_log=axes.is_log_y)
+    return Frame(x, y, word, metric, unit)
+
+
+def draw_line(points: Sequence[Point | None], frame: Frame) -> str:
+    """A path through the points, in steps from one to the next.
+
+    It leaves out what is missing, and begins anew where a trial went back, as those do that clone another one.
+    """
+    parts: list[str] = []
+    at: tuple[int, int] | None = None
+    for point in points:
+        if point is None:
+            at = None
+            continue
+        x, y = frame.place((point[0] / frame.unit, point[1]))
+        if at is None or x < at[0]:
+            parts.append(f"M{x} {y}h0")
+        elif (x, y) != at:
+            parts.append(f"l{x - at[0]} {y - at[1]}")
+        at = x, y
+    return "".join(parts)
+
+
+def draw_jumps(points: Sequence[Point | None], frame: Frame) -> str:
+    """A path along which a trial went back, from what it left to where it went on."""
+    known = [frame.place((point[0] / frame.unit, point[1])) for point in points if point is not None]
+    return "".join(f"M{a} {b}L{x} {y}" for (a, b), (x, y) in pairwise(known) if x < a)

@@ -1,0 +1,238 @@
+"""What schedulers decided at each rung: the values that trials came with, and the cutoffs that they had to reach."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from itertools import groupby
+
+from podtune.api.resources.trial import LedgerEntry
+from podtune.dashboard.charts.learning.frame import MOST_PLOTS, list_metrics
+from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most
+from podtune.dashboard.numbers import format_apart, read_finite
+from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
+
+WIDTH, HEIGHT = 2000, 1000
+DENSE_MARKS = 600
+"""With more trials at a rung than this, each is drawn smaller."""
+_CUTOFFS = ("cutoff", "least")
+"""What the cutoff is called in decisions: of ASHA, and of HyperBand."""
+_GOLDEN = 0.6180339887498949
+
+
+class Outcome(StrEnum):
+    """What became of a trial at a rung."""
+
+    CONTINUED = "continued"
+    FINISHED = "finished"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+
+
+OUTCOME_WORDS = {
+    Outcome.CONTINUED: "Continued",
+    Outcome.FINISHED: "Finished",
+    Outcome.WAITING: "Paused there",
+    Outcome.STOPPED: "Stopped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialAtRung:
+    """A trial at a rung.
+
+    Attributes:
+        cutoff: What it was compared with; None where it was with nothing, or that is no longer in its ledger.
+        entry: The latest decision on it there; None where it is no longer in its ledger.
+    """
+
+    row: TrialRow
+    rung: float
+    value: float
+    outcome: Outcome
+    cutoff: float | None
+    entry: LedgerEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class RungStrip:
+    """A rung.
+
+    Attributes:
+        paths: Marks of its trials, by outcome.
+        cutoff: The latest one; None where none is on record.
+        cutoffs: The least and the greatest one.
+    """
+
+    rung: float
+    results: Sequence[TrialAtRung]
+    paths: Mapping[Outcome, str]
+    cutoff: float | None
+    cutoffs: tuple[float, float] | None
+
+    def count(self, outcome: Outcome) -> int:
+        """How many trials this became of."""
+        return sum(result.outcome is outcome for result in self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class RungPlot:
+    """All rungs, the first one first, on one scale."""
+
+    metric: str
+    x: Scale
+    ticks: Sequence[Tick]
+    strips: Sequence[RungStrip]
+    is_dense: bool
+
+    def place(self, value: float) -> float:
+        """Where a value is, in per cent."""
+        return round(100 * self.x.place(value), 2)
+
+    def count(self, outcome: Outcome) -> int:
+        """How many marks of a kind there are."""
+        return sum(strip.count(outcome) for strip in self.strips)
+
+
+@lru_cache(maxsize=MOST_PLOTS)
+def write_rung_points(experiment: ExperimentRows, rung: float) -> str:
+    """A rung's marks as JSON, to name them under the pointer; see `write_curve_points`."""
+    plot = draw_rungs(experiment)
+    _, sign = list_metrics(experiment)[0]
+    strip = next((strip for strip in plot.strips if strip.rung == rung), None) if plot else None
+    items = [
+        [
+            result.row.name,
+            OUTCOME_WORDS[result.outcome],
+            [round(plot.x.place(result.value) * WIDTH)],
+            [place_across(result)],
+            [describe_result(result, sign)],
+        ]
+        for result in (strip.results if strip else ())
+        if plot is not None
+    ]
+    labels = [plot.metric if plot else ""]
+    return json.dumps({"labels": labels, "items": items}, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=MOST_PLOTS)
+def draw_rungs(experiment: ExperimentRows) -> RungPlot | None:
+    """The rungs; None where no decision on record has a cutoff to show."""
+    results = [result for row in experiment.rows for result in list_rung_results(row)]
+    if not any(result.cutoff is not None for result in results):
+        return None
+    metric, sign = list_metrics(experiment)[0]
+    x = fit_to_most([result.value for result in results], sign)
+    ordered = sorted(results, key=lambda result: (result.rung, result.row.view.index))
+    strips = [_draw_strip(rung, list(found), x) for rung, found in groupby(ordered, key=lambda result: result.rung)]
+    return RungPlot(
+        metric, x, x.list_ticks(), strips, is_dense=max(len(strip.results) for strip in strips) > DENSE_MARKS
+    )
+
+
+def list_rung_results(row: TrialRow) -> list[TrialAtRung]:
+    """What was decided on a trial at rungs, the lowest first.
+
+    The scheduler remembers the values of all rungs in the status; the decisions' other numbers are in the ledger, which
+    keeps the latest ones only.
+    """
+    entries: dict[float, list[LedgerEntry]] = {}
+    for entry in row.view.status.ledger:
+        if (rung := read_finite(entry.inputs.get("rung"))) is not None:
+            entries.setdefault(rung, []).append(entry)
+    values = _read_values(row, entries)
+    top = max(values, default=0.0)
+    return [
+        TrialAtRung(
+            row=row,
+            rung=rung,
+            value=values[rung],
+            outcome=_find_outcome(row, rung, entries.get(rung, ()), is_top=rung == top),
+            cutoff=find_cutoff(entries.get(rung, ())),
+            entry=next(reversed(entries.get(rung, ())), None),
+        )
+        for rung in sorted(values)
+    ]
+
+
+def find_cutoff(entries: Iterable[LedgerEntry]) -> float | None:
+    """The latest cutoff that decisions name."""
+    texts = (entry.inputs.get(name) for entry in entries for name in _CUTOFFS)
+    found = [number for text in texts if (number := read_finite(text)) is not None]
+    return found[-1] if found else None
+
+
+def describe_result(result: TrialAtRung, sign: float) -> str:
+    """Why it went on or was stopped, with the numbers: 0.6834 < cutoff 0.7333, of 59."""
+    if result.cutoff is None:
+        return format_apart(result.value)
+    return compare_to_limit(result.value, result.cutoff, "cutoff", sign) + _count_peers(result.entry)
+
+
+def compare_to_limit(value: float, limit: float, word: str, sign: float) -> str:
+    """Two numbers and how they lie to each other: 0.8924 < cutoff 0.8927."""
+    relation = ("≥" if value >= limit else "<") if sign > 0 else ("≤" if value <= limit else ">")
+    return f"{format_apart(value, limit)} {relation} {word} {format_apart(limit, value)}"
+
+
+def _count_peers(entry: LedgerEntry | None) -> str:
+    texts = [entry.inputs.get(name) for name in ("peers", "arrived")] if entry is not None else []
+    return next((f", of {text}" for text in texts if text), "")
+
+
+def place_across(result: TrialAtRung) -> int:
+    """How far down its strip a trial's mark is: spread evenly, and always in the same place."""
+    return round(HEIGHT * (0.16 + 0.68 * (result.row.view.index * _GOLDEN % 1.0)))
+
+
+def _read_values(row: TrialRow, entries: Mapping[float, Sequence[LedgerEntry]]) -> dict[float, float]:
+    told = {rung: read_finite(found[-1].inputs.get("value")) for rung, found in entries.items()}
+    remembered = {
+        rung: read_finite(text)
+        for name, text in row.view.status.scheduler.get("rungs", {}).items()
+        if (rung := read_finite(name)) is not None
+    }
+    return {rung: value for rung, value in (told | remembered).items() if value is not None}
+
+
+def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *, is_top: bool) -> Outcome:
+    if is_top and row.progress is ShownState.STOPPED:
+        return Outcome.STOPPED
+    if is_top and row.progress is ShownState.DONE and (read_finite(row.view.status.progress) or 0.0) <= rung:
+        return Outcome.FINISHED
+    is_paused = bool(entries) and entries[-1].action == "PAUSE" and not row.view.has_ended
+    return Outcome.WAITING if is_top and is_paused else Outcome.CONTINUED
+
+
+def _draw_strip(rung: float, results: list[TrialAtRung], x: Scale) -> RungStrip:
+    ordered = sorted(
+        (result for result in results if result.cutoff is not None and result.entry is not None), key=_find_age
+    )
+    cutoffs = [result.cutoff for result in ordered if result.cutoff is not None]
+    paths = {
+        outcome: "".join(
+            _draw_mark(round(x.place(result.value) * WIDTH), place_across(result), outcome)
+            for result in results
+            if result.outcome is outcome
+        )
+        for outcome in Outcome
+    }
+    return RungStrip(
+        rung=rung,
+        results=results,
+        paths={outcome: path for outcome, path in paths.items() if path},
+        cutoff=cutoffs[-1] if cutoffs else None,
+        cutoffs=(min(cutoffs), max(cutoffs)) if cutoffs else None,
+    )
+
+
+def _draw_mark(x: int, y: int, outcome: Outcome) -> str:
+    """A dot, or a stroke for what was stopped: colours alone don't tell everybody."""
+    return f"M{x} {y - 70}v140" if outcome is Outcome.STOPPED else f"M{x} {y}h0"
+
+
+def _find_age(result: TrialAtRung) -> tuple[str, int]:
+    return (result.entry.time, result.entry.number) if result.entry is not None else ("", 0)

@@ -1,0 +1,169 @@
+"""The parts of pages that show how trials learn, and the files behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from podtune.dashboard.charts.learning.curves import FIRST, MOST_LISTED, CurvePlot, draw_curves, write_curve_points
+from podtune.dashboard.charts.learning.frame import CurveAxes, list_metrics
+from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, RungPlot, draw_rungs, write_rung_points
+from podtune.dashboard.charts.learning.trial_curve import TrialCurvePlot, draw_trial_curve, write_trial_points
+from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.pages.context import NotThere, find_rows
+from podtune.dashboard.rendering import render_svg
+from podtune.dashboard.trial_rows import ExperimentRows
+
+CHARTS = ("curves", "rungs", "trial")
+"""The first words of their keys; a trial's name comes after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A link to the same page with other axes."""
+
+    label: str
+    query: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LearningPart:
+    """What an experiment's page shows of how its trials learn.
+
+    Attributes:
+        plot: The curves; None where there is none.
+        has_curves: Whether any trial has a curve, though perhaps none that these axes can show.
+        query: What restores these axes.
+        choices: Links to others, by group.
+    """
+
+    plot: CurvePlot | None
+    has_curves: bool
+    has_results: bool
+    rungs: RungPlot | None
+    query: str
+    choices: Sequence[tuple[str, Sequence[Choice]]]
+    progress_choices: Sequence[Choice]
+    listed: int = MOST_LISTED
+    first: int = FIRST
+
+
+def make_learning_part(experiment: ExperimentRows, request: web.Request) -> LearningPart:
+    """What the overview shows for the axes in its address."""
+    axes = read_axes(experiment, request)
+    x = "time" if request.query.get("x") == "time" else ""
+    metrics = list_metrics(experiment)
+    groups: list[tuple[str, Sequence[Choice]]] = []
+    if len(metrics) > 1:
+        groups.append(
+            (
+                "Objective",
+                [
+                    _choose(name, replace(axes, objective=place), axes, experiment, x)
+                    for place, (name, _) in enumerate(metrics)
+                ],
+            )
+        )
+    groups += [
+        (
+            "What lies along the x axis",
+            [
+                _choose(word, replace(axes, by_time=by), axes, experiment, x)
+                for word, by in (("by iteration", False), ("by time", True))
+            ],
+        ),
+        (
+            "Scale of the x axis",
+            [
+                _choose(word, replace(axes, is_log_x=by), axes, experiment, x)
+                for word, by in (("x linear", False), ("x log", True))
+            ],
+        ),
+        (
+            "Scale of the y axis",
+            [
+                _choose(word, replace(axes, is_log_y=by), axes, experiment, x)
+                for word, by in (("y linear", False), ("y log", True))
+            ],
+        ),
+    ]
+    return LearningPart(
+        plot=draw_curves(experiment, axes),
+        has_curves=any(row.view.status.curve is not None for row in experiment.rows),
+        has_results=bool(experiment.ranked),
+        rungs=draw_rungs(experiment),
+        query=_write_query(experiment, axes, ""),
+        choices=groups,
+        progress_choices=[
+            Choice("by trial", _write_query(experiment, axes, ""), not x),
+            Choice("by time", _write_query(experiment, axes, "time"), bool(x)),
+        ],
+    )
+
+
+def read_axes(experiment: ExperimentRows, request: web.Request) -> CurveAxes:
+    """The axes that an address names; what it doesn't name, or wrongly, is as without it."""
+    names = [name for name, _ in list_metrics(experiment)]
+    name, log = request.query.get("objective"), request.query.get("log", "")
+    return CurveAxes(
+        objective=names.index(name) if name in names else 0,
+        by_time=request.query.get("curves") == "time",
+        is_log_x="x" in log,
+        is_log_y="y" in log,
+    )
+
+
+def render_learning_chart(experiment: ExperimentRows, key: str, request: web.Request) -> web.Response:
+    """Learning curves or rungs as a picture of their own.
+
+    Raises:
+        NotThere: The experiment has none.
+    """
+    kind, _, name = key.partition(":")
+    plot: CurvePlot | RungPlot | TrialCurvePlot | None = None
+    if key == "curves":
+        plot = draw_curves(experiment, read_axes(experiment, request))
+    elif key == "rungs":
+        plot = draw_rungs(experiment)
+    elif name in experiment.by_name:
+        plot = draw_trial_curve(experiment, experiment.by_name[name])
+    if plot is None:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
+    is_dark = request.query.get("theme") == "dark"
+    return render_svg(f"learning/{kind}.svg", plot=plot, experiment=experiment, is_dark=is_dark, outcomes=OUTCOME_WORDS)
+
+
+async def send_points(request: web.Request) -> web.Response:
+    """What a pointer can find in a chart.
+
+    Raises:
+        NotThere: There is no such chart, or no such trial.
+    """
+    experiment, (kind, _, name) = find_rows(request), request.match_info["chart"].partition(":")
+    if kind == "curves":
+        text = write_curve_points(experiment, read_axes(experiment, request))
+    elif kind == "rung" and (rung := read_finite(name)) is not None:
+        text = write_rung_points(experiment, rung)
+    elif kind == "trial" and name in experiment.by_name:
+        text = write_trial_points(experiment, experiment.by_name[name])
+    else:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart {request.match_info['chart']!r}.")
+    response = web.Response(text=text, content_type="application/json")
+    response.enable_compression()
+    return response
+
+
+def _choose(label: str, wanted: CurveAxes, current: CurveAxes, experiment: ExperimentRows, x: str) -> Choice:
+    return Choice(label, _write_query(experiment, wanted, x), wanted == current)
+
+
+def _write_query(experiment: ExperimentRows, axes: CurveAxes, x: str) -> str:
+    """The address that restores axes, without what is so anyway."""
+    log = f"{'x' if axes.is_log_x else ''}{'y' if axes.is_log_y else ''}"
+    objective = list_metrics(experiment)[axes.objective][0] if axes.objective else ""
+    facts = {"x": x, "objective": objective, "curves": "time" if axes.by_time else "", "log": log}
+    return urlencode({name: text for name, text in facts.items() if text})
