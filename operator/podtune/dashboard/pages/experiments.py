@@ -17,6 +17,7 @@ from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
+from podtune.dashboard.pages.importance import find_importance, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -76,6 +77,7 @@ async def show_parameters(request: web.Request) -> web.Response:
         get_source(request).title,
         experiment=experiment,
         slices=draw_slices(experiment),
+        importance=await find_importance(request, experiment),
     )
 
 
@@ -93,6 +95,8 @@ async def send_chart(request: web.Request) -> web.Response:
         NotThere: The experiment has no such chart.
     """
     experiment, key = find_rows(request), request.match_info["chart"]
+    if key == "importance":
+        return await send_importance(request, experiment)
     if key.partition(":")[0] in CHARTS:
         response = render_learning_chart(experiment, key, request)
     else:
