@@ -6,6 +6,7 @@ import http.client
 import json
 import random
 import socket
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -35,6 +36,8 @@ MAX_ANSWER = 64 << 20
 _MAX_REFUSAL = 1 << 20
 MAX_LINE = 1 << 20
 """Bytes of a log's line; a longer one is read in pieces, for a program need not end its lines."""
+_PROBES = {"TCP_KEEPIDLE": 15, "TCP_KEEPALIVE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""Seconds of silence before a probe, seconds between probes, and how many may remain unanswered."""
 _OPENED = "OPENED"
 """Comes before a watch's changes: the server has taken the request."""
 _FIELD_MANAGER = "kubectl-podtune"
@@ -103,9 +106,9 @@ class HttpApi:
         self._connection = connection
         self._sleep = sleep
         self._rng = rng or random.Random()
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirect(), _HttpHandler()]
         if connection.tls is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=connection.tls))
+            handlers.append(_HttpsHandler(connection.tls))
         if connection.proxy:
             handlers.append(urllib.request.ProxyHandler({"http": connection.proxy, "https": connection.proxy}))
         self._opener = urllib.request.build_opener(*handlers)
@@ -284,6 +287,48 @@ def open_api(kubeconfig: Path | None, context: str | None, namespace: str | None
     """
     connection = connect(kubeconfig, context, namespace)
     return HttpApi(connection), connection.namespace
+
+
+def _probe_peer(connection: socket.socket) -> None:
+    """Has a silent connection end when nobody is there any more: a watch would wait for minutes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _PROBES.items():
+        if hasattr(socket, name):  # they differ from system to system
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+class _HttpConnection(http.client.HTTPConnection):
+    """One whose other end is probed."""
+
+    def connect(self) -> None:
+        """Connects."""
+        super().connect()
+        _probe_peer(self.sock)
+
+
+class _HttpsConnection(http.client.HTTPSConnection):
+    """The same over TLS."""
+
+    def connect(self) -> None:
+        """Connects."""
+        super().connect()
+        _probe_peer(self.sock)
+
+
+class _HttpHandler(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Opens a connection that is probed."""
+        return self.do_open(_HttpConnection, req)
+
+
+class _HttpsHandler(urllib.request.HTTPSHandler):
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        super().__init__(context=tls)
+        self._tls = tls
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        """Opens a connection that is probed."""
+        return self.do_open(_HttpsConnection, req, context=self._tls)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -22,7 +22,7 @@ _EVENTS = "events"
 LIVE_SOURCE = web.AppKey("live_source", LiveSource)
 _STOPPING = web.AppKey("stopping", asyncio.Event)
 _REVISION = web.RequestKey("revision", str)
-Outcome = TypeVar("Outcome")
+Awaited = TypeVar("Awaited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ async def _send_events(request: web.Request) -> web.StreamResponse:
 
 
 async def _wait_unless(
-    stopping: asyncio.Event, coroutine: Coroutine[Any, Any, Outcome], seconds: float
-) -> Outcome | None:
+    stopping: asyncio.Event, coroutine: Coroutine[Any, Any, Awaited], seconds: float
+) -> Awaited | None:
     """The outcome; None where there is none in time, or before the program stops."""
     task, stop = asyncio.ensure_future(coroutine), asyncio.ensure_future(stopping.wait())
     try:

@@ -2,9 +2,9 @@
 // replaced. Whatever a person has opened, typed, focused or scrolled stays.
 const PACE = 1000, LONGEST = 30000, SHARE = 5;
 const WORDS = { live: "Live", paused: "Paused", reconnecting: "Reconnecting", away: "Not reached" };
-const TITLES = { live: "The page follows the cluster; pause it", paused: "Follow the cluster again", reconnecting: "The dashboard does not answer; it is tried again", away: "The API server does not answer; it is tried again" };
+const TITLES = { live: "The page follows the cluster. Click to pause it.", paused: "The page stays as it is. Click to follow the cluster again.", reconnecting: "The dashboard does not answer. It is tried again.", away: "The API server does not answer. It is tried again." };
 const KEPT = new Set(["style", "open", "value", "checked"]);
-const button = document.getElementById("live"), label = button.querySelector(".label");
+const button = document.getElementById("live"), label = button.querySelector(".label"), told = document.getElementById("live-status");
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const wait = (milliseconds) => new Promise((done) => { setTimeout(done, milliseconds); });
 
@@ -86,7 +86,7 @@ class Follower {
     button.dataset.state = shown;
     button.title = TITLES[shown];
     button.setAttribute("aria-pressed", String(!this.isPaused));
-    if (label.textContent !== WORDS[shown]) label.textContent = WORDS[shown];
+    if (label.textContent !== WORDS[shown]) label.textContent = told.textContent = WORDS[shown];
   }
 
   open() {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -247,6 +248,24 @@ def test_a_watch_tells_that_it_was_interrupted_and_that_it_goes_on(api: HttpApi,
     kinds = [change.kind for change in islice(api.watch("/apis/x"), 6)]
     assert kinds == ["RELISTED", "ADDED", "SYNCED", "INTERRUPTED", "RESUMED", "MODIFIED"]
     assert [query.get("resourceVersion") for _, query, _ in server.asked] == [None, *([["10"]] * 4)]
+
+
+def test_a_silent_connection_is_probed_so_that_a_watch_does_not_wait_for_a_server_that_is_gone(
+    api: HttpApi, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed: list[tuple[int, int]] = []
+    probe = api_client._probe_peer
+
+    def note(connection: socket.socket) -> None:
+        probe(connection)
+        options = (socket.SOL_SOCKET, socket.SO_KEEPALIVE), (socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+        alive, count = (connection.getsockopt(*option) for option in options)
+        probed.append((alive, count))
+
+    monkeypatch.setattr(api_client, "_probe_peer", note)
+    server.answers_with(_item("digits"))
+    api.get("/apis/x")
+    assert probed == [(1, 3)]
 
 
 def test_a_watch_lists_page_by_page(api: HttpApi, server: Server) -> None:
