@@ -247,8 +247,21 @@ def test_a_trial_shows_where_it_was_retried() -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_downloads_are_well_formed_pictures(chart: str, theme: str) -> None:
     async with serve(make_source(make_asha())) as client:
-        picture = ET.fromstring(await read_page(client, f"{BASE}/charts/{chart}.svg?theme={theme}"))
+        text = await read_page(client, f"{BASE}/charts/{chart}.svg?theme={theme}")
+    picture = ET.fromstring(text)
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "2 stopped" in text or chart != "rungs"
+
+
+async def test_a_trial_shows_the_median_that_ended_it() -> None:
+    entry = decision(1, "STOP", 2, 0.5) | {
+        "inputs": {"time": "2", "metric": "accuracy", "median": "0.7", "best": "0.6"}
+    }
+    ended = done(0.6, reason="StoppedByScheduler", ledger=[entry], curve=curve(0.6, 0.5))
+    async with serve(make_source([trial_body(0, **ended)])) as client:
+        page = await read_page(client, f"{BASE}/trials/digits-0")
+        assert "Why trials stopped" not in await read_page(client, f"{BASE}/")
+    assert "Stopped: best accuracy 0.6 &lt; median 0.7<" in page
 
 
 async def test_a_clone_shows_from_where_it_went_on() -> None:

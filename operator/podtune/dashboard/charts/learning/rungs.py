@@ -75,7 +75,7 @@ class RungStrip:
 
     def count(self, outcome: Outcome) -> int:
         """How many trials this became of."""
-        return sum(result.outcome is outcome for result in self.results)
+        return sum(result.outcome == outcome for result in self.results)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
 AXES = CurveAxes()
+MEDIAN = "median"
 BEYOND = 2.5
 """The best trial's curve is shown so many times as far as the trial's own has come."""
 _TURNS = {
@@ -136,7 +137,7 @@ def _list_comparisons(row: TrialRow, frame: Frame, metric: str, sign: float) -> 
             entry,
             frame.place_share((float(entry.step), value)),
             frame.place_share((float(entry.step), limit))[1],
-            f"{metric} {compare_to_limit(value, limit, word, sign)}",
+            f"{'best ' if word == MEDIAN else ''}{metric} {compare_to_limit(value, limit, word, sign)}",
         )
         for entry, (value, limit, word) in found
     ]
@@ -146,6 +147,6 @@ def _read_comparison(entry: LedgerEntry) -> tuple[float, float, str] | None:
     """Value and limit of a decision, and what the limit is; the median rule compares the best value so far."""
     cutoff, word = find_cutoff((entry,)), "cutoff"
     if cutoff is None:
-        cutoff, word = read_finite(entry.inputs.get("median")), "median"
+        cutoff, word = read_finite(entry.inputs.get(MEDIAN)), MEDIAN
     value = read_finite(entry.inputs.get("value") or entry.inputs.get("best"))
     return None if value is None or cutoff is None else (value, cutoff, word)
