@@ -1,5 +1,5 @@
 // Learning curves and rungs come from the server; this names the trial under the pointer or the arrow keys.
-const SPACE = "http://www.w3.org/2000/svg", WIDTH = 2000, HEIGHT = 1000, NEAR = 26;
+const SPACE = "http://www.w3.org/2000/svg", WIDTH = 2000, HEIGHT = 1000, NEAR = 26, FRESH = 3000;
 const make = (tag, text, name) => {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
@@ -17,16 +17,17 @@ class Chart {
   constructor(root) {
     Object.assign(this, { root, data: null, shown: null });
     this.frame = root.querySelector(".frame");
-    this.marks = root.querySelector("[data-marks]");
     this.tip = make("div", undefined, "tip");
     this.ring = make("div", undefined, "ring");
     this.tip.setAttribute("role", "status");
     this.tip.hidden = this.ring.hidden = true;
+    this.tip.dataset.added = this.ring.dataset.added = "";
     root.append(this.ring, this.tip);
     this.lines = ["pointed under", "pointed"].map((name) => {
       const line = document.createElementNS(SPACE, "path");
       line.setAttribute("class", name);
       line.setAttribute("vector-effect", "non-scaling-stroke");
+      line.dataset.added = "";
       return line;
     });
     root.addEventListener("pointerenter", () => this.load());
@@ -37,7 +38,19 @@ class Chart {
     root.addEventListener("keydown", (event) => this.press(event));
   }
 
+  // After an update of the page, what is shown stays shown, as it is now.
+  async renew() {
+    const name = this.shown && this.data.items[this.shown.item][0];
+    if (this.since && Date.now() - this.since > FRESH) this.data = this.loading = undefined;
+    this.hide();
+    if (name === null || !this.root.matches(":hover, :focus-visible")) return;
+    await this.load();
+    const item = this.data ? this.data.items.findIndex((each) => each[0] === name) : -1;
+    if (item >= 0) this.show({ item, place: this.data.items[item][2].length - 1 });
+  }
+
   load() {
+    this.since = this.loading ? this.since : Date.now();
     this.loading ??= fetch(this.root.dataset.points)
       .then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText))))
       .then((data) => {
@@ -83,7 +96,7 @@ class Chart {
     this.shown = { item, place };
     const [name, word, xs, ys, ...numbers] = this.data.items[item];
     const path = xs.map((x, at) => `${at ? "L" : "M"}${x} ${ys[at]}`).join("") + (xs.length === 1 ? "h0" : "");
-    for (const line of this.lines) { line.setAttribute("d", path); this.marks.append(line); }
+    for (const line of this.lines) { line.setAttribute("d", path); this.root.querySelector("[data-marks]").append(line); }
     const box = this.frame.getBoundingClientRect(), outer = this.root.getBoundingClientRect();
     const left = box.left - outer.left + (xs[place] / WIDTH) * box.width;
     const top = box.top - outer.top + (Math.min(Math.max(ys[place], 0), HEIGHT) / HEIGHT) * box.height;
@@ -111,4 +124,10 @@ class Chart {
     if (this.shown) location.href = this.root.dataset.trials + encodeURIComponent(this.data.items[this.shown.item][0]);
   }
 }
-document.querySelectorAll("[data-points]").forEach((root) => new Chart(root));
+const charts = new Map();
+const bindAll = () => document.querySelectorAll("[data-points]").forEach((root) => { if (!charts.has(root)) charts.set(root, new Chart(root)); });
+bindAll();
+document.addEventListener("podtune-update", () => {
+  for (const [root, chart] of charts) if (root.isConnected) chart.renew(); else charts.delete(root);
+  bindAll();
+});
