@@ -264,6 +264,13 @@ async def test_a_trial_shows_the_median_that_ended_it() -> None:
     assert "Stopped: best accuracy 0.6 &lt; median 0.7<" in page
 
 
+async def test_a_curve_of_many_results_says_how_many_are_shown() -> None:
+    long = curve(0.1, 0.5, 0.9, steps=[1, 3, 5]) | {"results": 5, "every": 2}
+    async with serve(make_source([trial_body(0, **done(0.9, curve=long))])) as client:
+        page = await read_page(client, f"{BASE}/trials/digits-0")
+    assert "Of its 5 results, one in 2 is shown, and the last." in page
+
+
 async def test_a_clone_shows_from_where_it_went_on() -> None:
     trials = [trial_body(0, **done(0.9, curve=curve(0.1, 0.3, 0.8, 0.9, steps=[1, 6, 4, 8])))]
     async with serve(make_source(trials)) as client:
