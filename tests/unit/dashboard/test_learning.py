@@ -11,7 +11,7 @@ import pytest
 
 from podtune.dashboard.charts.learning.curves import FIRST, MOST_POINTS, draw_curves
 from podtune.dashboard.charts.learning.frame import CurveAxes, list_metrics
-from podtune.dashboard.charts.learning.rungs import Outcome, compare_to_limit, draw_rungs
+from podtune.dashboard.charts.learning.rungs import RungMark, compare_to_limit, draw_rungs
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.sources import ArchiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, collect_rows
@@ -178,13 +178,13 @@ def test_each_rung_shows_what_became_of_its_trials() -> None:
     low, high = plot.strips
     assert (low.rung, high.rung) == (3, 9)
     assert {result.row.view.index: result.outcome for result in low.results} == {
-        0: Outcome.STOPPED,
-        1: Outcome.STOPPED,
-        2: Outcome.CONTINUED,
-        3: Outcome.CONTINUED,
-        4: Outcome.WAITING,
+        0: RungMark.STOPPED,
+        1: RungMark.STOPPED,
+        2: RungMark.CONTINUED,
+        3: RungMark.CONTINUED,
+        4: RungMark.WAITING,
     }
-    assert [result.outcome for result in high.results] == [Outcome.FINISHED]
+    assert [result.outcome for result in high.results] == [RungMark.FINISHED]
     assert low.cutoff == 0.5564  # the latest
     assert low.cutoffs == (0.5, 0.5564)
     assert high.cutoff is None

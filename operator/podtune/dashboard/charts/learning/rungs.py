@@ -23,7 +23,7 @@ _CUTOFFS = ("cutoff", "least")
 _GOLDEN = 0.6180339887498949
 
 
-class Outcome(StrEnum):
+class RungMark(StrEnum):
     """What became of a trial at a rung."""
 
     CONTINUED = "continued"
@@ -33,10 +33,10 @@ class Outcome(StrEnum):
 
 
 OUTCOME_WORDS = {
-    Outcome.CONTINUED: "Continued",
-    Outcome.FINISHED: "Finished",
-    Outcome.WAITING: "Paused there",
-    Outcome.STOPPED: "Stopped",
+    RungMark.CONTINUED: "Continued",
+    RungMark.FINISHED: "Finished",
+    RungMark.WAITING: "Paused there",
+    RungMark.STOPPED: "Stopped",
 }
 
 
@@ -52,7 +52,7 @@ class TrialAtRung:
     row: TrialRow
     rung: float
     value: float
-    outcome: Outcome
+    outcome: RungMark
     cutoff: float | None
     entry: LedgerEntry | None
 
@@ -69,11 +69,11 @@ class RungStrip:
 
     rung: float
     results: Sequence[TrialAtRung]
-    paths: Mapping[Outcome, str]
+    paths: Mapping[RungMark, str]
     cutoff: float | None
     cutoffs: tuple[float, float] | None
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: RungMark) -> int:
         """How many trials this became of."""
         return sum(result.outcome == outcome for result in self.results)
 
@@ -92,7 +92,7 @@ class RungPlot:
         """Where a value is, in per cent."""
         return round(100 * self.x.place(value), 2)
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: RungMark) -> int:
         """How many marks of a kind there are."""
         return sum(strip.count(outcome) for strip in self.strips)
 
@@ -198,13 +198,13 @@ def _read_values(row: TrialRow, entries: Mapping[float, Sequence[LedgerEntry]]) 
     return {rung: value for rung, value in (told | remembered).items() if value is not None}
 
 
-def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *, is_top: bool) -> Outcome:
+def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *, is_top: bool) -> RungMark:
     if is_top and row.progress is ShownState.STOPPED:
-        return Outcome.STOPPED
+        return RungMark.STOPPED
     if is_top and row.progress is ShownState.DONE and (read_finite(row.view.status.progress) or 0.0) <= rung:
-        return Outcome.FINISHED
+        return RungMark.FINISHED
     is_paused = bool(entries) and entries[-1].action == "PAUSE" and not row.view.has_ended
-    return Outcome.WAITING if is_top and is_paused else Outcome.CONTINUED
+    return RungMark.WAITING if is_top and is_paused else RungMark.CONTINUED
 
 
 def _draw_strip(rung: float, results: list[TrialAtRung], x: Scale) -> RungStrip:
@@ -218,7 +218,7 @@ def _draw_strip(rung: float, results: list[TrialAtRung], x: Scale) -> RungStrip:
             for result in results
             if result.outcome is outcome
         )
-        for outcome in Outcome
+        for outcome in RungMark
     }
     return RungStrip(
         rung=rung,
@@ -229,9 +229,9 @@ def _draw_strip(rung: float, results: list[TrialAtRung], x: Scale) -> RungStrip:
     )
 
 
-def _draw_mark(x: int, y: int, outcome: Outcome) -> str:
+def _draw_mark(x: int, y: int, outcome: RungMark) -> str:
     """A dot, or a stroke for what was stopped: colours alone don't tell everybody."""
-    return f"M{x} {y - 70}v140" if outcome is Outcome.STOPPED else f"M{x} {y}h0"
+    return f"M{x} {y - 70}v140" if outcome is RungMark.STOPPED else f"M{x} {y}h0"
 
 
 def _find_age(result: TrialAtRung) -> tuple[str, int]:
