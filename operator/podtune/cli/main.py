@@ -43,6 +43,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "logs": logs,
     "results": results,
     "best": show.show_best,
+    "importance": show.show_importance,
     "plan": plan,
     "simulate": simulate,
     "why": show.why,

@@ -1,4 +1,4 @@
-"""`podtune list`, `describe`, `watch`, `dashboard`, `best` and `why`: what goes on, and why."""
+"""`podtune list`, `describe`, `watch`, `dashboard`, `best`, `importance` and `why`: what goes on, and why."""
 
 from __future__ import annotations
 
@@ -123,6 +123,27 @@ def show_best(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     facts = tables.collect_best(get_experiment(api, chosen, experiment))
     print_lines(tables.render_best(facts)) if output is None else print_facts(facts, output)
+
+
+def show_importance(
+    experiment: ExperimentName,
+    *,
+    objective: Annotated[
+        str | None, typer.Option("--objective", metavar="METRIC", help="For which objective; the first if not given.")
+    ] = None,
+    output: ForPrograms = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say which parameters matter for an objective, and which for training time."""
+    # Other commands do without it, and start faster.
+    from podtune.dashboard.importance_text import collect_importance, measure_views, render_importance  # noqa: PLC0415
+
+    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
+    chart = measure_views(view, trials, objective)
+    print_lines(render_importance(chart)) if output is None else print_facts(collect_importance(chart), output)
 
 
 def why(
