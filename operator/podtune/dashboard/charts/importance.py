@@ -32,7 +32,7 @@ LEAST_TIMED = 10
 FEW_BEST = 10
 MOST_BARS = 24
 _KEPT = 8
-_ENDED = frozenset({ShownState.DONE, ShownState.STOPPED})
+ENDED_STATES = frozenset({ShownState.DONE, ShownState.STOPPED})
 _one_at_a_time = threading.Lock()
 
 
@@ -153,7 +153,7 @@ def measure_importance(experiment: ExperimentRows, place: int = 0) -> Importance
 @lru_cache(maxsize=_KEPT)
 def _measure(experiment: ExperimentRows, place: int) -> ImportanceChart:
     metric, sign = experiment.metrics[place], experiment.signs[place]
-    ended = [row for row in experiment.rows if row.progress in _ENDED and row.values[place] is not None]
+    ended = [row for row in experiment.rows if row.progress in ENDED_STATES and row.values[place] is not None]
     if len(ended) < LEAST_TRIALS:
         return ImportanceChart(metric, (), _explain_early(len(ended), metric))
     losses = [-sign * (row.values[place] or 0.0) for row in ended]
@@ -193,14 +193,15 @@ def _find_cells(
     if axis.choices:
         cells = [-1 if place is None else int(place) for place in places]
         return ParameterCells(axis.name, len(axis.choices), is_ordered=False, cells=cells)
-    count = count_cells(axis.low, axis.high, _find_step(domain), is_log=axis.is_log)
+    count = count_cells(axis.low, axis.high, find_step(domain), is_log=axis.is_log)
     cells = [
         -1 if place is None else find_cell(place, axis.low, axis.high, count, is_log=axis.is_log) for place in places
     ]
     return ParameterCells(axis.name, count, is_ordered=True, cells=cells)
 
 
-def _find_step(domain: Mapping[str, Any]) -> float | None:
+def find_step(domain: Mapping[str, Any]) -> float | None:
+    """The distance of a parameter's values, as the manifest has it; None where they are continuous or choices."""
     for kind, usual in (("int", 1.0), ("float", None)):
         bounds = domain.get(kind)
         if isinstance(bounds, Mapping):

@@ -17,6 +17,7 @@ from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
+from podtune.dashboard.pages.contour import choose_pair, find_contour, send_contour
 from podtune.dashboard.pages.importance import find_importance, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.rendering import render_page, render_svg
@@ -71,13 +72,17 @@ async def show_experiment(request: web.Request) -> web.Response:
 async def show_parameters(request: web.Request) -> web.Response:
     """Where the search looks."""
     experiment = find_rows(request)
+    importance = await find_importance(request, experiment)
+    pair = choose_pair(request, experiment, importance) if importance is not None else None
     return render_page(
         request,
         "parameters.html",
         get_source(request).title,
         experiment=experiment,
         slices=draw_slices(experiment),
-        importance=await find_importance(request, experiment),
+        importance=importance,
+        pair=pair,
+        contour=await find_contour(experiment, importance, pair) if importance is not None and pair else None,
     )
 
 
@@ -97,6 +102,8 @@ async def send_chart(request: web.Request) -> web.Response:
     experiment, key = find_rows(request), request.match_info["chart"]
     if key == "importance":
         return await send_importance(request, experiment)
+    if key == "contour":
+        return await send_contour(request, experiment)
     if key.partition(":")[0] in CHARTS:
         response = render_learning_chart(experiment, key, request)
     else:

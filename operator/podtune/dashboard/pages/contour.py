@@ -1,0 +1,58 @@
+"""Two parameters together, on the page of the search space and as a picture."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from podtune.dashboard.charts.contour import Contour, draw_contour
+from podtune.dashboard.charts.importance import ImportanceChart
+from podtune.dashboard.pages.context import NotThere
+from podtune.dashboard.pages.importance import find_importance
+from podtune.dashboard.rendering import render_svg
+from podtune.dashboard.trial_rows import ExperimentRows
+
+Pair = tuple[str, str]
+
+
+def choose_pair(request: web.Request, experiment: ExperimentRows, importance: ImportanceChart) -> Pair | None:
+    """The parameters that the address names, or else the two most important; None where there are not two.
+
+    Raises:
+        NotThere: The experiment has no such parameter, or it never changes.
+    """
+    names = [axis.name for axis in experiment.axes]
+    if len(names) < 2:
+        return None
+    ranked = list(dict.fromkeys([*(bar.name for bar in importance.bars if bar.share is not None), *names]))
+    x = request.query.get("x", ranked[0])
+    y = request.query.get("y", next(name for name in ranked if name != x))
+    for name in (x, y):
+        if name not in names:
+            raise NotThere(f"Experiment {experiment.view.name!r} has no parameter {name!r} that changes.")
+    return x, y
+
+
+async def find_contour(experiment: ExperimentRows, importance: ImportanceChart, pair: Pair) -> Contour | None:
+    """The chart of two parameters; None where there is nothing to draw."""
+    if pair[0] == pair[1]:
+        return None
+    return await asyncio.to_thread(draw_contour, experiment, experiment.metrics.index(importance.metric), *pair)
+
+
+async def send_contour(request: web.Request, experiment: ExperimentRows) -> web.Response:
+    """The chart as a file of its own.
+
+    Raises:
+        NotThere: There is nothing to draw.
+    """
+    importance = await find_importance(request, experiment)
+    pair = choose_pair(request, experiment, importance) if importance is not None else None
+    contour = await find_contour(experiment, importance, pair) if importance is not None and pair is not None else None
+    if contour is None:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'contour' of these parameters.")
+    is_dark = request.query.get("theme") == "dark"
+    response = render_svg("contour.svg", contour=contour, experiment=experiment, is_dark=is_dark)
+    response.headers["Content-Disposition"] = 'attachment; filename="contour.svg"'
+    return response
