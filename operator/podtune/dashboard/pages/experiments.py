@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ async def show_parameters(request: web.Request) -> web.Response:
         "parameters.html",
         get_source(request).title,
         experiment=experiment,
-        slices=draw_slices(experiment),
+        slices=await asyncio.to_thread(draw_slices, experiment),
         importance=importance,
         pair=pair,
         contour=await find_contour(experiment, importance, pair) if importance is not None and pair else None,
