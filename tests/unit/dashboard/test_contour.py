@@ -55,7 +55,9 @@ def draw(source: ArchiveSource, x: str, y: str) -> Contour:
 def test_cells_have_the_mean_of_their_trials_and_the_best_has_the_last_colour(
     mode: str, best: tuple[str, str], worst: tuple[str, str]
 ) -> None:
-    cells = draw(make_digits(mode=mode), "layers", "optimizer").cells
+    contour = draw(make_digits(mode=mode), "layers", "optimizer")
+    cells = contour.cells
+    assert (contour.best, contour.worst) == (cells[0].mean, cells[-1].mean)
     assert len(cells) == 9
     assert {cell.count for cell in cells} == {10}
     assert [(cell.x_text, cell.y_text) for cell in (cells[0], cells[-1])] == [best, worst]
@@ -117,3 +119,8 @@ async def test_names_of_parameters_are_never_read_as_html_and_their_links_lead_s
         for link in re.findall(r'href="\.\./\.\./\.\./([^"]*(?:contour|importance)[^"]*)"', page):
             text = await read_page(client, "/" + link.replace("&amp;", "&"))
             assert "<script>alert" not in text
+
+
+def test_one_cell_has_a_colour_too() -> None:
+    contour = draw(make_digits(1), "lr", "optimizer")
+    assert [cell.count for cell in contour.cells] == [1]

@@ -114,7 +114,7 @@ def draw_contour(experiment: ExperimentRows, place: int, x_name: str, y_name: st
         values[x.find_cell(at), y.find_cell(to)].append(value)
     means = {cell: sum(own) / len(own) for cell, own in values.items()}
     sign = experiment.signs[place]
-    colours = fit_to_most(list(means.values()), sign)
+    colours = _fit_colours(list(means.values()), sign)
     cells = [
         _make_cell(x, y, cell, mean=mean, count=len(values[cell]), goodness=_find_goodness(mean, colours, sign))
         for cell, mean in means.items()
@@ -171,6 +171,13 @@ def _find_edge(scale: Scale, at: float) -> float:
     if scale.is_log:
         return float(scale.low * (scale.high / scale.low) ** at)
     return scale.low + (scale.high - scale.low) * at
+
+
+def _fit_colours(means: Sequence[float], sign: float) -> Scale:
+    """The scale of colours: it leaves out the worst twentieth, and has no margin."""
+    scale = fit_to_most(means, sign)
+    low, high = max(scale.low, min(means)), min(scale.high, max(means))
+    return Scale(low, high) if high > low else scale
 
 
 def _find_goodness(mean: float, colours: Scale, sign: float) -> float:
