@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from aiohttp import hdrs, web
 
 from podtune.dashboard.live.event_stream import add_streams
-from podtune.dashboard.pages import experiments, learning, trials
+from podtune.dashboard.pages import comparison, experiments, learning, trials
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, Deleted, NotThere, RowCache, get_source
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
@@ -51,6 +51,11 @@ def make_app(source: ExperimentSource) -> web.Application:
             web.get(f"{one}/trials.csv", trials.send_csv),
             web.get(f"{one}/trials.json", trials.send_json),
             web.get(f"{one}/trials/{{trial}}", trials.show_trial),
+            web.get(f"{one}/compare", comparison.show_comparison),
+            web.get(f"{one}/compare.csv", comparison.send_comparison_csv),
+            web.get(f"{one}/compare.json", comparison.send_comparison_json),
+            web.get(f"{one}/compare.svg", comparison.send_comparison_chart),
+            web.get(f"{one}/compare/points.json", comparison.send_comparison_points),
             web.get("/static/{file}", _send_static),
         ]
     )

@@ -93,3 +93,11 @@ def render_svg(template: str, **facts: Any) -> web.Response:
     """A picture to download."""
     text = _make_environment().get_template(template).render(**facts)
     return web.Response(text=text, content_type="image/svg+xml", charset="utf-8")
+
+
+def render_download(text: str, content_type: str, name: str) -> web.Response:
+    """A file that browsers save under a name."""
+    response = web.Response(text=text, content_type=content_type, charset="utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    response.enable_compression()
+    return response

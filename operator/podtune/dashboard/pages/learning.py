@@ -56,53 +56,46 @@ def make_learning_part(experiment: ExperimentRows, request: web.Request) -> Lear
     """What the overview shows for the axes in its address."""
     axes = read_axes(experiment, request)
     x = "time" if request.query.get("x") == "time" else ""
-    metrics = list_metrics(experiment)
-    groups: list[tuple[str, Sequence[Choice]]] = []
-    if len(metrics) > 1:
-        groups.append(
-            (
-                "Objective",
-                [
-                    _choose(name, replace(axes, objective=place), axes, experiment, x)
-                    for place, (name, _) in enumerate(metrics)
-                ],
-            )
-        )
-    groups += [
-        (
-            "What lies along the x axis",
-            [
-                _choose(word, replace(axes, by_time=by), axes, experiment, x)
-                for word, by in (("by iteration", False), ("by time", True))
-            ],
-        ),
-        (
-            "Scale of the x axis",
-            [
-                _choose(word, replace(axes, is_log_x=by), axes, experiment, x)
-                for word, by in (("x linear", False), ("x log", True))
-            ],
-        ),
-        (
-            "Scale of the y axis",
-            [
-                _choose(word, replace(axes, is_log_y=by), axes, experiment, x)
-                for word, by in (("y linear", False), ("y log", True))
-            ],
-        ),
-    ]
+    others = [("x", x)] if x else []
     return LearningPart(
         plot=draw_curves(experiment, axes),
         has_curves=any(row.view.status.curve is not None for row in experiment.rows),
         has_results=bool(experiment.ranked),
         rungs=draw_rungs(experiment),
-        query=_write_query(experiment, axes, ""),
-        choices=groups,
+        query=write_query(experiment, axes),
+        choices=list_axis_choices(experiment, axes, others),
         progress_choices=[
-            Choice("by trial", _write_query(experiment, axes, ""), not x),
-            Choice("by time", _write_query(experiment, axes, "time"), bool(x)),
+            Choice("by trial", write_query(experiment, axes), not x),
+            Choice("by time", write_query(experiment, axes, [("x", "time")]), bool(x)),
         ],
     )
+
+
+def list_axis_choices(
+    experiment: ExperimentRows, axes: CurveAxes, others: Sequence[tuple[str, str]]
+) -> list[tuple[str, Sequence[Choice]]]:
+    """Links to the same curves on other axes, by group.
+
+    Args:
+        experiment: Whose curves they are.
+        axes: Those that are shown.
+        others: What else the address asks for.
+    """
+    metrics = [name for name, _ in list_metrics(experiment)]
+    groups: list[tuple[str, list[tuple[str, CurveAxes]]]] = [
+        ("Objective", [(name, replace(axes, objective=place)) for place, name in enumerate(metrics)]),
+        (
+            "What lies along the x axis",
+            [("by iteration", replace(axes, by_time=False)), ("by time", replace(axes, by_time=True))],
+        ),
+        ("Scale of the x axis", [("x linear", replace(axes, is_log_x=False)), ("x log", replace(axes, is_log_x=True))]),
+        ("Scale of the y axis", [("y linear", replace(axes, is_log_y=False)), ("y log", replace(axes, is_log_y=True))]),
+    ]
+    return [
+        (label, [Choice(word, write_query(experiment, wanted, others), wanted == axes) for word, wanted in choices])
+        for label, choices in groups
+        if len(choices) > 1
+    ]
 
 
 def read_axes(experiment: ExperimentRows, request: web.Request) -> CurveAxes:
@@ -157,13 +150,9 @@ async def send_points(request: web.Request) -> web.Response:
     return response
 
 
-def _choose(label: str, wanted: CurveAxes, current: CurveAxes, experiment: ExperimentRows, x: str) -> Choice:
-    return Choice(label, _write_query(experiment, wanted, x), wanted == current)
-
-
-def _write_query(experiment: ExperimentRows, axes: CurveAxes, x: str) -> str:
-    """The address that restores axes, without what is so anyway."""
+def write_query(experiment: ExperimentRows, axes: CurveAxes, others: Sequence[tuple[str, str]] = ()) -> str:
+    """The query of an address that restores axes, without what is so anyway."""
     log = f"{'x' if axes.is_log_x else ''}{'y' if axes.is_log_y else ''}"
     objective = list_metrics(experiment)[axes.objective][0] if axes.objective else ""
-    facts = {"x": x, "objective": objective, "curves": "time" if axes.by_time else "", "log": log}
-    return urlencode({name: text for name, text in facts.items() if text})
+    facts = [("objective", objective), ("curves", "time" if axes.by_time else ""), ("log", log)]
+    return urlencode([*others, *((name, text) for name, text in facts if text)])

@@ -13,7 +13,7 @@ from podtune.cli.views.troubles import find_trial_trouble
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
-from podtune.dashboard.rendering import render_page
+from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.table.columns import TableColumn, list_columns, select_columns
 from podtune.dashboard.table.downloads import write_csv, write_json
 from podtune.dashboard.table.query import PAGE_SIZES, QueryError, TableQuery, parse_query
@@ -71,14 +71,14 @@ async def show_trials(request: web.Request) -> web.Response:
 async def send_csv(request: web.Request) -> web.Response:
     """The table for spreadsheets."""
     experiment, _, shown, rows = _select(request)
-    return _send(write_csv(shown, rows), "text/csv", f"{experiment.view.name}-trials.csv")
+    return render_download(write_csv(shown, rows), "text/csv", f"{experiment.view.name}-trials.csv")
 
 
 async def send_json(request: web.Request) -> web.Response:
     """The table for programs."""
     experiment, query, shown, rows = _select(request)
     facts = {"experiment": experiment.view.name, "namespace": experiment.view.namespace, "filter": query.text}
-    return _send(write_json(shown, rows, facts), "application/json", f"{experiment.view.name}-trials.json")
+    return render_download(write_json(shown, rows, facts), "application/json", f"{experiment.view.name}-trials.json")
 
 
 async def show_trial(request: web.Request) -> web.Response:
@@ -171,10 +171,3 @@ def _select(request: web.Request) -> tuple[ExperimentRows, TableQuery, list[Tabl
     except QueryError as error:
         raise web.HTTPBadRequest(text=f"{error}\n") from error
     return experiment, query, select_columns(columns, query.columns), select_rows(experiment.rows, query, columns)
-
-
-def _send(text: str, content_type: str, name: str) -> web.Response:
-    response = web.Response(text=text, content_type=content_type, charset="utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    response.enable_compression()
-    return response

@@ -11,3 +11,17 @@ form.addEventListener("submit", () => {
 form.querySelectorAll(".chip input").forEach((box) => box.addEventListener("change", () => { menu.open = false; form.requestSubmit(); }));
 document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
 menu.addEventListener("keydown", (event) => { if (event.key === "Escape") { menu.open = false; menu.querySelector("summary").focus(); } });
+// How many trials are chosen, so that one knows before one asks for the comparison.
+const FEWEST = 2, MOST = 20;
+const tell = () => {
+  const choice = document.querySelector("[data-choose]");
+  if (!choice) return;
+  const count = choice.querySelectorAll(".pick:checked").length;
+  const button = choice.querySelector(".choose button"), told = choice.querySelector(".choose .hint");
+  const words = count > MOST ? `${count} are chosen: at most ${MOST} can be told apart.` : count === 1 ? "One is chosen: tick another one." : count ? `${count} are chosen.` : told.dataset.hint;
+  button.classList.toggle("primary", count >= FEWEST && count <= MOST);
+  if (told.textContent !== words) told.textContent = words;
+};
+document.addEventListener("change", (event) => { if (event.target.matches(".pick")) tell(); });
+document.addEventListener("podtune-update", tell);
+tell();

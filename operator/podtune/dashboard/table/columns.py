@@ -46,7 +46,7 @@ def list_columns(experiment: ExperimentRows, page: Sequence[TrialRow] = ()) -> d
         TableColumn(TRIAL_COLUMN, "Trial", lambda row: row.view.index, lambda row: row.name),
         TableColumn(STATE_COLUMN, "State", _find_state, _find_state),
         *(_make_objective(metric, place, page) for place, metric in enumerate(experiment.metrics)),
-        *(_make_parameter(name, experiment, page) for name in experiment.view.parameters),
+        *(make_parameter_column(name, experiment, page) for name in experiment.view.parameters),
         _make_number("iteration", "Iteration", lambda row: row.view.status.iteration, str),
         _make_number("attempt", "Attempts", lambda row: row.view.status.attempt, str),
         _make_number("failures", "Failures", lambda row: row.view.status.failures, str, is_shown=False),
@@ -86,7 +86,8 @@ def _make_objective(metric: str, place: int, page: Sequence[TrialRow]) -> TableC
     return TableColumn(metric, metric, get, write, is_number=True)
 
 
-def _make_parameter(name: str, experiment: ExperimentRows, page: Sequence[TrialRow]) -> TableColumn:
+def make_parameter_column(name: str, experiment: ExperimentRows, page: Sequence[TrialRow]) -> TableColumn:
+    """A parameter's column; its numbers get one precision where they are not spread over magnitudes."""
     axis = next((axis for axis in experiment.axes if axis.name == name), None)
     is_spread = axis is None or axis.is_log or bool(axis.choices)
     decimals = None if is_spread else choose_decimals(row.numbers[name] for row in page if name in row.numbers)
