@@ -180,6 +180,8 @@ async def test_a_trial_that_is_gone_is_named_and_the_others_keep_their_lines(cli
     assert "There is no trial <strong>digits-99</strong> in this experiment" in page
     assert "Compare 2 trials" in page
     assert re.findall(r'class="tag hue(\d)"', page) == ["0", "2"]
+    # A live page leaves fields as they are, so a deletion must not move them.
+    assert re.findall(r'type="hidden" name="trial" value="([^"]*)"', page) == ["digits-0", "digits-99", "digits-1"]
     items = json.loads(await read_page(client, ask(0, "digits-99", 1, part=".json")))
     assert items["missing"] == ["digits-99"]
 

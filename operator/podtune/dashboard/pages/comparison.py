@@ -114,7 +114,8 @@ async def show_comparison(request: web.Request) -> web.Response:
         choices=list_axis_choices(experiment, axes, named),
         query=write_query(experiment, axes, named),
         downloads=urlencode(named),
-        fields=[*named, *parse_qsl(write_query(experiment, axes))],
+        # Live pages leave fields as they are, so these name the same trials after one is deleted.
+        fields=[*(("trial", name) for name in compared.names), *parse_qsl(write_query(experiment, axes))],
         proposed=[row.name for row in experiment.ranked[: 2 * MOST] if row not in rows][:MOST],
         has_room=len(compared.names) < MOST,
     )
