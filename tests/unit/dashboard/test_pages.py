@@ -130,7 +130,7 @@ async def test_several_objectives_have_a_pareto_front() -> None:
     ]
     async with serve(make_source(trials, experiment_body(objective=objective))) as client:
         page = await read_page(client, f"{BASE}/")
-        front = page[page.index('id="front"') : page.index('id="decisions"')]
+        front = page[page.index('id="front"') : page.index('id="spending"')]
         assert re.findall(r"trials/(digits-\d)\"", front) == ["digits-1", "digits-0", "digits-3"]
         assert "<svg" in await read_page(client, f"{BASE}/charts/front.svg")
 

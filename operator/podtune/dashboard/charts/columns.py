@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from podtune.dashboard.charts.spending import add_spending
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows
 
@@ -24,6 +25,8 @@ def write_columns(experiment: ExperimentRows) -> str:
     order = list(STATE_WORDS)
     started = min((row.started for row in experiment.rows if row.started is not None), default=0.0)
     ends = [row.ended or experiment.last_moment for row in experiment.rows]
+    spending = add_spending(experiment)
+    spent = spending.by_trial if spending is not None else {}
     metrics = [
         _make_metric(metric, sign, [row.values[place] for row in experiment.rows])
         for place, (metric, sign) in enumerate(zip(experiment.metrics, experiment.signs, strict=True))
@@ -33,6 +36,7 @@ def write_columns(experiment: ExperimentRows) -> str:
             "names": [row.name for row in experiment.rows],
             "index": [row.view.index for row in experiment.rows],
             "hours": [None if end is None else _shorten((end - started) / 3600) for end in ends],
+            "spent": [_shorten(spent.get(row.name)) for row in experiment.rows],
             "progress": [order.index(row.progress) for row in experiment.rows],
             "words": [STATE_WORDS[progress] for progress in order],
             "keys": [str(progress) for progress in order],

@@ -37,9 +37,10 @@ class Plot:
     Attributes:
         key: Its name in addresses.
         x_column: What lies along the x axis, as `columns.json` names it: a metric, a parameter, `#` for the trials'
-            numbers or `@` for time.
+            numbers, `@` for time or `$` for what was spent.
         x_ticks: What stands below the x axis.
         line: Path of the line; empty where there is none.
+        band: Part of the x axis that is shaded, from 0 to 1.
     """
 
     key: str
@@ -56,6 +57,8 @@ class Plot:
     line: str = ""
     line_label: str = ""
     steps: Sequence[tuple[TrialRow, float, float]] = ()
+    band: tuple[float, float] | None = None
+    band_label: str = ""
 
     @property
     def is_dense(self) -> bool:
@@ -92,7 +95,7 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
     high = max(at for at, _ in points)
     x = Scale(-0.02 * (high or 1.0), (high or 1.0) * 1.02)
     y = fit_to_most([row.value or 0.0 for _, row in points], sign)
-    steps = _find_improvements(points, sign)
+    steps = find_improvements(points, sign)
     return Plot(
         key="progress",
         title="Best value so far",
@@ -104,8 +107,8 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
         y=y,
         x_ticks=_list_time_ticks(x) if by_time else [tick for tick in x.list_ticks() if "." not in tick.label],
         y_ticks=y.list_ticks(5),
-        dots=_collect_dots(((row, x.place(at), y.place(row.value or 0.0)) for at, row in points)),
-        line=_draw_steps([(x.place(at), y.place(value)) for _, at, value in steps]),
+        dots=collect_dots(((row, x.place(at), y.place(row.value or 0.0)) for at, row in points)),
+        line=draw_steps([(x.place(at), y.place(value)) for _, at, value in steps]),
         line_label="best so far",
         steps=steps[:-1] if len(steps) > 1 and steps[-1][0] is steps[-2][0] else steps,
     )
@@ -143,8 +146,8 @@ def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> P
         y=y,
         x_ticks=x.list_ticks(),
         y_ticks=y.list_ticks(5),
-        dots=_collect_dots(((row, x.place(at), y.place(to)) for row, at, to in places)),
-        line=_draw_steps([(x.place(at), y.place(to)) for _, at, to in front], is_upright=signs[0] > 0),
+        dots=collect_dots(((row, x.place(at), y.place(to)) for row, at, to in places)),
+        line=draw_steps([(x.place(at), y.place(to)) for _, at, to in front], is_upright=signs[0] > 0),
         line_label="Pareto front",
         steps=front,
     )
@@ -157,9 +160,9 @@ def draw_sparkline(experiment: ExperimentRows) -> str:
     if len(rows) < 2:
         return ""
     points = [(float(row.view.index), row) for row in rows]
-    steps = _find_improvements(points, experiment.signs[0])
+    steps = find_improvements(points, experiment.signs[0])
     x, y = Scale(points[0][0], points[-1][0]), fit_scale(value for _, _, value in steps)
-    return _draw_steps([(x.place(at), y.place(value)) for _, at, value in steps])
+    return draw_steps([(x.place(at), y.place(value)) for _, at, value in steps])
 
 
 def _draw_slice(experiment: ExperimentRows, axis: SearchAxis, y: Scale) -> Plot:
@@ -185,11 +188,11 @@ def _draw_slice(experiment: ExperimentRows, axis: SearchAxis, y: Scale) -> Plot:
         y=y,
         x_ticks=ticks,
         y_ticks=y.list_ticks(4),
-        dots=_collect_dots(((row, x.place(at), y.place(to)) for row, at, to in places)),
+        dots=collect_dots(((row, x.place(at), y.place(to)) for row, at, to in places)),
     )
 
 
-def _find_improvements(points: Iterable[tuple[float, TrialRow]], sign: float) -> list[tuple[TrialRow, float, float]]:
+def find_improvements(points: Iterable[tuple[float, TrialRow]], sign: float) -> list[tuple[TrialRow, float, float]]:
     """The trials that were better than all before them, and the last point with what was best then."""
     steps: list[tuple[TrialRow, float, float]] = []
     last = 0.0
@@ -210,7 +213,7 @@ def _find_front(
             yield row, at, to
 
 
-def _collect_dots(places: Iterable[tuple[TrialRow, float, float]]) -> list[Dots]:
+def collect_dots(places: Iterable[tuple[TrialRow, float, float]]) -> list[Dots]:
     """Dots by how far their trials are, each place once: more can't be seen."""
     found: dict[ShownState, dict[tuple[int, int], None]] = {progress: {} for progress in STATE_WORDS}
     counts = dict.fromkeys(STATE_WORDS, 0)
@@ -224,7 +227,7 @@ def _collect_dots(places: Iterable[tuple[TrialRow, float, float]]) -> list[Dots]
     ]
 
 
-def _draw_steps(points: Sequence[tuple[float, float]], *, is_upright: bool = False) -> str:
+def draw_steps(points: Sequence[tuple[float, float]], *, is_upright: bool = False) -> str:
     """A line that keeps its height until the next point, or, where it is upright, goes to the next height at once."""
     (x, y), *others = [_to_box(*point) for point in points]
     return f"M{x} {y}" + "".join(f"V{y}H{x}" if is_upright else f"H{x}V{y}" for x, y in others)

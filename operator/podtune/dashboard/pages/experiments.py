@@ -17,6 +17,7 @@ from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_t
 from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
+from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
 from podtune.dashboard.pages.contour import choose_pair, find_contour, send_contour
 from podtune.dashboard.pages.importance import find_importance, send_importance
@@ -60,6 +61,7 @@ async def show_experiment(request: web.Request) -> web.Response:
         learning=make_learning_part(experiment, request),
         outcomes=OUTCOME_WORDS,
         front=draw_front(experiment),
+        spending=await asyncio.to_thread(draw_spending, experiment),
         decisions=list_newest_decisions(experiment, NEWEST),
         algorithm=_find_algorithm(experiment.view.spec),
         scheduler=next(iter(experiment.view.spec.get("scheduler") or {"fifo": {}})),
@@ -138,4 +140,7 @@ def _draw(experiment: ExperimentRows, key: str, *, by_time: bool) -> Plot | None
         return draw_progress(experiment, by_time=by_time)
     if key == "front":
         return draw_front(experiment)
+    if key == "spending":
+        spending = draw_spending(experiment)
+        return spending.plot if spending is not None else None
     return next((plot for plot in draw_slices(experiment) if plot.key == key), None)

@@ -18,6 +18,7 @@ const makeScale = (data, axis) => {
 const pick = (all, name) => {
   if (name === "#") return { values: all.index };
   if (name === "@") return { values: all.hours };
+  if (name === "$") return { values: all.spent };
   return all.columns.find((column) => column.name === name);
 };
 

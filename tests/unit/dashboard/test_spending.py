@@ -1,0 +1,144 @@
+"""Value for money: what the best values have cost, on the overview."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from podtune.dashboard.charts.spending import Spending, draw_spending
+from podtune.dashboard.trial_rows import collect_rows
+from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
+
+HOUR = 3600
+
+
+def make_trial(index: int, value: float, start: int, end: int, gpus: int = 1, **status: Any) -> dict[str, Any]:
+    """A trial that ran from one full hour to another, on so many GPUs."""
+    seconds = (end - start) * HOUR
+    usage = {"trainingSeconds": seconds // 2, "podSeconds": seconds, "gpuSeconds": seconds * gpus}
+    times = {"startTime": f"2026-01-01T{start:02}:00:00Z", "completionTime": f"2026-01-01T{end:02}:00:00Z"}
+    return trial_body(index, **(done(value, usage=usage, **times) | status))
+
+
+def draw(trials: Sequence[dict[str, Any]], **spec: Any) -> Spending | None:
+    source = make_source(trials, experiment_body(**spec))
+    view = source.find_experiment("team", "digits")
+    assert view is not None
+    return draw_spending(collect_rows(view, source.list_trials("team", "digits")))
+
+
+def tell(trials: Sequence[dict[str, Any]], **spec: Any) -> str:
+    spending = draw(trials, **spec)
+    assert spending is not None
+    return spending.sentence
+
+
+def list_purchases(trials: Sequence[dict[str, Any]], **spec: Any) -> list[tuple[str, float, float, str]]:
+    spending = draw(trials, **spec)
+    assert spending is not None
+    return [(each.row.name, round(each.spent, 6), round(each.since, 6), each.gain) for each in spending.purchases]
+
+
+def test_each_step_has_what_had_been_spent_by_then_and_what_it_took() -> None:
+    trials = [make_trial(0, 0.5, 0, 2), make_trial(1, 0.4, 2, 4), make_trial(2, 0.75, 4, 10)]
+    assert list_purchases(trials) == [("digits-0", 2, 2, ""), ("digits-2", 10, 8, "+0.25")]
+
+
+def test_trials_side_by_side_are_paid_for_side_by_side() -> None:
+    # When the first ends after an hour, the other has used an hour of four as well.
+    trials = [make_trial(0, 0.5, 0, 1), make_trial(1, 0.6, 0, 4)]
+    assert list_purchases(trials) == [("digits-0", 2, 2, ""), ("digits-1", 5, 3, "+0.1")]
+
+
+def test_trials_without_a_value_cost_as_well() -> None:
+    lost = make_trial(0, 0.0, 0, 3, gpus=2, state="ERROR", reason="MaxFailuresExceeded", bestValue="", best={})
+    assert list_purchases([lost, make_trial(1, 0.6, 3, 4)]) == [("digits-1", 7, 7, "")]
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "sentence"),
+    [
+        ([0.9, 0.9004], "max", "The last 10 % of the GPU-hours bought +0.0004 accuracy."),
+        (
+            [0.9, 0.8],
+            "max",
+            "The last 10 % of the GPU-hours bought no better accuracy: the best value came after 90 %.",
+        ),
+        ([0.9, 0.8], "min", "The last 10 % of the GPU-hours bought −0.1 accuracy."),
+        ([3.0, 1503.25], "max", "The last 10 % of the GPU-hours bought +1,500 accuracy."),
+    ],
+)
+def test_a_sentence_says_what_the_last_tenth_bought(values: list[float], mode: str, sentence: str) -> None:
+    trials = [make_trial(0, values[0], 0, 9), make_trial(1, values[1], 9, 10)]
+    assert tell(trials, objective={"metric": "accuracy", "mode": mode}) == sentence
+
+
+def test_a_first_value_in_the_last_tenth_has_nothing_to_be_compared_with() -> None:
+    assert tell([make_trial(0, 0.9, 0, 10)]) == "The first value came after 100 % of the GPU-hours."
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        [{"time": "3h"}, {"cost": {"budget": 500, "perGpuHour": 2.5, "perPodHour": 0.5}}],
+        [{"any": [{"target": 1}, {"cost": {"budget": 500, "perGpuHour": 2.5, "perPodHour": 0.5}}]}],
+    ],
+)
+def test_with_a_price_money_is_counted(rules: list[dict[str, Any]]) -> None:
+    spending = draw([make_trial(0, 0.5, 0, 10, gpus=2)], stop={"experiment": rules})
+    assert spending is not None
+    assert (spending.plot.x_label, spending.total) == ("money spent", 55)
+    assert spending.sentence == "The first value came after 100 % of the money."
+
+
+def test_without_gpus_the_time_of_training_is_counted() -> None:
+    spending = draw([make_trial(0, 0.5, 0, 10, gpus=0)], stop={"experiment": [{"cost": {"perGpuHour": 2.5}}]})
+    assert spending is not None
+    assert (spending.plot.x_label, spending.total) == ("hours of training", 5)
+
+
+def test_a_trial_that_goes_on_counts_with_what_it_has_used_so_far() -> None:
+    goes_on = make_trial(1, 0.7, 0, 6, state="RUNNING", completionTime="")
+    # The latest moment on record is the other's end.
+    assert list_purchases([make_trial(0, 0.5, 0, 2), goes_on]) == [("digits-0", 8, 8, ""), ("digits-1", 8, 0, "+0.2")]
+
+
+@pytest.mark.parametrize(
+    "trials",
+    [
+        [],
+        [trial_body(0)],
+        [make_trial(0, 0.5, 0, 1, usage=None)],
+        [make_trial(0, 0.5, 0, 1, startTime="", completionTime="")],
+    ],
+)
+async def test_where_nothing_is_known_nothing_is_shown(trials: list[dict[str, Any]]) -> None:
+    async with serve(make_source(trials)) as client:
+        assert "Value for money" not in await read_page(client, f"{BASE}/")
+        assert "has no chart &#39;spending&#39;" in await read_page(client, f"{BASE}/charts/spending.svg", 404)
+        assert not any(json.loads(await read_page(client, f"{BASE}/columns.json"))["spent"])
+
+
+async def test_the_overview_has_the_chart_its_table_and_its_picture() -> None:
+    trials = [make_trial(0, 0.5, 0, 2), make_trial(1, 0.4, 2, 4), make_trial(2, 0.75, 4, 10)]
+    async with serve(make_source(trials)) as client:
+        page = await read_page(client, f"{BASE}/")
+        card = page[page.index('aria-labelledby="spending"') :]
+        card = card[: card.index("</section>")]
+        assert "The last 10 % of the GPU-hours bought +0.25 accuracy." in card
+        rows = re.findall(r"<tr><td>(.*?)</tr>", card)
+        assert [re.sub("<[^>]*>", " ", row).split() for row in rows] == [
+            ["digits-0", "2.0", "2.0", "0.5", "–"],
+            ["digits-2", "10.0", "8.0", "0.75", "+0.25"],
+            ["All", "trials", "10.0"],
+        ]
+        columns = json.loads(await read_page(client, f"{BASE}/columns.json"))
+        assert columns["spent"] == [2, 4, 10]
+        picture = await read_page(client, f"{BASE}/charts/spending.svg?theme=dark")
+        assert "digits: Best accuracy for the GPU-hours" in picture
+        assert picture.count('class="late"') == 1
+        assert 'class="late"' not in await read_page(client, f"{BASE}/charts/progress.svg")
