@@ -108,7 +108,7 @@ def draw_contour(experiment: ExperimentRows, place: int, x_name: str, y_name: st
     if not found:
         return None
     count = min(max(round(math.sqrt(len(found) / TRIALS_IN_CELL)), COARSEST), FINEST)
-    x, y = (_divide(experiment, axes[name], count) for name in (x_name, y_name))
+    x, y = (divide_axis(experiment, axes[name], count) for name in (x_name, y_name))
     values: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
     for _, at, to, value in found:
         values[x.find_cell(at), y.find_cell(to)].append(value)
@@ -126,7 +126,7 @@ def draw_contour(experiment: ExperimentRows, place: int, x_name: str, y_name: st
         x=x,
         y=y,
         cells=sorted(cells, key=lambda cell: -sign * cell.mean),
-        dots=_draw_dots(x, y, [(row, at, to) for row, at, to, _ in shown]),
+        dots=draw_dots(x, y, [(row, at, to) for row, at, to, _ in shown]),
         drawn=len(shown),
         trials=len(found),
         worst=ends[0],
@@ -147,7 +147,7 @@ def _find_places(
     return found
 
 
-def _divide(experiment: ExperimentRows, axis: SearchAxis, most: int) -> ContourAxis:
+def divide_axis(experiment: ExperimentRows, axis: SearchAxis, most: int) -> ContourAxis:
     """Divides an axis: each choice has a cell, numbers have as many as are asked for, or one for each of a few."""
     if axis.choices:
         count = len(axis.choices)
@@ -203,15 +203,16 @@ def _make_cell(
     )
 
 
-def _draw_dots(x: ContourAxis, y: ContourAxis, places: Sequence[tuple[TrialRow, float, float]]) -> str:
+def draw_dots(x: ContourAxis, y: ContourAxis, places: Sequence[tuple[TrialRow, float, float]]) -> str:
     """A dot for each trial; those of choices stand beside each other, or hundreds would be one dot."""
     cells = dict.fromkeys(
-        (_place_dot(x, at, row.view.index), _place_dot(y, to, row.view.index * 7)) for row, at, to in places
+        (place_dot(x, at, row.view.index), place_dot(y, to, row.view.index * 7)) for row, at, to in places
     )
     return "".join(f"M{round(at * SIZE)} {round((1 - to) * SIZE)}h0" for at, to in cells)
 
 
-def _place_dot(axis: ContourAxis, value: float, number: int) -> float:
+def place_dot(axis: ContourAxis, value: float, number: int) -> float:
+    """Where a trial's dot is along an axis; its number says how far beside the middle of a choice."""
     place = axis.scale.place(value)
     if not axis.axis.choices:
         return place

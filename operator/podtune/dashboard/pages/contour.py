@@ -1,4 +1,4 @@
-"""Two parameters together, on the page of the search space and as a picture."""
+"""Two parameters together, on the page of the search space and as pictures: the objective, and where trials fail."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 from aiohttp import web
 
 from podtune.dashboard.charts.contour import Contour, draw_contour
+from podtune.dashboard.charts.failures import KIND_WORDS, FailureMap, draw_failures
 from podtune.dashboard.charts.importance import ImportanceChart
 from podtune.dashboard.pages.context import NotThere
 from podtune.dashboard.pages.importance import find_importance
@@ -55,4 +56,29 @@ async def send_contour(request: web.Request, experiment: ExperimentRows) -> web.
     is_dark = request.query.get("theme") == "dark"
     response = render_svg("contour.svg", contour=contour, experiment=experiment, is_dark=is_dark)
     response.headers["Content-Disposition"] = 'attachment; filename="contour.svg"'
+    return response
+
+
+async def find_failures(experiment: ExperimentRows, pair: Pair | None) -> FailureMap | None:
+    """The failures over two parameters; None where there are not two, or nothing has failed."""
+    if pair is None or pair[0] == pair[1]:
+        return None
+    return await asyncio.to_thread(draw_failures, experiment, *pair)
+
+
+async def send_failures(request: web.Request, experiment: ExperimentRows) -> web.Response:
+    """The failures as a file of its own.
+
+    Raises:
+        NotThere: There is nothing to draw.
+    """
+    importance = await find_importance(request, experiment)
+    pair = choose_pair(request, experiment, importance) if importance is not None else None
+    failures = await find_failures(experiment, pair)
+    if failures is None:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'failures' of these parameters.")
+    is_dark = request.query.get("theme") == "dark"
+    facts = {"failures": failures, "kinds": KIND_WORDS, "experiment": experiment, "is_dark": is_dark}
+    response = render_svg("failures.svg", **facts)
+    response.headers["Content-Disposition"] = 'attachment; filename="failures.svg"'
     return response

@@ -15,11 +15,12 @@ from podtune.api.tuning.search import SearchSpec
 from podtune.cli.views.formats import format_best_holder
 from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_trials
 from podtune.dashboard.charts.columns import write_columns
+from podtune.dashboard.charts.failures import KIND_WORDS
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
-from podtune.dashboard.pages.contour import choose_pair, find_contour, send_contour
+from podtune.dashboard.pages.contour import choose_pair, find_contour, find_failures, send_contour, send_failures
 from podtune.dashboard.pages.importance import find_importance, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.rendering import render_page, render_svg
@@ -86,6 +87,8 @@ async def show_parameters(request: web.Request) -> web.Response:
         importance=importance,
         pair=pair,
         contour=await find_contour(experiment, importance, pair) if importance is not None and pair else None,
+        failures=await find_failures(experiment, pair),
+        kinds=KIND_WORDS,
     )
 
 
@@ -107,6 +110,8 @@ async def send_chart(request: web.Request) -> web.Response:
         return await send_importance(request, experiment)
     if key == "contour":
         return await send_contour(request, experiment)
+    if key == "failures":
+        return await send_failures(request, experiment)
     if key.partition(":")[0] in CHARTS:
         response = render_learning_chart(experiment, key, request)
     else:
