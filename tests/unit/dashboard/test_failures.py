@@ -78,6 +78,7 @@ def test_a_trial_that_failed_for_good_has_its_kind(status: dict[str, Any], kind:
         ([retry("user", "Pod ephemeral local storage usage exceeds the total limit")], FailureKind.DISK),
         ([retry("user", 'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi"')], FailureKind.DISK),
         ([retry("disruption", "TerminationByKubelet: low on ephemeral-storage")], FailureKind.DISRUPTION),
+        ([retry("infrastructure", "no place", action="FAIL"), retry("", "as asked", 2)], FailureKind.INFRASTRUCTURE),
         ([retry("user", "exited"), retry("disruption", "drained", 2)], FailureKind.DISRUPTION),
         ([retry("user", "exited"), retry("value", "stopped at rung 3", 2, "STOP")], FailureKind.PROGRAM),
     ],
@@ -95,6 +96,7 @@ def test_a_trial_that_went_on_has_the_kind_of_its_newest_retry(entries: list[Any
         done(0.5),
         done(0.5) | end("ours", "StoppedByScheduler"),
         done(0.5, ledger=[retry("value", "stopped at rung 3", action="STOP")]),
+        done(0.5, ledger=[retry("final", "the metric final is below its cutoff", action="STOP")]),
         # A retry that somebody asked for, or one for want of a place, is none.
         done(0.5, ledger=[retry("", "retried as asked")]),
     ],

@@ -34,7 +34,7 @@ def draw(trials: Sequence[dict[str, Any]], **spec: Any) -> Spending | None:
 def tell(trials: Sequence[dict[str, Any]], **spec: Any) -> str:
     spending = draw(trials, **spec)
     assert spending is not None
-    return spending.sentence
+    return spending.sentence.replace("\u00a0", " ")
 
 
 def list_purchases(trials: Sequence[dict[str, Any]], **spec: Any) -> list[tuple[str, float, float, str]]:
@@ -92,7 +92,7 @@ def test_with_a_price_money_is_counted(rules: list[dict[str, Any]]) -> None:
     spending = draw([make_trial(0, 0.5, 0, 10, gpus=2)], stop={"experiment": rules})
     assert spending is not None
     assert (spending.plot.x_label, spending.total) == ("money spent", 55)
-    assert spending.sentence == "The first value came after 100 % of the money."
+    assert spending.sentence == "The first value came after 100\u00a0% of the money."
 
 
 def test_without_gpus_the_time_of_training_is_counted() -> None:
@@ -129,7 +129,7 @@ async def test_the_overview_has_the_chart_its_table_and_its_picture() -> None:
         page = await read_page(client, f"{BASE}/")
         card = page[page.index('aria-labelledby="spending"') :]
         card = card[: card.index("</section>")]
-        assert "The last 10 % of the GPU-hours bought +0.25 accuracy." in card
+        assert "The last 10\u00a0% of the GPU-hours bought +0.25 accuracy." in card
         rows = re.findall(r"<tr><td>(.*?)</tr>", card)
         assert [re.sub("<[^>]*>", " ", row).split() for row in rows] == [
             ["digits-0", "2.0", "2.0", "0.5", "–"],

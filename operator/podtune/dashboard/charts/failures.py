@@ -57,6 +57,9 @@ _BY_WORDS = {
 }
 """The ledger has a message and no reason: the first are the operator's words, the others the kubelet's."""
 
+_ACTIONS = frozenset({"RETRY", "FAIL"})
+"""A trial that failed for good may have been retried since, as somebody asked for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class LastFailure:
@@ -163,7 +166,7 @@ def find_last_failure(row: TrialRow) -> LastFailure | None:
 def _find_in_ledger(row: TrialRow, status: TrialStatus) -> LastFailure | None:
     for entry in reversed(status.ledger):
         failure_class = next((name for name in entry.inputs if name in _BY_CLASS), None)
-        if entry.action == "RETRY" and failure_class is not None:
+        if entry.action in _ACTIONS and failure_class is not None:
             words = (kind for text, kind in _BY_WORDS.items() if text in entry.message)
             own = next(words, None) if failure_class == "user" else None
             return LastFailure(row, own or _BY_CLASS[failure_class], entry.message, is_lasting=False)

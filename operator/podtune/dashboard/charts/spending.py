@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -179,14 +180,8 @@ def _add_up(amounts: Sequence[tuple[TrialRow, float]], last: float) -> list[tupl
 
 def _look_up(by_moment: Sequence[tuple[float, float]], ends: Mapping[str, float]) -> dict[str, float]:
     """What had been spent at the end of each trial."""
-    found: dict[str, float] = {}
-    place, spent = 0, 0.0
-    for name, end in sorted(ends.items(), key=lambda pair: pair[1]):
-        while place < len(by_moment) and by_moment[place][0] <= end:
-            spent = by_moment[place][1]
-            place += 1
-        found[name] = spent
-    return found
+    moments, sums = [moment for moment, _ in by_moment], [0.0, *(spent for _, spent in by_moment)]
+    return {name: sums[bisect_right(moments, end)] for name, end in ends.items()}
 
 
 def _list_purchases(improved: Sequence[tuple[TrialRow, float, float]]) -> Iterator[Purchase]:
@@ -212,7 +207,7 @@ def _sum_up(plot: Plot, spent: SpentSoFar) -> str:
 
 
 def _format_share(share: float) -> str:
-    return f"{100 * min(share, 1.0):.0f} %"
+    return f"{100 * min(share, 1.0):.0f}\u00a0%"  # a line never breaks before the sign
 
 
 def _format_gain(before: float, after: float) -> str:
