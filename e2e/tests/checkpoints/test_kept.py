@@ -25,7 +25,7 @@ ONE = {"algorithm": "random", "maxTrials": 1}
 STDOUT = {"stdout": {"pattern": r"epoch=(?P<epoch>\d+) value=(?P<value>\S+)"}}
 
 
-@pytest.mark.parametrize("results", [{}, STDOUT], ids=["reported", "printed"])
+@pytest.mark.parametrize("results", [{}, pytest.param(STDOUT, marks=pytest.mark.long)], ids=["reported", "printed"])
 def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: Kubernetes, results: Object) -> None:
     environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5"} | ({"STDOUT": "1"} if results else {})
     namespace.apply(

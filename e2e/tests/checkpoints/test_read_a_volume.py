@@ -66,7 +66,7 @@ class Person:
         assert self._cluster.run(command, check=False).returncode in (-9, 137)
 
 
-@pytest.fixture(params=["ReadWriteMany", "ReadWriteOnce"])
+@pytest.fixture(params=["ReadWriteMany", pytest.param("ReadWriteOnce", marks=pytest.mark.long)])
 def kept(cluster: Cluster, namespace: Kubernetes, request: pytest.FixtureRequest) -> Iterator[Kubernetes]:
     """A namespace with an experiment whose first trial waits in its third epoch, and that stores on a volume."""
     with provide_volume(cluster, namespace.namespace, request.param) as storage_class:

@@ -121,8 +121,13 @@ def test_a_bad_image_is_explained_and_given_up_after_the_deadline(namespace: Kub
     ("change", "reason", "words"),
     [
         ({"bucket": "no-such-bucket"}, "StoreUnusable", "no-such-bucket"),
-        ({"credentialsSecret": "wrong-keys"}, "StoreUnusable", "podtune"),
-        ({"credentialsSecret": "no-such-secret"}, "StartDeadlineExceeded", "no-such-secret"),
+        pytest.param({"credentialsSecret": "wrong-keys"}, "StoreUnusable", "podtune", marks=pytest.mark.long),
+        pytest.param(
+            {"credentialsSecret": "no-such-secret"},
+            "StartDeadlineExceeded",
+            "no-such-secret",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["bucket missing", "credentials wrong", "secret missing"],
 )
