@@ -10,7 +10,6 @@ from typing import Any
 
 from e2e.chaos.api import Api, Object
 from e2e.chaos.faults.calls import experiment_of
-from podtune.protocol.storage_job import StoragePurpose
 
 KINDS = {
     "experiments": "/apis/podtune.dev/v1alpha1/namespaces/{namespace}/experiments",
@@ -47,12 +46,10 @@ class History:
 
     @property
     def _bucket_is_tidy(self) -> bool:
-        """Whether the work in the bucket is over, which comes after the experiment's end."""
+        """Whether the work in the bucket is over, which the experiment's end waits for, but not for ever."""
         if "store" not in self.experiment["spec"].get("checkpoints", {}):
             return True
         jobs = self.experiment["status"].get("storage", {}).get("jobs") or ()
-        if self.experiment["spec"].get("snapshot", {}).get("period") != "0s" and not any(map(_is_last_snapshot, jobs)):
-            return False
         return bool(jobs) and all(job["state"] in ("Done", "Failed") for job in jobs)
 
     def last(self, trial: str) -> Mapping[str, Any]:
@@ -118,11 +115,6 @@ class Historian:
     async def _watch(self, kind: str, path: str) -> None:
         async for event in self._api.watch(path.format(namespace=self._namespace)):
             self.of(experiment_of(event["object"]["metadata"]["name"])).take(kind, event)
-
-
-def _is_last_snapshot(job: Object) -> bool:
-    """Whether a job stores what the experiment's end has left."""
-    return bool(job["purpose"] == StoragePurpose.SNAPSHOT and "end" in job["trigger"])
 
 
 def _phase(pod: Object) -> str:
