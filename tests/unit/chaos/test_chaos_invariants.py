@@ -150,15 +150,15 @@ RECORDED = replace(KEPT, name="recorded", agent_bytes=0, snapshot_period="5s")
 @pytest.mark.parametrize(
     ("experiment", "trial", "problems"),
     [
-        ({"completionTime": "now"}, ENDED, []),
-        ({}, ENDED, ["the store does not tell of the experiment's end"]),
+        ({"state": "Running"}, ENDED, []),
+        ({}, ENDED, ["the store does not have the experiment"]),
         (
-            {"completionTime": "now"},
+            {"state": "Running"},
             {**ENDED, "state": "RUNNING"},
             ["c1-0: state is 'RUNNING' in the store, and 'TERMINATED' in the cluster"],
         ),
     ],
-    ids=["whole", "no end", "an earlier record"],
+    ids=["whole", "no experiment", "an earlier record"],
 )
 def test_a_snapshot_that_is_behind_is_seen(
     experiment: dict[str, Any], trial: dict[str, Any], problems: list[str]
