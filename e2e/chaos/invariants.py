@@ -43,11 +43,18 @@ class Ending:
 
 
 def ending(history: History) -> Ending:
-    """How a run has ended; names without the experiment's."""
-    one_at_a_time = history.experiment.get("spec", {}).get("maxConcurrentTrials") == 1
+    """How a run has ended; names without the experiment's.
+
+    In which order trials were observed must be the same where a searcher learns from that, one trial at a time. Else a
+    trial that waits for its next attempt may let another one go first.
+    """
+    spec = history.experiment.get("spec", {})
+    learns = spec.get("search", {}).get("algorithm", "random") != "random"
     return Ending(
         {
-            name.partition("-")[2]: _end_of(history, name, "observationSeq" if one_at_a_time else "")
+            name.partition("-")[2]: _end_of(
+                history, name, "observationSeq" if learns and spec.get("maxConcurrentTrials") == 1 else ""
+            )
             for name in sorted(history.trials)
         }
     )

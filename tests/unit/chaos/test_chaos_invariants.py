@@ -329,14 +329,14 @@ def test_a_gang_may_have_as_many_pods_as_it_has_ranks() -> None:
     assert "3 pods ran at a time; 1 were asked for" in broken(run)
 
 
-def test_another_order_of_observations_is_seen_where_one_trial_runs_at_a_time() -> None:
+def test_another_order_of_observations_is_seen_where_a_searcher_learns_from_one_trial_at_a_time() -> None:
     told = []
-    for at_once in (1, 2):
+    for at_once, algorithm in ((1, "tpe"), (2, "tpe"), (1, "random")):
         first, other = make_run({**ENDED, "observationSeq": 1}), make_run({**ENDED, "observationSeq": 2})
         for run in (first, other):
-            run.history.experiment["spec"] = {"maxConcurrentTrials": at_once}
+            run.history.experiment["spec"] = {"maxConcurrentTrials": at_once, "search": {"algorithm": algorithm}}
         told.append(broken(Run(ONE, other.history, other.truth, ending(first.history))))
-    assert told == [["trial 0: observation is 2, and 1 in the undisturbed run"], []]
+    assert told == [["trial 0: observation is 2, and 1 in the undisturbed run"], [], []]
 
 
 def test_another_end_is_seen() -> None:
