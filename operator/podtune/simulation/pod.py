@@ -141,13 +141,9 @@ class SimulatedPod:
         if self._stage in (_Stage.WAITING, _Stage.ENDED):
             self._change(gone=True)
             return
-        if self._stage is _Stage.DRAINING:
-            self._change(
-                deleting=True, deletion_requested=self._environment.clock.now
-            )  # its agent has less time left than a first deletion gives it
-            return
         self._change(deleting=True, deletion_requested=self._environment.clock.now)
-        self._terminate(self._environment.grace_period if grace is None else grace)
+        if self._stage is not _Stage.DRAINING:  # whose agent has less time left than a first deletion gives it
+            self._terminate(self._environment.grace_period if grace is None else grace)
 
     def resend(self) -> None:
         """Its agent finds an operator that was started anew."""
