@@ -64,7 +64,7 @@ class AddedTrials:
         for trial in self._due.values():
             problem = self._find_problem(trial)
             if not trial.owned and is_added(trial.spec.index):
-                parameters = {} if problem else self._read_configuration(trial.spec)
+                parameters = {} if problem else read_configuration(trial.spec, self._spec)
                 self._actions.enqueue(AdoptTrial(trial.name, trial.version, parameters), now)
             else:
                 refused = _build_refusal(trial, problem, now)
@@ -97,14 +97,10 @@ class AddedTrials:
                 f"{self._experiment}"
             )
         try:
-            self._read_configuration(spec)
+            read_configuration(spec, self._spec)
         except FieldError as error:
             return f"spec.{error}"
         return ""
-
-    def _read_configuration(self, spec: TrialSpec) -> dict[str, str]:
-        """The whole configuration, with fixed and computed values."""
-        return read_configuration(spec, self._spec)
 
 
 def read_configuration(spec: TrialSpec, experiment: ExperimentSpec) -> dict[str, str]:
