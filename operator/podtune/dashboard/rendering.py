@@ -89,15 +89,28 @@ def render_page(request: web.Request, template: str, source: str, **facts: Any) 
     return response
 
 
-def render_svg(template: str, **facts: Any) -> web.Response:
-    """A picture to download."""
-    text = _make_environment().get_template(template).render(**facts)
-    return web.Response(text=text, content_type="image/svg+xml", charset="utf-8")
+def render_svg(request: web.Request, template: str, name: str = "chart.svg", **facts: Any) -> web.Response:
+    """A picture to download, in the theme that the address asks for.
+
+    Args:
+        request: What is answered.
+        template: Name of the template.
+        name: What browsers save it under.
+        facts: What the template needs.
+    """
+    is_dark = request.query.get("theme") == "dark"
+    text = _make_environment().get_template(template).render(is_dark=is_dark, **facts)
+    return _make_file(text, "image/svg+xml", name)
 
 
 def render_download(text: str, content_type: str, name: str) -> web.Response:
     """A file that browsers save under a name."""
+    response = _make_file(text, content_type, name)
+    response.enable_compression()
+    return response
+
+
+def _make_file(text: str, content_type: str, name: str) -> web.Response:
     response = web.Response(text=text, content_type=content_type, charset="utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    response.enable_compression()
     return response

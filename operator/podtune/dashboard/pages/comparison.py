@@ -146,12 +146,8 @@ async def send_comparison_chart(request: web.Request) -> web.Response:
     compared, plot = _draw(request)
     if plot is None:
         raise NotThere("None of these trials has a curve that can be drawn.")
-    is_dark = request.query.get("theme") == "dark"
-    hues = [dark if is_dark else light for light, dark in _HUES]
-    facts = {"plot": plot, "experiment": compared.experiment, "is_dark": is_dark, "hues": hues}
-    response = render_svg("comparison/curves.svg", **facts)
-    response.headers["Content-Disposition"] = 'attachment; filename="comparison.svg"'
-    return response
+    facts = {"plot": plot, "experiment": compared.experiment, "hues": _HUES}
+    return render_svg(request, "comparison/curves.svg", "comparison.svg", **facts)
 
 
 async def send_comparison_points(request: web.Request) -> web.Response:

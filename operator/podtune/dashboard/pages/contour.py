@@ -35,6 +35,12 @@ def choose_pair(request: web.Request, experiment: ExperimentRows, importance: Im
     return x, y
 
 
+async def find_pair(request: web.Request, experiment: ExperimentRows) -> tuple[ImportanceChart | None, Pair | None]:
+    """The importance of the parameters, as the address asks for it, and the pair that `choose_pair` takes from it."""
+    importance = await find_importance(request, experiment)
+    return importance, choose_pair(request, experiment, importance) if importance is not None else None
+
+
 async def find_contour(experiment: ExperimentRows, importance: ImportanceChart, pair: Pair) -> Contour | None:
     """The chart of two parameters; None where there is nothing to draw."""
     if pair[0] == pair[1]:
@@ -48,15 +54,11 @@ async def send_contour(request: web.Request, experiment: ExperimentRows) -> web.
     Raises:
         NotThere: There is nothing to draw.
     """
-    importance = await find_importance(request, experiment)
-    pair = choose_pair(request, experiment, importance) if importance is not None else None
+    importance, pair = await find_pair(request, experiment)
     contour = await find_contour(experiment, importance, pair) if importance is not None and pair is not None else None
     if contour is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'contour' of these parameters.")
-    is_dark = request.query.get("theme") == "dark"
-    response = render_svg("contour.svg", contour=contour, experiment=experiment, is_dark=is_dark)
-    response.headers["Content-Disposition"] = 'attachment; filename="contour.svg"'
-    return response
+    return render_svg(request, "contour.svg", "contour.svg", contour=contour, experiment=experiment)
 
 
 async def find_failures(experiment: ExperimentRows, pair: Pair | None) -> FailureMap | None:
@@ -72,13 +74,10 @@ async def send_failures(request: web.Request, experiment: ExperimentRows) -> web
     Raises:
         NotThere: There is nothing to draw.
     """
-    importance = await find_importance(request, experiment)
-    pair = choose_pair(request, experiment, importance) if importance is not None else None
+    _, pair = await find_pair(request, experiment)
     failures = await find_failures(experiment, pair)
     if failures is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'failures' of these parameters.")
-    is_dark = request.query.get("theme") == "dark"
-    facts = {"failures": failures, "kinds": KIND_WORDS, "experiment": experiment, "is_dark": is_dark}
-    response = render_svg("failures.svg", **facts)
-    response.headers["Content-Disposition"] = 'attachment; filename="failures.svg"'
-    return response
+    return render_svg(
+        request, "failures.svg", "failures.svg", failures=failures, kinds=KIND_WORDS, experiment=experiment
+    )

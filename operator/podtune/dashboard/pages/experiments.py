@@ -20,8 +20,8 @@ from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
-from podtune.dashboard.pages.contour import choose_pair, find_contour, find_failures, send_contour, send_failures
-from podtune.dashboard.pages.importance import find_importance, send_importance
+from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
+from podtune.dashboard.pages.importance import send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -76,8 +76,7 @@ async def show_experiment(request: web.Request) -> web.Response:
 async def show_parameters(request: web.Request) -> web.Response:
     """Where the search looks."""
     experiment = find_rows(request)
-    importance = await find_importance(request, experiment)
-    pair = choose_pair(request, experiment, importance) if importance is not None else None
+    importance, pair = await find_pair(request, experiment)
     return render_page(
         request,
         "parameters.html",
@@ -113,15 +112,11 @@ async def send_chart(request: web.Request) -> web.Response:
     if key == "failures":
         return await send_failures(request, experiment)
     if key.partition(":")[0] in CHARTS:
-        response = render_learning_chart(experiment, key, request)
-    else:
-        plot = _draw(experiment, key, by_time=request.query.get("x") == "time")
-        if plot is None:
-            raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
-        is_dark = request.query.get("theme") == "dark"
-        response = render_svg("chart.svg", plot=plot, experiment=experiment, is_dark=is_dark)
-    response.headers["Content-Disposition"] = 'attachment; filename="chart.svg"'
-    return response
+        return render_learning_chart(experiment, key, request)
+    plot = _draw(experiment, key, by_time=request.query.get("x") == "time")
+    if plot is None:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
+    return render_svg(request, "chart.svg", plot=plot, experiment=experiment)
 
 
 def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:

@@ -36,7 +36,4 @@ async def send_importance(request: web.Request, experiment: ExperimentRows) -> w
     if chart is None or not chart.bars:
         reason = f": {chart.problem}" if chart is not None else "."
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'importance'{reason}")
-    is_dark = request.query.get("theme") == "dark"
-    response = render_svg("importance.svg", chart=chart, experiment=experiment, is_dark=is_dark)
-    response.headers["Content-Disposition"] = 'attachment; filename="importance.svg"'
-    return response
+    return render_svg(request, "importance.svg", "importance.svg", chart=chart, experiment=experiment)

@@ -126,8 +126,7 @@ def render_learning_chart(experiment: ExperimentRows, key: str, request: web.Req
         plot = draw_trial_curve(experiment, experiment.by_name[name])
     if plot is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
-    is_dark = request.query.get("theme") == "dark"
-    return render_svg(f"learning/{kind}.svg", plot=plot, experiment=experiment, is_dark=is_dark, outcomes=OUTCOME_WORDS)
+    return render_svg(request, f"learning/{kind}.svg", plot=plot, experiment=experiment, outcomes=OUTCOME_WORDS)
 
 
 async def send_points(request: web.Request) -> web.Response:

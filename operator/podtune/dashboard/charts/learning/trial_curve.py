@@ -99,9 +99,12 @@ def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlo
     reach = BEYOND * max(at for at, _ in ends)
     best = [point for point in read_points(other, AXES) if point and point[0] <= reach] if other is not None else []
     known = [*ends, *best]
-    limits = [found for entry in row.view.status.ledger if (found := _read_comparison(entry))]
-    beside = [*(limit for _, limit, _ in limits), *(value for value, _, _ in limits), *(value for _, value in ends)]
-    frame = fit_frame(known, AXES, metric, sign, beside=beside)
+    compared = [(entry, read) for entry in row.view.status.ledger if (read := _read_comparison(entry))]
+    beside = [
+        *(number for _, (value, limit, _) in compared for number in (value, limit)),
+        *(value for _, value in ends),
+    ]
+    frame = fit_frame(known, AXES, metric, sign, beside=[*beside, *(value for _, value in ends)])
     return TrialCurvePlot(
         row=row,
         metrics=list_metrics(experiment),
@@ -110,7 +113,15 @@ def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlo
         line=draw_line(own, frame),
         jumps=draw_jumps(own, frame),
         best=draw_line(best, frame),
-        comparisons=_list_comparisons(row, frame, metric, sign),
+        comparisons=[
+            Comparison(
+                entry,
+                frame.place_share((float(entry.step), value)),
+                frame.place_share((float(entry.step), limit))[1],
+                f"{'best ' if word == MEDIAN else ''}{metric} {compare_to_limit(value, limit, word, sign)}",
+            )
+            for entry, (value, limit, word) in compared
+        ],
         turns=[
             Turn(entry, frame.place_share((float(entry.step), frame.y.low))[0], _TURNS[entry.action])
             for entry in row.view.status.ledger
@@ -128,19 +139,6 @@ def write_trial_points(experiment: ExperimentRows, row: TrialRow) -> str:
     rows = [each for each in (row, plot.other) if each is not None]
     curves = ((each, STATE_WORDS[each.progress], read_points(each, AXES)) for each in rows)
     return write_items((plot.frame.x_label, plot.frame.y_label), curves, plot.frame)
-
-
-def _list_comparisons(row: TrialRow, frame: Frame, metric: str, sign: float) -> list[Comparison]:
-    found = [(entry, read) for entry in row.view.status.ledger if (read := _read_comparison(entry))]
-    return [
-        Comparison(
-            entry,
-            frame.place_share((float(entry.step), value)),
-            frame.place_share((float(entry.step), limit))[1],
-            f"{'best ' if word == MEDIAN else ''}{metric} {compare_to_limit(value, limit, word, sign)}",
-        )
-        for entry, (value, limit, word) in found
-    ]
 
 
 def _read_comparison(entry: LedgerEntry) -> tuple[float, float, str] | None:
