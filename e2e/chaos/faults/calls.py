@@ -40,6 +40,7 @@ class Call(StrEnum):
     TRIAL_END = "trial-end"
     EXPERIMENT_STATUS = "experiment-status"
     SNAPSHOT_JOB = "snapshot-job"
+    PRUNE_JOB = "prune-job"
     EXPERIMENT_END = "experiment-end"
     DELETE_POD = "delete-pod"
     DELETE_PODS = "delete-pods"
@@ -104,6 +105,7 @@ WRITES = (
     Call.DELETE_PODS,
     Call.EXPERIMENT_STATUS,
     Call.SNAPSHOT_JOB,
+    Call.PRUNE_JOB,
     Call.EXPERIMENT_END,
     Call.KEEP_REVISION,
     Call.EVENT,
@@ -143,6 +145,7 @@ _CREATIONS = {
     "configmaps": Call.CREATE_CHUNK,
 }
 _CHANGES = {"pods": Call.OPEN_GATE, "trials": Call.ADOPT_TRIAL}
+_JOBS = ((StoragePurpose.SNAPSHOT, Call.SNAPSHOT_JOB), (StoragePurpose.PRUNE, Call.PRUNE_JOB))
 
 
 @dataclass(frozen=True)
@@ -220,8 +223,8 @@ def _experiment_stage(status: Mapping[str, Any]) -> Call:
     if status.get("completionTime"):
         return Call.EXPERIMENT_END
     jobs = status.get("storage", {}).get("jobs", ())
-    is_due = any(job["purpose"] == StoragePurpose.SNAPSHOT and job["state"] not in ("Done", "Failed") for job in jobs)
-    return Call.SNAPSHOT_JOB if is_due else Call.EXPERIMENT_STATUS
+    due = {job["purpose"] for job in jobs if job["state"] not in ("Done", "Failed")}
+    return next((call for purpose, call in _JOBS if purpose in due), Call.EXPERIMENT_STATUS)
 
 
 def _trial_stage(status: Mapping[str, Any]) -> Call:

@@ -86,7 +86,7 @@ def list_snapshots() -> Iterator[Perturbation]:
         ("recorded", Call.CREATE_STORAGE_POD, 1),
         ("recorded", Call.CREATE_CHUNK, 1),
         ("recorded", Call.EXPERIMENT_END, 1),
-        ("recorded", Call.EXPERIMENT_END, 3),
+        ("recorded", Call.PRUNE_JOB, 1),
     ]
     yield from each((*KILLS, Fault.REFUSE_500, Fault.LOSE_REPLY), jobs)
     yield from each((Fault.WATCH_CUT, Fault.WATCH_DROP, Fault.WATCH_STALE), [("recorded", Call.WATCH_PODS, 20)])

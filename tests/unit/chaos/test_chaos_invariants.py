@@ -424,6 +424,12 @@ TRIALS = "/apis/podtune.dev/v1alpha1/namespaces/ns/trials"
         (
             "PUT",
             "/apis/podtune.dev/v1alpha1/namespaces/ns/experiments/c1/status",
+            b'{"status": {"storage": {"jobs": [{"purpose": "Prune", "state": "Running"}]}}}',
+            (Call.PRUNE_JOB, "c1"),
+        ),
+        (
+            "PUT",
+            "/apis/podtune.dev/v1alpha1/namespaces/ns/experiments/c1/status",
             b'{"status": {"storage": {"jobs": [{"purpose": "Snapshot", "state": "Done"}]}}}',
             (Call.EXPERIMENT_STATUS, "c1"),
         ),
