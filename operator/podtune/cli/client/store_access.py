@@ -127,6 +127,17 @@ def open_store_of(uri: str, options: StoreOptions, open_api: Callable[[], tuple[
     yield _open_store(_find_address(uri, options))
 
 
+def find_store_uri(store: Mapping[str, Any]) -> str:
+    """The URI of the store that an Experiment's `checkpoints.store` names, such as `s3://models`.
+
+    Raises:
+        CliError: It names none that is known.
+    """
+    if store.get("volume"):
+        return VolumeAddress(store["volume"]["claimName"]).uri
+    return _read_address(store, StoreOptions()).uri
+
+
 def _find_address(uri: str, options: StoreOptions) -> AnyAddress:
     """The store that an URI is of, which is no volume."""
     endpoint = options.endpoint or None

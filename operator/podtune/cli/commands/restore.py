@@ -14,7 +14,13 @@ from podtune.api.resources.trial import UNNUMBERED, TrialSpec
 from podtune.api.validation import parse_experiment
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
-from podtune.cli.client.store_access import OpenedStore, StoreOptions, explain_store_error, open_store_of
+from podtune.cli.client.store_access import (
+    OpenedStore,
+    StoreOptions,
+    explain_store_error,
+    find_store_uri,
+    open_store_of,
+)
 from podtune.cli.commands.archive import Archive
 from podtune.cli.commands.snapshot_reader import StoredSnapshot, find_prefix, list_secrets, read_snapshot
 from podtune.cli.commands.transfer import restore_archive
@@ -79,12 +85,20 @@ def restore_experiment(
         raise CliError(str(error)) from error
     except StoreError as error:
         raise explain_store_error(error) from error
-    for problem in (*snapshot.problems, *moved):
+    for problem in (*snapshot.problems, *moved, *_compare_stores(uri, snapshot.archive.spec)):
         print_note(f"warning: {problem}")
     _check_secrets(api, chosen, snapshot.archive.spec, anyway=anyway)
     archive = snapshot.archive.rename(name) if name else snapshot.archive
     typer.echo(restore_archive(api, chosen, archive))
     print_lines(_describe_losses(losses))
+
+
+def _compare_stores(uri: str, spec: Manifest) -> Iterator[str]:
+    """Says where an experiment is read from a copy of its store that its trials use the store itself."""
+    store = (spec.get("checkpoints") or {}).get("store")
+    own = find_store_uri(store) if store else ""
+    if own and not uri.startswith(f"{own}/"):
+        yield f"this is read from {uri}, but trials go on from {own}, as the spec says: have their checkpoints there"
 
 
 def _find_moved_checkpoints(opened: OpenedStore, snapshot: StoredSnapshot) -> list[str]:

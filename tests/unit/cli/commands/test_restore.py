@@ -280,5 +280,16 @@ def test_a_restore_that_was_broken_off_is_taken_up_again(podtune: Podtune, api: 
     assert find(api, "digits-1")["status"]["state"] == "TERMINATED"
 
 
+@pytest.mark.parametrize(
+    ("bucket", "is_told"), [("models", False), ("lost", True), ("model", True)], ids=["its own", "another", "a part"]
+)
+def test_where_a_copy_is_restored_that_is_said(
+    bucket: str, is_told: bool, podtune: Podtune, store: MemoryStore
+) -> None:
+    put_snapshot(store, checkpoints={"store": {"bucket": bucket}})
+    warning = f"this is read from {ADDRESS}, but trials go on from s3://{bucket}, as the spec says"
+    assert (warning in podtune(f"restore {ADDRESS}")) is is_told
+
+
 def test_an_address_has_to_be_one(podtune: Podtune, tmp_path: Path) -> None:
     assert "write it like s3://bucket/path" in podtune(f"restore {tmp_path}", expect=1)
