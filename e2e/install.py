@@ -1,6 +1,6 @@
 """Builds the images of this checkout, loads them into the local cluster, and installs the operator there by Helm.
 
-What test runs that were killed have left on the cluster is removed first: its pods hold GPUs.
+What test runs that have ended left on the cluster is removed first: its pods hold GPUs.
 
 python -m e2e.install
 """
@@ -101,7 +101,7 @@ def main() -> int:
         cluster = Cluster.connect()
         removed = namespaces.remove_stale(cluster)
         if removed:
-            print(f"removed namespaces of test runs that were killed: {', '.join(removed)}")
+            print(f"removed namespaces that ended test runs had left: {', '.join(removed)}")
         begun = time.monotonic()
         versions = build(cluster)
         built = time.monotonic()

@@ -213,10 +213,13 @@ def test_a_trial_that_has_diverged_is_described_in_json(api: FakeApi, podtune: C
         raise AssertionError(f"{word} is no JSON")
 
     api.add_experiment(experiment("digits", **RUNNING | {"best": {"trial": "digits-4", "value": "inf"}}))
-    api.add_trial(trial(7, **TRAINING | {"lastResult": {"accuracy": "nan", "loss": "inf"}, "bestValue": "-inf"}))
+    curve = {"results": 2, "every": 1, "steps": [1, 2], "seconds": [1.5, 3], "values": [[0.25, None]]}
+    diverged = {"lastResult": {"accuracy": "nan", "loss": "inf"}, "bestValue": "-inf", "curve": curve}
+    api.add_trial(trial(7, **TRAINING | diverged))
     described = json.loads("\n".join(podtune("describe digits -o json")), parse_constant=refuse)
     (shown,) = described["items"]
     assert (shown["lastResult"], shown["bestValue"]) == ({"accuracy": None, "loss": None}, None)
+    assert shown["curve"] == curve
     (listed,) = json.loads("\n".join(podtune("list -o json")), parse_constant=refuse)["items"]
     assert listed["best"]["value"] is None
 

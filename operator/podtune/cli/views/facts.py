@@ -61,6 +61,7 @@ def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) ->
         "parameters": tables.convert_configuration(parameters, trial.parameters),
         "lastResult": tables.read_numbers(trial.status.last_result),
         "bestValue": tables.read_numbers({"": trial.status.best_value})[""] if trial.status.best_value else None,
+        "curve": trial.status.curve.to_arrays() if trial.status.curve else None,
         "checkpoint": trial.status.checkpoint.uri if trial.status.checkpoint else None,
         "logTail": trial.log_tail.splitlines(),
         "conditions": _list_conditions(trial.status.conditions),
