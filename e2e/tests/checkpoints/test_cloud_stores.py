@@ -152,6 +152,7 @@ def test_clones_and_pauses_go_on_and_the_best_is_exported_and_downloaded(
     assert "epoch" in results[0]
 
 
+@pytest.mark.long
 def test_a_corrected_secret_reaches_agents_that_run_and_a_retry_goes_on(namespace: Kubernetes, cloud: Cloud) -> None:
     apply_secret(namespace, cloud.wrong)
     container = counter({"EPOCHS": "400", "EPOCH_SECONDS": "0.5", "CRASH_AT": "380"})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-
-import pytest
+from collections.abc import Mapping
 
 from e2e.devcluster import Cluster
 from e2e.disruptions import evict
@@ -117,40 +116,33 @@ def test_a_bad_image_is_explained_and_given_up_after_the_deadline(namespace: Kub
     assert "startDeadline" in status["message"]
 
 
-@pytest.mark.parametrize(
-    ("change", "reason", "words"),
-    [
-        ({"bucket": "no-such-bucket"}, "StoreUnusable", "no-such-bucket"),
-        pytest.param({"credentialsSecret": "wrong-keys"}, "StoreUnusable", "podtune", marks=pytest.mark.long),
-        pytest.param(
-            {"credentialsSecret": "no-such-secret"},
-            "StartDeadlineExceeded",
-            "no-such-secret",
-            marks=pytest.mark.long,
-        ),
-    ],
-    ids=["bucket missing", "credentials wrong", "secret missing"],
-)
-def test_an_unusable_store_is_said_in_one_sentence_and_ends_the_trial(
-    cluster: Cluster, namespace: Kubernetes, change: Object, reason: str, words: str
-) -> None:
+UNUSABLE: Mapping[str, tuple[Object, str, str]] = {
+    "bucketless": ({"bucket": "no-such-bucket"}, "StoreUnusable", "no-such-bucket"),
+    "refused": ({"credentialsSecret": "wrong-keys"}, "StoreUnusable", "podtune"),
+    "secretless": ({"credentialsSecret": "no-such-secret"}, "StartDeadlineExceeded", "no-such-secret"),
+}
+"""Experiments, with what is wrong with the store of each, why its trial ends, and a word that its message has."""
+
+
+def test_an_unusable_store_is_said_in_one_sentence_and_ends_the_trial(cluster: Cluster, namespace: Kubernetes) -> None:
     from e2e.tests.conftest import store_secret
 
     wrong = store_secret(cluster.s3.access_key, "not the key")
     namespace.apply(wrong | {"metadata": {"name": "wrong-keys"}})
     container = counter({"EPOCHS": "1000", "EPOCH_SECONDS": "0.5"})
-    namespace.apply(
-        experiment(
-            "storeless",
-            container,
-            search=ONE,
-            checkpoints={"store": store(cluster, **change)},
-            failures={"maxFailures": 3, "startDeadline": "10s"},
+    for name, (change, _, _) in UNUSABLE.items():
+        namespace.apply(
+            experiment(
+                name,
+                container,
+                search=ONE,
+                checkpoints={"store": store(cluster, **change)},
+                failures={"maxFailures": 3, "startDeadline": "10s"},
+            )
         )
-    )
-    eventually(lambda: words in trial_status(namespace, "storeless-0").get("message", ""))
-    namespace.wait_for_condition("experiments.podtune.dev", "storeless", "Failed")
-    status = trial_status(namespace, "storeless-0")
-    assert (status["state"], status["reason"]) == ("ERROR", reason)
-    assert words in status["message"]
-    assert status["failures"] == 1
+    for name, (_, reason, words) in UNUSABLE.items():
+        namespace.wait_for_condition("experiments.podtune.dev", name, "Failed")
+        status = trial_status(namespace, f"{name}-0")
+        assert (status["state"], status["reason"]) == ("ERROR", reason)
+        assert words in status["message"]
+        assert status["failures"] == 1
