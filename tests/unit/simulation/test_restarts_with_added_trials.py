@@ -43,10 +43,10 @@ def make_added(algorithm: str, scheduler: str, changes: dict[str, Any]) -> Simul
         ("random", "hyperband", {}),
         ("random", "ashaPromotion", {}),
         ("bohb", "bohb", {}),
-        ("random", "pbt", {"trialTemplate": WARM}),
+        pytest.param("random", "pbt", {"trialTemplate": WARM}, marks=pytest.mark.long),
         pytest.param("random", "pbt", {"scheduler": {"synchronous": True}}, marks=pytest.mark.long),
         ("random", "asha", {"trialTemplate": GANG}),
-        ("tpe", "fifo", {"search": {"repeats": 2}}),
+        pytest.param("tpe", "fifo", {"search": {"repeats": 2}}, marks=pytest.mark.long),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value) or "plain",
 )
