@@ -24,7 +24,7 @@ from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.history import Historian, History
 from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.leftovers import LABEL
-from e2e.chaos.perturbation import TIMEOUTS, Perturbation
+from e2e.chaos.perturbation import TIMEOUTS, Fault, Perturbation
 from e2e.chaos.pods import volumes
 from e2e.chaos.pods.claims import Claim, look_into
 from e2e.chaos.pods.kubelet import Kubelet
@@ -175,7 +175,7 @@ class Testbed:
         asking.cancel()
         if scenario.agent_bytes:
             await asyncio.to_thread(self._look_into_store, script, history.experiment["metadata"]["uid"])
-        problems = check(Run(scenario, history, script.truth, undisturbed))
+        problems = check(Run(scenario, history, script.truth, undisturbed, perturbation.fault is Fault.LATE_AGAIN))
         problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
         result = PerturbationResult(
             perturbation,

@@ -232,6 +232,19 @@ def test_a_trial_goes_back_only_where_a_person_asks_for_it(
     assert broken(Run(scenario, run.history, run.truth, None)) == problems
 
 
+@pytest.mark.parametrize(
+    ("repeats_late", "adopted", "count"), [(False, False, 1), (True, False, 0), (True, True, 1)],
+    ids=["by the operator", "by the network", "and taken for the trial's"],
+)  # fmt: skip
+def test_a_pod_that_is_made_again_is_seen(repeats_late: bool, adopted: bool, count: int) -> None:
+    run = make_run({**ENDED, "pod": {"uid": "pod-2" if adopted else "pod-1"}}, {**ENDED, "pod": {"uid": "pod-1"}})
+    for uid in ("pod-1", "pod-2"):
+        run.history.take("pods", pod("c1-0-1", uid, "trial", "Succeeded"))
+        run.history.take("pods", {**pod("c1-0-1", uid, "trial", "Succeeded"), "type": "DELETED"})
+    problems = broken(replace(run, repeats_late=repeats_late))
+    assert problems.count("pod c1-0-1 was made 2 times") == count
+
+
 def test_a_checkpoint_too_many_or_too_few_is_seen() -> None:
     run = make_run(ENDED)
     run.truth.bucket = {URI.replace("/2", "/1"): 1}
