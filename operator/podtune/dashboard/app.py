@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
+from dataclasses import dataclass
 
 from aiohttp import hdrs, web
+from aiohttp.typedefs import Middleware
 
+from podtune.dashboard.hosts import is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.pages import comparison, experiments, learning, trials
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, Deleted, NotThere, RowCache, get_source
-from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
+from podtune.dashboard.rendering import PREFIX, STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -31,10 +33,28 @@ ONE_DAY = "public, max-age=86400, immutable"
 _log = logging.getLogger(__name__)
 
 
-def make_app(source: ExperimentSource) -> web.Application:
-    """Makes the application that shows what a source has, to the machine that it runs on."""
-    app = web.Application(middlewares=[_refuse_foreign_hosts, _show_errors])
+@dataclass(frozen=True, slots=True)
+class AppSettings:
+    """How an application is reached.
+
+    Attributes:
+        prefix: What the paths of requests begin with, without a slash at the end.
+        allows_host: Says of a Host header whether it is answered.
+    """
+
+    prefix: str = ""
+    allows_host: Callable[[str], bool] = is_loopback
+
+
+LOCAL = AppSettings()
+"""Shown to the machine that it runs on."""
+
+
+def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.Application:
+    """Makes the application that shows what a source has."""
+    app = web.Application(middlewares=[_refuse_foreign_hosts(settings.allows_host), _show_errors])
     app.on_response_prepare.append(_add_headers)
+    app[PREFIX] = settings.prefix
     app[EXPERIMENT_ROWS] = RowCache(source)
     if isinstance(source, LiveSource):
         add_streams(app, source)
@@ -62,29 +82,22 @@ def make_app(source: ExperimentSource) -> web.Application:
     return app
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a Host header names this machine to itself, with or without a port."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False
-
-
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")
 
 
-@web.middleware
-async def _refuse_foreign_hosts(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+def _refuse_foreign_hosts(allows: Callable[[str], bool]) -> Middleware:
     """Any site can have a name that leads to 127.0.0.1, and would read the pages in its visitors' browsers."""
-    if not is_loopback(request.host):
+
+    @web.middleware
+    async def check(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+        if allows(request.host):
+            return await handler(request)
         return web.Response(status=403, text="open the dashboard as localhost: other names are refused\n")
-    return await handler(request)
+
+    return check
 
 
 @web.middleware

@@ -1,0 +1,142 @@
+"""Starts the server, watches the cluster for it, and ends it in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from functools import partial
+
+from aiohttp import web
+
+from podtune.cli.client.api_client import Api, HttpApi
+from podtune.cli.client.kubeconfig import connect
+from podtune.cli.errors import CliError
+from podtune.dashboard.app import AppSettings, make_app
+from podtune.dashboard.hosts import make_host_rule
+from podtune.dashboard.live.cluster_source import ClusterSource
+from podtune.dashboard.live.joined_source import JoinedSource
+from podtune.dashboard.server.logs import FACTS
+from podtune.dashboard.server.probes import Probes
+from podtune.dashboard.server.settings import ServerSettings
+
+SHUTDOWN_SECONDS = 5.0
+"""How long answers that are under way may take at the end; streams end at once."""
+_log = logging.getLogger(__name__)
+
+
+def serve(settings: ServerSettings) -> None:
+    """Serves a cluster's experiments until SIGTERM or SIGINT.
+
+    Raises:
+        CliError: The address is taken, or the experiments may not be read.
+        ApiError: The API server can't be reached at the start.
+    """
+    listener = _listen(settings)
+    source = _make_source(settings)
+    try:
+        asyncio.run(_serve(settings, source, listener))
+    finally:
+        source.stop()
+        listener.close()
+
+
+def build_application(
+    settings: ServerSettings, source: ClusterSource | JoinedSource, probes: Probes
+) -> web.Application:
+    """The pages below their prefix, and the probes beside them."""
+    app = make_app(
+        source,
+        AppSettings(
+            prefix=settings.prefix,
+            allows_host=make_host_rule(settings.allowed_hosts),
+        ),
+    )
+    if not settings.is_open:
+        app.middlewares.append(_ask_for_login)
+    if not settings.prefix:
+        app.middlewares.insert(0, probes.middleware)
+        return app
+    outer = web.Application(middlewares=[probes.middleware])
+    outer.router.add_get("/", partial(_lead_to, settings.prefix))
+    outer.router.add_get(settings.prefix, partial(_lead_to, settings.prefix))
+    outer.add_subapp(settings.prefix, app)
+    return outer
+
+
+@web.middleware
+async def _ask_for_login(*_: object) -> web.StreamResponse:
+    return web.Response(status=401, text="log in\n")
+
+
+async def _lead_to(prefix: str, _: web.Request) -> web.StreamResponse:
+    return web.Response(status=web.HTTPFound.status_code, headers={"Location": f"{prefix}/"})
+
+
+def _connect() -> Api:
+    return HttpApi(connect())
+
+
+def _make_source(settings: ServerSettings) -> ClusterSource | JoinedSource:
+    if len(settings.namespaces) > 1:
+        return JoinedSource({namespace: ClusterSource(_connect, namespace) for namespace in settings.namespaces})
+    return ClusterSource(_connect, next(iter(settings.namespaces), None))
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.address else socket.AF_INET
+    try:
+        return socket.create_server(
+            (settings.address, settings.port), family=family, dualstack_ipv6=settings.address == "::"
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CliError(f"--address {settings.address} --port {settings.port}: {reason}") from error
+
+
+async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource, listener: socket.socket) -> None:
+    probes, stopped = Probes(), asyncio.Event()
+    runner = web.AppRunner(
+        build_application(settings, source, probes),
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=SHUTDOWN_SECONDS,
+    )
+    await runner.setup()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    starting = asyncio.create_task(asyncio.to_thread(source.start))
+    try:
+        await web.SockSite(runner, listener, ssl_context=settings.tls).start()
+        _log.info("dashboard listens", extra={FACTS: _describe(settings, listener)})
+        await _start(starting, stopped, probes)
+        await stopped.wait()
+        _log.info("dashboard ends")
+    finally:
+        source.stop()
+        await runner.cleanup()
+
+
+async def _start(starting: asyncio.Task[None], stopped: asyncio.Event, probes: Probes) -> None:
+    """Waits until all is known that there is, or the program is to end."""
+    ending = asyncio.create_task(stopped.wait())
+    await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
+    ending.cancel()
+    if starting.done():
+        starting.result()
+        probes.is_ready = True
+        _log.info("dashboard is ready")
+
+
+def _describe(settings: ServerSettings, listener: socket.socket) -> dict[str, object]:
+    return {
+        "address": listener.getsockname()[0],
+        "port": listener.getsockname()[1],
+        "prefix": settings.prefix or "/",
+        "namespaces": list(settings.namespaces) or "all",
+        "tls": settings.tls is not None,
+        "open": settings.is_open,
+        "actions": settings.offers_actions,
+        "proxy": bool(settings.proxy.user_header),
+    }
