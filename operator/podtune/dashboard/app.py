@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
-from podtune.dashboard.hosts import is_loopback
+from podtune.dashboard.access.gate import Access, add_access
+from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.pages import comparison, experiments, learning, trials
-from podtune.dashboard.pages.context import EXPERIMENT_ROWS, Deleted, NotThere, RowCache, get_source
-from podtune.dashboard.rendering import PREFIX, STATIC_FILES, find_static_version, render_page
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, STATIC, Deleted, NotThere, RowCache, get_source
+from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -29,6 +30,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """On every answer. Pages get nothing from elsewhere, and run no script that stands in them."""
+LARGEST_FORM = 64 << 10
+"""Bytes that a browser may send."""
 ONE_DAY = "public, max-age=86400, immutable"
 _log = logging.getLogger(__name__)
 
@@ -40,10 +43,12 @@ class AppSettings:
     Attributes:
         prefix: What the paths of requests begin with, without a slash at the end.
         allows_host: Says of a Host header whether it is answered.
+        access: How viewers of a live source are let in; None where the program is the viewer's own.
     """
 
     prefix: str = ""
     allows_host: Callable[[str], bool] = is_loopback
+    access: Access | None = None
 
 
 LOCAL = AppSettings()
@@ -52,11 +57,15 @@ LOCAL = AppSettings()
 
 def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.Application:
     """Makes the application that shows what a source has."""
-    app = web.Application(middlewares=[_refuse_foreign_hosts(settings.allows_host), _show_errors])
+    app = web.Application(
+        client_max_size=LARGEST_FORM, middlewares=[_refuse_foreign_hosts(settings.allows_host), _show_errors]
+    )
     app.on_response_prepare.append(_add_headers)
     app[PREFIX] = settings.prefix
     app[EXPERIMENT_ROWS] = RowCache(source)
     if isinstance(source, LiveSource):
+        if settings.access is not None:
+            add_access(app, source, settings.access)
         add_streams(app, source)
     one = "/experiments/{namespace}/{experiment}"
     app.add_routes(
@@ -76,7 +85,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/compare.json", comparison.send_comparison_json),
             web.get(f"{one}/compare.svg", comparison.send_comparison_chart),
             web.get(f"{one}/compare/points.json", comparison.send_comparison_points),
-            web.get("/static/{file}", _send_static),
+            web.get("/static/{file}", _send_static, name=STATIC),
         ]
     )
     return app

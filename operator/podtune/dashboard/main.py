@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from podtune.cli.errors import CliError, explain_error
+from podtune.dashboard.access.session import ProxyTrust
 from podtune.dashboard.server.cluster_server import serve
 from podtune.dashboard.server.logs import configure_logging
 from podtune.dashboard.server.settings import (
     DEFAULT_PORT,
     DEFAULT_SESSION_HOURS,
-    ProxyTrust,
     TlsFiles,
     make_settings,
 )

@@ -14,12 +14,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from podtune import __version__
 from podtune.cli.views.formats import format_duration
+from podtune.dashboard.access.visit import find_page_access
+from podtune.dashboard.addresses import find_root
 from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
-PREFIX = web.AppKey("prefix", str)
-"""What the paths of requests begin with, without a slash at the end."""
 STATIC_FILES = Path(__file__).parent / "static"
 
 
@@ -61,11 +61,6 @@ def _make_environment() -> Environment:
     return environment
 
 
-def find_root(request: web.Request) -> str:
-    """The way from a page to the first one: addresses are relative, so pages work behind any prefix of a path."""
-    return "../" * (request.rel_url.raw_path.count("/") - request.app[PREFIX].count("/") - 1) or "./"
-
-
 def render_page(request: web.Request, template: str, source: str, **facts: Any) -> web.Response:
     """A page.
 
@@ -83,6 +78,7 @@ def render_page(request: web.Request, template: str, source: str, **facts: Any) 
             static=find_static_version(),
             source=source,
             live=find_live_page(request),
+            access=find_page_access(request),
             **facts,
         )
     )

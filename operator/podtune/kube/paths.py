@@ -20,6 +20,7 @@ from podtune.api.names import (
 )
 
 __all__ = [
+    "ACCESS_REVIEWS",
     "KINDS",
     "TOKEN_REVIEWS",
     "PathError",
@@ -49,6 +50,7 @@ __all__ = [
 
 _MAX_NAME = 253
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 KINDS = {
     EXPERIMENT_PLURAL: EXPERIMENT_KIND,
     TRIAL_PLURAL: TRIAL_KIND,

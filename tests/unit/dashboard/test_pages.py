@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 from yarl import URL
 
+from podtune.dashboard.addresses import is_loopback
 from podtune.dashboard.app import HEADERS
-from podtune.dashboard.hosts import is_loopback
 from podtune.dashboard.rendering import STATIC_FILES
 from tests.unit.dashboard.archives import (
     BASE,

@@ -48,6 +48,8 @@ class ClusterSource:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         rng: random.Random | None = None,
         pause: Callable[[float], object] | None = None,
+        *,
+        title: str = "",
     ) -> None:
         """Is ready to be started.
 
@@ -57,9 +59,11 @@ class ClusterSource:
             clock: Tells the time.
             rng: Spreads the pauses between tries.
             pause: Waits for so many seconds; unless it is given, the end of the program cuts it short.
+            title: What it reads, in a few words; else the namespace.
         """
         self._connect = connect
         self._namespace = namespace
+        self._title = title or ("all namespaces" if namespace is None else f"namespace {namespace}")
         self._clock = clock
         self._rng = rng or random.Random()
         self._state = ClusterState(clock)
@@ -78,7 +82,7 @@ class ClusterSource:
     @property
     def title(self) -> str:
         """What it reads, in a few words."""
-        return "all namespaces" if self._namespace is None else f"namespace {self._namespace}"
+        return self._title
 
     @property
     def outage(self) -> Outage | None:

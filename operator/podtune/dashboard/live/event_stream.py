@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
+from podtune.dashboard.access.visit import VISIT, may_go_on
 from podtune.dashboard.sources import LiveSource, Outage
 
 PACE = 1.0
@@ -56,12 +57,11 @@ def add_streams(app: web.Application, source: LiveSource) -> None:
 
 def find_live_page(request: web.Request) -> LivePage | None:
     """How the page that is asked for is kept up to date; None where what it shows never changes."""
-    source = request.app.get(LIVE_SOURCE)
-    if source is None:
+    if LIVE_SOURCE not in request.app or _REVISION not in request:
         return None
     namespace, experiment = _find_topic(request)
     folder = f"experiments/{quote(namespace, safe='')}/{quote(experiment, safe='')}/" if experiment else ""
-    return LivePage(f"{folder}{_EVENTS}", request.get(_REVISION, ""), source.outage)
+    return LivePage(f"{folder}{_EVENTS}", request[_REVISION], _get_source(request).outage)
 
 
 @web.middleware
@@ -69,8 +69,13 @@ async def _note_revision(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Before anything is read: what changes while a page is made is news to it."""
-    request[_REVISION] = request.app[LIVE_SOURCE].find_revision(*_find_topic(request))
+    request[_REVISION] = _get_source(request).find_revision(*_find_topic(request))
     return await handler(request)
+
+
+def _get_source(request: web.Request) -> LiveSource:
+    visit = request.get(VISIT)
+    return visit.source if visit is not None else request.app[LIVE_SOURCE]
 
 
 def _find_topic(request: web.Request) -> tuple[str, str]:
@@ -80,14 +85,19 @@ def _find_topic(request: web.Request) -> tuple[str, str]:
 
 async def _send_events(request: web.Request) -> web.StreamResponse:
     """An event for every change, and one at once if the page is older than the newest."""
-    source, stopping = request.app[LIVE_SOURCE], request.app[_STOPPING]
+    stopping = request.app[_STOPPING]
     topic, known = _find_topic(request), request.query.get("since", "")
     response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"})
     with suppress(ConnectionError):  # the page is closed
         await response.prepare(request)
         await response.write(b": open\n\n")
         while not stopping.is_set():
-            revision = await _wait_unless(stopping, source.wait_for_news(*topic, known), LONGEST_SILENCE)
+            news = _get_source(request).wait_for_news(*topic, known)
+            revision = await _wait_unless(stopping, news, LONGEST_SILENCE)
+            if not await may_go_on(request):
+                # The page gets itself anew, and so the answer that says why.
+                await response.write(b"event: change\ndata: over\n\n")
+                break
             if revision is None:
                 await response.write(b": still here\n\n")
                 continue

@@ -16,15 +16,15 @@ from podtune.dashboard.sources import Outage
 class JoinedSource:
     """Several sources, each of one namespace, as one."""
 
-    def __init__(self, sources: Mapping[str, ClusterSource]) -> None:
-        """Takes the sources by their namespace."""
+    def __init__(self, sources: Mapping[str, ClusterSource], title: str = "") -> None:
+        """Takes the sources by their namespace, and what they read in a few words."""
         self._sources = dict(sorted(sources.items()))
+        self._title = title or f"namespaces {', '.join(self._sources)}"
 
     @property
     def title(self) -> str:
         """What they read, in a few words."""
-        names = list(self._sources)
-        return f"namespaces {', '.join(names)}" if len(names) <= 3 else f"{len(names)} namespaces"
+        return self._title
 
     @property
     def outage(self) -> Outage | None:

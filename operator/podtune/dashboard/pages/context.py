@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.dashboard.access.visit import VISIT
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 
 MOST_EXPERIMENTS = 256
 """So many are kept at hand as rows; others are made anew when they are looked at."""
+
+
+STATIC = "static"
+"""Name of the route of scripts and styles, which say nothing of anything that is shown."""
 
 
 class NotThere(Exception):
@@ -60,8 +65,9 @@ EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
 
 
 def get_source(request: web.Request) -> ExperimentSource:
-    """Where the application has its data from."""
-    return request.app[EXPERIMENT_ROWS].source
+    """What is shown of: where the application has its data from, and for a viewer the part that they may see."""
+    visit = request.get(VISIT)
+    return visit.source if visit is not None else request.app[EXPERIMENT_ROWS].source
 
 
 def find_rows(request: web.Request) -> ExperimentRows:

@@ -13,8 +13,10 @@ from aiohttp import web
 from podtune.cli.client.api_client import Api, HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.cli.errors import CliError
+from podtune.dashboard.access.gate import Access
+from podtune.dashboard.access.reviews import Reviewer
+from podtune.dashboard.addresses import lead_to, make_host_rule
 from podtune.dashboard.app import AppSettings, make_app
-from podtune.dashboard.hosts import make_host_rule
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.server.logs import FACTS
@@ -51,27 +53,25 @@ def build_application(
         AppSettings(
             prefix=settings.prefix,
             allows_host=make_host_rule(settings.allowed_hosts),
+            access=Access(
+                reviewer=None if settings.is_open else Reviewer(_connect),
+                session=settings.session,
+                proxy=settings.proxy,
+            ),
         ),
     )
-    if not settings.is_open:
-        app.middlewares.append(_ask_for_login)
     if not settings.prefix:
         app.middlewares.insert(0, probes.middleware)
         return app
     outer = web.Application(middlewares=[probes.middleware])
-    outer.router.add_get("/", partial(_lead_to, settings.prefix))
-    outer.router.add_get(settings.prefix, partial(_lead_to, settings.prefix))
+    outer.router.add_get("/", partial(_lead_to, f"{settings.prefix}/"))
+    outer.router.add_get(settings.prefix, partial(_lead_to, f"{settings.prefix}/"))
     outer.add_subapp(settings.prefix, app)
     return outer
 
 
-@web.middleware
-async def _ask_for_login(*_: object) -> web.StreamResponse:
-    return web.Response(status=401, text="log in\n")
-
-
-async def _lead_to(prefix: str, _: web.Request) -> web.StreamResponse:
-    return web.Response(status=web.HTTPFound.status_code, headers={"Location": f"{prefix}/"})
+async def _lead_to(location: str, _: web.Request) -> web.Response:
+    return lead_to(location)
 
 
 def _connect() -> Api:
@@ -80,8 +80,10 @@ def _connect() -> Api:
 
 def _make_source(settings: ServerSettings) -> ClusterSource | JoinedSource:
     if len(settings.namespaces) > 1:
-        return JoinedSource({namespace: ClusterSource(_connect, namespace) for namespace in settings.namespaces})
-    return ClusterSource(_connect, next(iter(settings.namespaces), None))
+        return JoinedSource(
+            {namespace: ClusterSource(_connect, namespace) for namespace in settings.namespaces}, settings.title
+        )
+    return ClusterSource(_connect, next(iter(settings.namespaces), None), title=settings.title)
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 STARTING = "the dashboard is starting: it reads what the cluster has\n"
@@ -21,7 +22,7 @@ class Probes:
         self.is_ready = False
 
     @property
-    def middleware(self) -> Callable[[web.Request, PageHandler], Awaitable[web.StreamResponse]]:
+    def middleware(self) -> Middleware:
         """Answers the probes, and keeps pages back until there is something to show."""
 
         @web.middleware

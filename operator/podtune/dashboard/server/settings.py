@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from podtune.cli.errors import CliError
+from podtune.dashboard.access.session import ProxyTrust
 
 DEFAULT_PORT = 8080
 DEFAULT_SESSION_HOURS = 12.0
@@ -31,19 +32,6 @@ class TlsFiles:
     certificate: Path | None = None
     key: Path | None = None
     proxy_authority: Path | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyTrust:
-    """Headers of an authenticating proxy; without the first, none is believed.
-
-    Attributes:
-        user_header: Names the viewer.
-        groups_header: Names the viewer's groups, with commas or one a header; empty where there are none.
-    """
-
-    user_header: str = ""
-    groups_header: str = ""
 
 
 @dataclass(frozen=True, slots=True)

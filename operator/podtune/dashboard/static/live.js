@@ -141,8 +141,8 @@ class Follower {
   take(fresh) {
     const style = "link[rel=stylesheet]", lost = "main .lost";
     const isOther = document.querySelector(style).getAttribute("href") !== fresh.querySelector(style)?.getAttribute("href");
-    // A newer dashboard has other scripts, and a page that was not there has none.
-    if (isOther || (document.querySelector(lost) && !fresh.querySelector(lost))) { location.reload(); return; }
+    // A newer dashboard has other scripts, a page that was not there has none, and a page that asks who one is follows nothing.
+    if (isOther || !fresh.getElementById("live") || (document.querySelector(lost) && !fresh.querySelector(lost))) { location.reload(); return; }
     this.revision = fresh.getElementById("live")?.dataset.revision ?? this.revision;
     replace(fresh);
     this.show("live");

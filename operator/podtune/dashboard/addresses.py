@@ -1,9 +1,24 @@
-"""Which host names the server answers to."""
+"""Under which names the server is reached, and under which path."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from ipaddress import ip_address
+
+from aiohttp import hdrs, web
+
+PREFIX = web.AppKey("prefix", str)
+"""What the paths of requests begin with, without a slash at the end."""
+
+
+def find_root(request: web.Request) -> str:
+    """The way from a page to the first one: addresses are relative, so pages work behind any prefix of a path."""
+    return "../" * (request.rel_url.raw_path.count("/") - request.app[PREFIX].count("/") - 1) or "./"
+
+
+def lead_to(location: str) -> web.Response:
+    """Has the browser get another page; the address is relative to the one that it has asked for."""
+    return web.Response(status=web.HTTPSeeOther.status_code, headers={hdrs.LOCATION: location})
 
 
 def split_host(host: str) -> str:

@@ -1,0 +1,149 @@
+"""Lets requests in: finds out who the viewer is, and hands pages the part of the source that they may see."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from podtune.cli.errors import CliError, explain_error
+from podtune.dashboard.access import login
+from podtune.dashboard.access.login import LoginNeeded, describe_refusal
+from podtune.dashboard.access.reviews import Reviewer, TokenRefused, TooManyLogins
+from podtune.dashboard.access.rights import find_namespaces, may_see
+from podtune.dashboard.access.session import ProxyTrust, Session, read_proxied_viewer, read_session
+from podtune.dashboard.access.viewed_source import Scope, ViewedSource
+from podtune.dashboard.access.viewer import SERVICE_ACCOUNT_PREFIX, Viewer
+from podtune.dashboard.access.visit import GATE, IS_OPEN, VISIT, Visit
+from podtune.dashboard.pages.context import STATIC
+from podtune.dashboard.rendering import render_page
+from podtune.dashboard.sources import LiveSource
+from podtune.kube.errors import ApiError
+
+PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PUBLIC = login.PUBLIC | {STATIC}
+"""Names of the routes that ask nobody who they are."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How viewers are let in.
+
+    Attributes:
+        reviewer: Asks the API server; None where everybody may see all.
+        session: How long a login lasts.
+        proxy: What is believed of a proxy.
+    """
+
+    reviewer: Reviewer | None
+    session: timedelta
+    proxy: ProxyTrust
+
+
+class Forbidden(Exception):
+    """A viewer lacks the right to see a namespace; whether there is anything in it makes no difference."""
+
+
+def add_access(app: web.Application, source: LiveSource, access: Access) -> None:
+    """Has an application ask its viewers who they are, or say that it asks nobody."""
+    app[IS_OPEN] = access.reviewer is None
+    if access.reviewer is None:
+        return
+    gate = _Gate(source, access.reviewer, access)
+    app[GATE] = gate
+    app.middlewares.append(gate.middleware)
+    login.add_login(app, access.reviewer, access.session)
+
+
+class _Gate:
+    def __init__(self, source: LiveSource, reviewer: Reviewer, access: Access) -> None:
+        self._source = source
+        self._reviewer = reviewer
+        self._access = access
+
+    @property
+    def middleware(self) -> Middleware:
+        @web.middleware
+        async def admit(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+            if request.match_info.route.name in PUBLIC:
+                return await handler(request)
+            try:
+                request[VISIT] = await self._admit(request)
+            except LoginNeeded as error:
+                return login.render_login(request, error.reason)
+            except Forbidden:
+                return self._render_forbidden(request)
+            except TooManyLogins:
+                return login.render_busy(request)
+            except (ApiError, CliError) as error:
+                return login.render_outage(request, error)
+            return await handler(request)
+
+        return admit
+
+    async def readmit(self, request: web.Request) -> bool:
+        """Looks again at who is let in already; a stream ends where that can't be found out."""
+        try:
+            request[VISIT] = await self._admit(request)
+        except (LoginNeeded, Forbidden, TooManyLogins):
+            return False
+        except (ApiError, CliError) as error:
+            _log.warning("a stream ends: %s", explain_error(error))
+            return False
+        return True
+
+    async def _admit(self, request: web.Request) -> Visit:
+        viewer, session = await self._identify(request)
+        namespace, experiment = request.match_info.get("namespace", ""), request.match_info.get("experiment", "")
+        request[VISIT] = Visit(viewer, session, ViewedSource(self._source, Scope(frozenset())))
+        if experiment:
+            if not await may_see(self._reviewer, viewer, namespace, experiment):
+                raise Forbidden
+            scope = Scope(frozenset(), (namespace, experiment))
+        else:
+            candidates = {view.namespace for view in self._source.list_experiments()}
+            scope = Scope(await find_namespaces(self._reviewer, viewer, candidates))
+        return Visit(viewer, session, ViewedSource(self._source, scope))
+
+    async def _identify(self, request: web.Request) -> tuple[Viewer, Session | None]:
+        session = read_session(request)
+        if session is None:
+            proxied = read_proxied_viewer(request, self._access.proxy)
+            if proxied is None:
+                raise LoginNeeded
+            return proxied, None
+        if session.began and session.began + self._access.session.total_seconds() < time.time():
+            ended = datetime.fromtimestamp(session.began, UTC) + self._access.session
+            raise LoginNeeded(f"Your session ended on {ended:%-d %b at %H:%M} UTC.")
+        try:
+            return await self._reviewer.identify(session.token), session
+        except TokenRefused as error:
+            raise LoginNeeded(describe_refusal(session.token)) from error
+
+    def _render_forbidden(self, request: web.Request) -> web.Response:
+        viewer, namespace = request[VISIT].viewer, request.match_info["namespace"]
+        role = f"kubectl create rolebinding see-experiments -n {shlex.quote(namespace)} --clusterrole view"
+        response = render_page(
+            request,
+            "access/forbidden.html",
+            self._source.title,
+            namespace=namespace,
+            name=viewer.name,
+            remedy=f"{role} {_write_subject(viewer)}",
+        )
+        response.set_status(web.HTTPForbidden.status_code)
+        return response
+
+
+def _write_subject(viewer: Viewer) -> str:
+    """The viewer, as an option of `kubectl create rolebinding`."""
+    if viewer.name.startswith(SERVICE_ACCOUNT_PREFIX):
+        return f"--serviceaccount {shlex.quote(viewer.name.removeprefix(SERVICE_ACCOUNT_PREFIX))}"
+    return f"--user {shlex.quote(viewer.name)}"

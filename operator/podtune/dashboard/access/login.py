@@ -1,0 +1,156 @@
+"""Logging in and out with a bearer token: the pages, and the cookie that they set."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from aiohttp import hdrs, web
+
+from podtune.cli.errors import explain_error
+from podtune.dashboard.access.reviews import Reviewer, TokenRefused, TooManyLogins
+from podtune.dashboard.access.session import (
+    LONGEST_TOKEN,
+    drop_session,
+    find_expiry,
+    is_from_own_page,
+    is_token,
+    keep_session,
+)
+from podtune.dashboard.access.visit import LOG_OUT, VISIT
+from podtune.dashboard.addresses import PREFIX, lead_to
+from podtune.dashboard.pages.context import get_source
+from podtune.dashboard.rendering import render_page
+from podtune.dashboard.server.logs import FACTS
+from podtune.kube.errors import ApiError
+
+PUBLIC = frozenset({"login", "login-form"})
+"""Names of the routes that let anybody in."""
+_NEXT = re.compile(r"(experiments/[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*)?")
+"""Where a login may lead to: a page of ours, by its way from the first one."""
+_log = logging.getLogger(__name__)
+
+
+class LoginNeeded(Exception):
+    """The viewer has to log in, or to do so again.
+
+    Attributes:
+        reason: What became of an earlier login, in a sentence; empty where there was none.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def add_login(app: web.Application, reviewer: Reviewer, length: timedelta) -> None:
+    """Adds the addresses to log in and out at."""
+    app.add_routes(
+        [
+            web.get("/login", _lead_home, name="login"),
+            web.post("/login", partial(_log_in, reviewer, length), name="login-form"),
+            web.post("/logout", _log_out),
+        ]
+    )
+
+
+def describe_refusal(token: str) -> str:
+    """Why the API server doesn't take a token, as far as the token itself says."""
+    expiry = find_expiry(token)
+    if expiry is not None and expiry < time.time():
+        return f"This token expired on {datetime.fromtimestamp(expiry, UTC):%-d %b at %H:%M} UTC."
+    return "The API server does not take this token: it is mistyped, revoked, or from another cluster."
+
+
+def render_login(request: web.Request, reason: str = "", status: int = 401, goal: str | None = None) -> web.Response:
+    """The page that asks for a token, in the place of the one that was asked for."""
+    response = render_page(
+        request,
+        "access/login.html",
+        get_source(request).title,
+        reason=reason,
+        goal=_find_goal(request) if goal is None else goal,
+    )
+    response.set_status(status)
+    if status == web.HTTPUnauthorized.status_code:
+        response.headers[hdrs.WWW_AUTHENTICATE] = 'Bearer realm="podtune"'
+    return response
+
+
+def render_busy(request: web.Request) -> web.Response:
+    """The page for when too many log in at a time."""
+    return _render_problem(request, "Too many logins at a time", "Try again in a moment.", 5)
+
+
+def render_outage(request: web.Request, error: Exception) -> web.Response:
+    """The page for when the API server can't say who the viewer is, or what they may see."""
+    _log.warning("a viewer can't be checked: %s", explain_error(error))
+    message = "So it can't say who you are and what you may see. This page works again as soon as it answers."
+    return _render_problem(request, "The API server does not answer", message, 10)
+
+
+def _render_problem(request: web.Request, title: str, message: str, seconds: int) -> web.Response:
+    status = web.HTTPServiceUnavailable.status_code
+    response = render_page(
+        request, "error.html", get_source(request).title, title=title, message=message, status=status
+    )
+    response.set_status(status)
+    response.headers[hdrs.RETRY_AFTER] = str(seconds)
+    return response
+
+
+async def _lead_home(_: web.Request) -> web.Response:
+    return lead_to("./")
+
+
+async def _log_in(reviewer: Reviewer, length: timedelta, request: web.Request) -> web.Response:
+    if not is_from_own_page(request):
+        return render_login(request, "Another site has sent this login. Log in here, if you want to.", 403, goal="")
+    form = await request.post()
+    token, goal = (str(form.get(name, "")).strip() for name in ("token", "next"))
+    token, goal = token.removeprefix("Bearer ").strip(), goal if _NEXT.fullmatch(goal) else ""
+    if problem := _find_problem(token):
+        return render_login(request, problem, 400, goal)
+    try:
+        viewer = await reviewer.identify(token)
+    except TokenRefused:
+        _log.info("login refused", extra={FACTS: {"remote": request.remote}})
+        return render_login(request, describe_refusal(token), goal=goal)
+    except TooManyLogins:
+        return render_busy(request)
+    except ApiError as error:
+        return render_outage(request, error)
+    _log.info("login", extra={FACTS: {"viewer": viewer.name, "remote": request.remote}})
+    response = lead_to(f"./{goal}")
+    keep_session(request, response, token, length)
+    return response
+
+
+def _find_problem(token: str) -> str:
+    """Why a text is not worth asking the API server about."""
+    if not token:
+        return "Paste a token."
+    if len(token) > LONGEST_TOKEN:
+        return f"This token is too long: it has {len(token):,} characters, and browsers keep {LONGEST_TOKEN:,}."
+    return "" if is_token(token) else "This is no token: it has characters that no token has."
+
+
+async def _log_out(request: web.Request) -> web.Response:
+    visit, form = request[VISIT], await request.post()
+    if visit.session is None or not visit.session.has_made(str(form.get("form", "")), LOG_OUT):
+        raise web.HTTPForbidden(text="this form is not of your session; go back, and log out again\n")
+    _log.info("logout", extra={FACTS: {"viewer": visit.viewer.name}})
+    response = lead_to("./")
+    drop_session(request, response)
+    return response
+
+
+def _find_goal(request: web.Request) -> str:
+    """Where a login leads to: the page that was asked for."""
+    if request.method != hdrs.METH_GET:
+        return ""
+    path = str(request.rel_url)[len(request.app[PREFIX]) + 1 :]
+    return path if _NEXT.fullmatch(path) else ""

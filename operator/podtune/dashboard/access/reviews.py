@@ -1,0 +1,140 @@
+"""Asks the API server whose a token is, and what they may do."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import http.client
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from podtune.api.names import GROUP
+from podtune.cli.client.api_client import Api
+from podtune.dashboard.access.review_cache import ReviewCache
+from podtune.dashboard.access.viewer import Viewer, read_viewer
+from podtune.kube.errors import ApiRefusal
+from podtune.kube.manifests import Manifest
+from podtune.kube.paths import ACCESS_REVIEWS, TOKEN_REVIEWS
+
+ANSWER_SECONDS = 30.0
+"""How long an answer holds. A stream looks again every 15 s, so that who loses a right loses the page within 60 s."""
+MOST_VIEWERS = 1_000
+MOST_RIGHTS = 20_000
+MOST_REVIEWS = 8
+"""Reviews under way at a time."""
+MOST_WAITING = 64
+"""Tokens that wait for their review, at most: a stranger may come with any number of wrong ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Something that a viewer may do or not: a verb, on Experiments or Trials.
+
+    Attributes:
+        plural: The resource.
+        namespace: Where; empty for all namespaces.
+        name: On which object; empty for all.
+    """
+
+    verb: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+
+
+class TokenRefused(Exception):
+    """The API server doesn't take a token."""
+
+
+class TooManyLogins(Exception):
+    """More tokens wait to be looked at than we let wait."""
+
+
+class Reviewer:
+    """Has tokens and rights reviewed, with the dashboard's own account."""
+
+    def __init__(self, connect: Callable[[], Api], monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Asks nothing yet.
+
+        Args:
+            connect: Opens the API server; it is called again where the server no longer takes our credentials.
+            monotonic: Tells the seconds.
+        """
+        self._connect = connect
+        self._api: Api | None = None
+        self._threads = ThreadPoolExecutor(MOST_REVIEWS, thread_name_prefix="review")
+        self._viewers: ReviewCache[bytes, Viewer] = ReviewCache(ANSWER_SECONDS, MOST_VIEWERS, monotonic)
+        self._rights: ReviewCache[tuple[Viewer, Right], bool] = ReviewCache(ANSWER_SECONDS, MOST_RIGHTS, monotonic)
+        self._waiting = 0
+
+    async def identify(self, token: str) -> Viewer:
+        """Whose a token is.
+
+        Raises:
+            TokenRefused: It is nobody's, or has expired.
+            TooManyLogins: Too many wait already.
+            ApiError: The API server can't be asked.
+        """
+        return await self._viewers.get(hashlib.sha256(token.encode()).digest(), lambda: self._review_token(token))
+
+    async def allows(self, viewer: Viewer, right: Right) -> bool:
+        """Whether a viewer has a right.
+
+        Raises:
+            ApiError: The API server can't be asked.
+        """
+        return await self._rights.get((viewer, right), lambda: self._review_right(viewer, right))
+
+    def close(self) -> None:
+        """Asks nothing any more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _review_token(self, token: str) -> Viewer:
+        if self._waiting >= MOST_WAITING:
+            raise TooManyLogins
+        self._waiting += 1
+        try:
+            status = await self._review(TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+        finally:
+            self._waiting -= 1
+        user = status.get("user") or {}
+        if not status.get("authenticated") or not user.get("username"):
+            raise TokenRefused
+        return read_viewer(user, token)
+
+    async def _review_right(self, viewer: Viewer, right: Right) -> bool:
+        attributes = {
+            "group": GROUP,
+            "resource": right.plural,
+            "verb": right.verb,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        spec = {
+            "user": viewer.name,
+            "uid": viewer.uid,
+            "groups": list(viewer.groups),
+            "extra": {name: list(values) for name, values in viewer.extra},
+            "resourceAttributes": {name: value for name, value in attributes.items() if value},
+        }
+        status = await self._review(ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+        return status.get("allowed") is True
+
+    async def _review(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        body = {"apiVersion": version, "kind": kind, "spec": spec}
+        answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._create, path, body)
+        return answer.get("status") or {}
+
+    def _create(self, path: str, body: Manifest) -> Manifest:
+        api = self._api = self._api or self._connect()
+        try:
+            return api.create(path, body)
+        except ApiRefusal as error:
+            if error.status != http.client.UNAUTHORIZED:
+                raise
+            # Our own token has been replaced by a newer one: it is good for an hour.
+            api = self._api = self._connect()
+            return api.create(path, body)

@@ -1,0 +1,131 @@
+"""How a viewer shows who they are: a bearer token in a header or a cookie, or a proxy's word over mutual TLS."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from podtune.dashboard.access.viewer import Viewer
+from podtune.dashboard.addresses import PREFIX
+
+COOKIE = "podtune-session"
+LONGEST_TOKEN = 3800
+"""Characters; browsers keep no longer cookies."""
+ALL_AUTHENTICATED = "system:authenticated"
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_BEARER = "bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyTrust:
+    """Headers of an authenticating proxy; without the first, none is believed.
+
+    Attributes:
+        user_header: Names the viewer.
+        groups_header: Names the viewer's groups, with commas or one a header; empty where there are none.
+    """
+
+    user_header: str = ""
+    groups_header: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A token, and since when it is in use.
+
+    Attributes:
+        began: Seconds since 1970; 0 where each request brings the token in a header.
+    """
+
+    token: str = field(repr=False)
+    began: int = 0
+
+    def make_form_token(self, purpose: str) -> str:
+        """What a form holds to show that it is a page of this session's that sends it; nobody else can make it."""
+        said = f"podtune {self.began} {purpose}"
+        return hmac.new(self.token.encode(), said.encode(), hashlib.sha256).hexdigest()
+
+    def has_made(self, form_token: str, purpose: str) -> bool:
+        """Whether a form's token is this session's."""
+        return hmac.compare_digest(self.make_form_token(purpose).encode(), form_token.encode())
+
+
+def is_token(text: str) -> bool:
+    """Whether a text can be a bearer token."""
+    return bool(_TOKEN.fullmatch(text))
+
+
+def find_expiry(token: str) -> float | None:
+    """When a token expires by its own word, in seconds since 1970; None where it doesn't say that to us."""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        return float(claims["exp"])
+    except (LookupError, TypeError, ValueError, binascii.Error):
+        return None
+
+
+def read_session(request: web.Request) -> Session | None:
+    """The token that a request brings; None where it brings none."""
+    header = request.headers.get(hdrs.AUTHORIZATION, "")
+    if header.lower().startswith(_BEARER):
+        token = header[len(_BEARER) :].strip()
+        return Session(token) if is_token(token) else None
+    began, _, token = request.cookies.get(COOKIE, "").partition(".")
+    return Session(token, int(began)) if began.isdecimal() and len(began) < 12 and is_token(token) else None
+
+
+def keep_session(request: web.Request, response: web.StreamResponse, token: str, length: timedelta) -> None:
+    """Has the browser bring a token with each request, until it or the session expires."""
+    now = time.time()
+    expiry = find_expiry(token)
+    seconds = length.total_seconds() if expiry is None else min(length.total_seconds(), expiry - now)
+    response.set_cookie(
+        COOKIE,
+        f"{int(now)}.{token}",
+        max_age=max(1, int(seconds)),
+        path=f"{request.app[PREFIX]}/",
+        secure=_is_secure(request),
+        httponly=True,
+        samesite="Strict",
+    )
+
+
+def drop_session(request: web.Request, response: web.StreamResponse) -> None:
+    """Has the browser forget its token."""
+    response.del_cookie(
+        COOKIE, path=f"{request.app[PREFIX]}/", secure=_is_secure(request), httponly=True, samesite="Strict"
+    )
+
+
+def read_proxied_viewer(request: web.Request, trust: ProxyTrust) -> Viewer | None:
+    """Who the viewer is by the word of a proxy that has shown its certificate; None where there is no such proxy."""
+    name = request.headers.get(trust.user_header, "").strip() if trust.user_header else ""
+    transport = request.transport
+    if not name or transport is None or not transport.get_extra_info("peercert"):
+        return None
+    told = request.headers.getall(trust.groups_header, []) if trust.groups_header else []
+    groups = dict.fromkeys(group.strip() for header in told for group in header.split(",") if group.strip())
+    return Viewer(name, groups=(*(group for group in groups if group != ALL_AUTHENTICATED), ALL_AUTHENTICATED))
+
+
+def is_from_own_page(request: web.Request) -> bool:
+    """Whether a browser says that a page of ours has sent a form. Who says nothing is no browser of today."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site == "same-origin"
+    origin = request.headers.get(hdrs.ORIGIN)
+    return origin is None or urlsplit(origin).netloc == request.host
+
+
+def _is_secure(request: web.Request) -> bool:
+    return request.secure or request.headers.get("X-Forwarded-Proto", "").lower() == "https"

@@ -1,0 +1,82 @@
+"""One request of one viewer: who they are, what they may see, and what their page says of that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from aiohttp import web
+
+from podtune.dashboard.access.session import Session
+from podtune.dashboard.access.viewed_source import ViewedSource
+from podtune.dashboard.access.viewer import Viewer
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request that was let in.
+
+    Attributes:
+        session: The token that it came with; None where a proxy says who the viewer is.
+    """
+
+    viewer: Viewer
+    session: Session | None
+    source: ViewedSource
+
+
+VISIT = web.RequestKey("visit", Visit)
+
+
+class Gate(Protocol):
+    """Lets requests in."""
+
+    async def readmit(self, request: web.Request) -> bool:
+        """Looks again at whether the viewer of an open stream may still see what it is about."""
+
+
+GATE = web.AppKey("gate", Gate)
+IS_OPEN = web.AppKey("is_open", bool)
+"""There where pages say who sees them: True where that is everybody."""
+LOG_OUT = "log out"
+
+
+@dataclass(frozen=True, slots=True)
+class PageAccess:
+    """What a page says of its viewer.
+
+    Attributes:
+        is_open: Everybody sees it.
+        name: The viewer's; empty where nobody is known.
+        short_name: The same for a narrow place.
+        form_token: For the form that logs out; empty where there is no session to end.
+        is_restricted: Whether there may be experiments that they don't see.
+    """
+
+    is_open: bool = False
+    name: str = ""
+    short_name: str = ""
+    form_token: str = ""
+    is_restricted: bool = False
+
+
+def find_page_access(request: web.Request) -> PageAccess | None:
+    """What a page says of its viewer; None where the dashboard is a program of theirs."""
+    if IS_OPEN not in request.app:
+        return None
+    visit = request.get(VISIT)
+    if visit is None:
+        return PageAccess(is_open=request.app[IS_OPEN])
+    has_cookie = visit.session is not None and visit.session.began > 0
+    return PageAccess(
+        name=visit.viewer.name,
+        short_name=visit.viewer.short_name,
+        form_token=visit.session.make_form_token(LOG_OUT) if visit.session is not None and has_cookie else "",
+        is_restricted=visit.source.scope.namespaces is not None,
+    )
+
+
+async def may_go_on(request: web.Request) -> bool:
+    """Whether a stream's viewer may still see what it is about."""
+    gate = request.app.get(GATE)
+    return gate is None or await gate.readmit(request)
