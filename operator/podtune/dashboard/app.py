@@ -10,6 +10,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Middleware
 
 from podtune.dashboard.access.gate import Access, add_access
+from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.pages import comparison, experiments, learning, trials
@@ -44,11 +45,13 @@ class AppSettings:
         prefix: What the paths of requests begin with, without a slash at the end.
         allows_host: Says of a Host header whether it is answered.
         access: How viewers of a live source are let in; None where the program is the viewer's own.
+        connect_as: Opens the API server with a viewer's token; None where there are no actions.
     """
 
     prefix: str = ""
     allows_host: Callable[[str], bool] = is_loopback
     access: Access | None = None
+    connect_as: ViewerApi | None = None
 
 
 LOCAL = AppSettings()
@@ -66,12 +69,14 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     if isinstance(source, LiveSource):
         if settings.access is not None:
             add_access(app, source, settings.access)
+            if settings.connect_as is not None:
+                add_actions(app, settings.connect_as)
         add_streams(app, source)
     one = "/experiments/{namespace}/{experiment}"
     app.add_routes(
         [
             web.get("/", experiments.show_experiments),
-            web.get(f"{one}/", experiments.show_experiment),
+            web.get(f"{one}/", experiments.show_experiment, name="experiment"),
             web.get(f"{one}/parameters", experiments.show_parameters),
             web.get(f"{one}/columns.json", experiments.send_columns),
             web.get(f"{one}/charts/{{chart}}.svg", experiments.send_chart),
@@ -79,7 +84,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/trials", trials.show_trials),
             web.get(f"{one}/trials.csv", trials.send_csv),
             web.get(f"{one}/trials.json", trials.send_json),
-            web.get(f"{one}/trials/{{trial}}", trials.show_trial),
+            web.get(f"{one}/trials/{{trial}}", trials.show_trial, name="trial"),
             web.get(f"{one}/compare", comparison.show_comparison),
             web.get(f"{one}/compare.csv", comparison.send_comparison_csv),
             web.get(f"{one}/compare.json", comparison.send_comparison_json),

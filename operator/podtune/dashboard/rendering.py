@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from podtune import __version__
 from podtune.cli.views.formats import format_duration
 from podtune.dashboard.access.visit import find_page_access
+from podtune.dashboard.actions.offers import list_offers
 from podtune.dashboard.addresses import find_root
 from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
@@ -57,7 +58,7 @@ def _make_environment() -> Environment:
         "sentence": round_in_text,
         "segment": lambda text: quote(str(text), safe=""),
     }
-    environment.globals |= {"words": STATE_WORDS, "version": __version__}
+    environment.globals |= {"list_offers": list_offers, "words": STATE_WORDS, "version": __version__}
     return environment
 
 

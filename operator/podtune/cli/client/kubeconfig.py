@@ -53,6 +53,8 @@ def connect(
     context: str | None = None,
     namespace: str | None = None,
     environment: Mapping[str, str] = os.environ,
+    *,
+    token: str = "",
 ) -> ServerAccess:
     """Reads the kubeconfig, or in a pod without one its service account.
 
@@ -61,6 +63,7 @@ def connect(
         context: Which context; else the current one.
         namespace: Which namespace; else the context's.
         environment: The environment.
+        token: Somebody else's, in the place of all credentials there are.
 
     Raises:
         KubeconfigError: It is missing or unusable.
@@ -68,7 +71,7 @@ def connect(
     files = _list_files(kubeconfig, environment)
     existing = [path for path in files if path.is_file()]
     if not existing and kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in environment:
-        return _read_in_cluster(namespace, environment)
+        return _read_in_cluster(namespace, environment, token)
     if not existing:
         raise KubeconfigError(f"no kubeconfig at {os.pathsep.join(map(str, files))}; name one with --kubeconfig")
     merged = _Merged([(path.parent, _read(path)) for path in existing])
@@ -77,7 +80,7 @@ def connect(
         raise KubeconfigError("the kubeconfig has no current context; name one with --context")
     settings = merged.find_entry("context", chosen)
     cluster = merged.find_entry("cluster", settings.get("cluster", ""))
-    user = merged.find_entry("user", settings["user"]) if settings.get("user") else {}
+    user = merged.find_entry("user", settings["user"]) if settings.get("user") and not token else {"token": token}
     return _make_access(cluster, user, namespace or settings.get("namespace") or "default", environment)
 
 
@@ -138,11 +141,11 @@ def _make_access(cluster: Entry, user: Entry, namespace: str, environment: Mappi
     )
 
 
-def _read_in_cluster(namespace: str | None, environment: Mapping[str, str]) -> ServerAccess:
+def _read_in_cluster(namespace: str | None, environment: Mapping[str, str], token: str) -> ServerAccess:
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     try:
         own = (SERVICE_ACCOUNT_FILES / "namespace").read_text().strip()
-        token = (SERVICE_ACCOUNT_FILES / "token").read_text().strip()
+        token = token or (SERVICE_ACCOUNT_FILES / "token").read_text().strip()
     except OSError as error:
         raise KubeconfigError(f"no kubeconfig, and this pod has no service account ({error})") from error
     host = f"[{host}]" if ":" in host else host

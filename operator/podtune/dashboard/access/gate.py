@@ -12,16 +12,17 @@ from datetime import UTC, datetime, timedelta
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.access import login
 from podtune.dashboard.access.login import LoginNeeded, describe_refusal
-from podtune.dashboard.access.reviews import Reviewer, TokenRefused, TooManyLogins
+from podtune.dashboard.access.reviews import Reviewer, Right, TokenRefused, TooManyLogins
 from podtune.dashboard.access.rights import find_namespaces, may_see
 from podtune.dashboard.access.session import ProxyTrust, Session, read_proxied_viewer, read_session
 from podtune.dashboard.access.viewed_source import Scope, ViewedSource
 from podtune.dashboard.access.viewer import SERVICE_ACCOUNT_PREFIX, Viewer
-from podtune.dashboard.access.visit import GATE, IS_OPEN, VISIT, Visit
-from podtune.dashboard.pages.context import STATIC
+from podtune.dashboard.access.visit import GATE, IS_OPEN, OFFERS_ACTIONS, VISIT, Visit
+from podtune.dashboard.pages.context import STATIC, WITH_BUTTONS
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.sources import LiveSource
 from podtune.kube.errors import ApiError
@@ -40,11 +41,13 @@ class Access:
         reviewer: Asks the API server; None where everybody may see all.
         session: How long a login lasts.
         proxy: What is believed of a proxy.
+        offers_actions: Whether viewers with a token may act.
     """
 
     reviewer: Reviewer | None
     session: timedelta
     proxy: ProxyTrust
+    offers_actions: bool = False
 
 
 class Forbidden(Exception):
@@ -53,7 +56,7 @@ class Forbidden(Exception):
 
 def add_access(app: web.Application, source: LiveSource, access: Access) -> None:
     """Has an application ask its viewers who they are, or say that it asks nobody."""
-    app[IS_OPEN] = access.reviewer is None
+    app[IS_OPEN], app[OFFERS_ACTIONS] = access.reviewer is None, access.offers_actions
     if access.reviewer is None:
         return
     gate = _Gate(source, access.reviewer, access)
@@ -107,10 +110,19 @@ class _Gate:
             if not await may_see(self._reviewer, viewer, namespace, experiment):
                 raise Forbidden
             scope = Scope(frozenset(), (namespace, experiment))
-        else:
-            candidates = {view.namespace for view in self._source.list_experiments()}
-            scope = Scope(await find_namespaces(self._reviewer, viewer, candidates))
+            may_act = session is not None and await self._may_act(request, viewer)
+            return Visit(viewer, session, ViewedSource(self._source, scope), may_act)
+        candidates = {view.namespace for view in self._source.list_experiments()}
+        scope = Scope(await find_namespaces(self._reviewer, viewer, candidates))
         return Visit(viewer, session, ViewedSource(self._source, scope))
+
+    async def _may_act(self, request: web.Request, viewer: Viewer) -> bool:
+        """Whether the viewer may change what a page is about, where it offers that."""
+        info = request.match_info
+        if not self._access.offers_actions or not (info.route.name in WITH_BUTTONS or "action" in info):
+            return False
+        plural, name = (TRIAL_PLURAL, info["trial"]) if "trial" in info else (EXPERIMENT_PLURAL, info["experiment"])
+        return await self._reviewer.allows(viewer, Right("patch", plural, info["namespace"], name))
 
     async def _identify(self, request: web.Request) -> tuple[Viewer, Session | None]:
         session = read_session(request)

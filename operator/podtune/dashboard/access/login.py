@@ -50,7 +50,7 @@ def add_login(app: web.Application, reviewer: Reviewer, length: timedelta) -> No
     """Adds the addresses to log in and out at."""
     app.add_routes(
         [
-            web.get("/login", _lead_home, name="login"),
+            web.get("/login", _show_login, name="login"),
             web.post("/login", partial(_log_in, reviewer, length), name="login-form"),
             web.post("/logout", _log_out),
         ]
@@ -102,8 +102,8 @@ def _render_problem(request: web.Request, title: str, message: str, seconds: int
     return response
 
 
-async def _lead_home(_: web.Request) -> web.Response:
-    return lead_to("./")
+async def _show_login(request: web.Request) -> web.Response:
+    return render_login(request, status=web.HTTPOk.status_code)
 
 
 async def _log_in(reviewer: Reviewer, length: timedelta, request: web.Request) -> web.Response:

@@ -18,11 +18,13 @@ class Visit:
 
     Attributes:
         session: The token that it came with; None where a proxy says who the viewer is.
+        may_act: Whether they may change the Experiment or the Trial that the page is about.
     """
 
     viewer: Viewer
     session: Session | None
     source: ViewedSource
+    may_act: bool = False
 
 
 VISIT = web.RequestKey("visit", Visit)
@@ -38,6 +40,7 @@ class Gate(Protocol):
 GATE = web.AppKey("gate", Gate)
 IS_OPEN = web.AppKey("is_open", bool)
 """There where pages say who sees them: True where that is everybody."""
+OFFERS_ACTIONS = web.AppKey("offers_actions", bool)
 LOG_OUT = "log out"
 
 
@@ -51,6 +54,8 @@ class PageAccess:
         short_name: The same for a narrow place.
         form_token: For the form that logs out; empty where there is no session to end.
         is_restricted: Whether there may be experiments that they don't see.
+        offers_actions: Whether anybody may act.
+        may_act: Whether this viewer may, on what the page is about.
     """
 
     is_open: bool = False
@@ -58,6 +63,8 @@ class PageAccess:
     short_name: str = ""
     form_token: str = ""
     is_restricted: bool = False
+    offers_actions: bool = False
+    may_act: bool = False
 
 
 def find_page_access(request: web.Request) -> PageAccess | None:
@@ -73,6 +80,8 @@ def find_page_access(request: web.Request) -> PageAccess | None:
         short_name=visit.viewer.short_name,
         form_token=visit.session.make_form_token(LOG_OUT) if visit.session is not None and has_cookie else "",
         is_restricted=visit.source.scope.namespaces is not None,
+        offers_actions=request.app[OFFERS_ACTIONS],
+        may_act=visit.may_act,
     )
 
 

@@ -18,6 +18,8 @@ MOST_EXPERIMENTS = 256
 
 STATIC = "static"
 """Name of the route of scripts and styles, which say nothing of anything that is shown."""
+WITH_BUTTONS = frozenset({"experiment", "trial"})
+"""Names of the routes of pages that offer actions."""
 
 
 class NotThere(Exception):

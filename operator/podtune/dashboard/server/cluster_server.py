@@ -57,7 +57,9 @@ def build_application(
                 reviewer=None if settings.is_open else Reviewer(_connect),
                 session=settings.session,
                 proxy=settings.proxy,
+                offers_actions=settings.offers_actions,
             ),
+            connect_as=_connect_as if settings.offers_actions else None,
         ),
     )
     if not settings.prefix:
@@ -76,6 +78,10 @@ async def _lead_to(location: str, _: web.Request) -> web.Response:
 
 def _connect() -> Api:
     return HttpApi(connect())
+
+
+def _connect_as(token: str) -> Api:
+    return HttpApi(connect(token=token))
 
 
 def _make_source(settings: ServerSettings) -> ClusterSource | JoinedSource:

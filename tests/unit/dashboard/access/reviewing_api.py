@@ -15,6 +15,7 @@ from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
 from podtune.dashboard.access.session import ProxyTrust
+from podtune.dashboard.actions.pages import ViewerApi
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.kube import paths
@@ -83,11 +84,17 @@ class Clock:
         return self.now
 
 
-def open_source(api: ReviewingApi) -> Iterator[ClusterSource]:
+def open_source(
+    api: ReviewingApi, digits: Manifest | None = None, trial: Manifest | None = None
+) -> Iterator[ClusterSource]:
     """Experiments in three namespaces: team/digits, other/words and third/secret."""
-    experiments = [team_experiment(), move(team_experiment("words"), "other"), move(team_experiment("secret"), "third")]
+    experiments = [
+        digits or team_experiment(),
+        move(team_experiment("words"), "other"),
+        move(team_experiment("secret"), "third"),
+    ]
     api.lists(paths.experiments(), *experiments)
-    api.lists(paths.trials(), team_trial(0), team_trial(1))
+    api.lists(paths.trials(), team_trial(0), trial or team_trial(1))
     source = make_cluster(api, None)
     source.start()
     yield source
@@ -109,12 +116,20 @@ async def serve_viewers(
     proxy: ProxyTrust | None = None,
     is_open: bool = False,
 ) -> AsyncIterator[Client]:
-    reviewer = Reviewer(lambda: api, clock or Clock())
-    access = Access(None if is_open else reviewer, session, proxy or ProxyTrust())
-    app = make_app(source, AppSettings(allows_host=lambda _: True, access=access))
+    reviewer = None if is_open else Reviewer(lambda: api, clock or Clock())
+    async with serve_app(source, Access(reviewer, session, proxy or ProxyTrust())) as client:
+        yield client
+
+
+@asynccontextmanager
+async def serve_app(
+    source: ClusterSource, access: Access, connect_as: ViewerApi | None = None
+) -> AsyncIterator[Client]:
+    app = make_app(source, AppSettings(allows_host=lambda _: True, access=access, connect_as=connect_as))
     async with TestClient(TestServer(app)) as client:
         yield client
-    reviewer.close()
+    if access.reviewer is not None:
+        access.reviewer.close()
 
 
 def bearer(token: str) -> dict[str, str]:

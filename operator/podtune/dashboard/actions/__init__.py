@@ -1,0 +1,1 @@
+"""What viewers may do: pause, resume, stop and retry, each with their own token."""

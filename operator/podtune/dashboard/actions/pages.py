@@ -1,0 +1,150 @@
+"""The pages of an action: what will happen, the form that asks for it, and what has been asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from aiohttp import web
+
+from podtune.cli.client.api_client import Api
+from podtune.cli.errors import CliError, explain_error
+from podtune.dashboard.access.session import is_from_own_page
+from podtune.dashboard.access.visit import VISIT, Visit
+from podtune.dashboard.actions.offers import Action, Offer, list_offers
+from podtune.dashboard.actions.requests import ActionTarget, request_action
+from podtune.dashboard.addresses import lead_to
+from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.rendering import render_page
+from podtune.dashboard.server.logs import FACTS
+from podtune.kube.errors import ApiError, ApiRefusal
+
+
+class ViewerApi(Protocol):
+    """Opens the API server as a viewer."""
+
+    def __call__(self, token: str) -> Api:
+        """With their token, and nothing of ours."""
+
+
+CONNECT_AS = web.AppKey("connect_as", ViewerApi)
+DONE = {
+    Action.PAUSE: "The pause was asked for. Running trials save a checkpoint first, which may take a moment.",
+    Action.RESUME: "It was asked to go on. Trials start as soon as slots are free.",
+    Action.STOP: "The stop was asked for. Running trials end after their last checkpoint.",
+    Action.RETRY: "The retry was asked for. A new attempt starts when the present one has ended.",
+}
+_log = logging.getLogger(__name__)
+
+
+def add_actions(app: web.Application, connect_as: ViewerApi) -> None:
+    """Adds the addresses of all actions."""
+    app[CONNECT_AS] = connect_as
+    one = "/experiments/{namespace}/{experiment}"
+    for base in (f"{one}/actions/{{action}}", f"{one}/trials/{{trial}}/actions/{{action}}"):
+        app.add_routes([web.get(base, _ask), web.post(base, _act), web.get(f"{base}/done", _say_done)])
+
+
+async def _ask(request: web.Request) -> web.Response:
+    """Says what will happen, and has it confirmed."""
+    action, target = _find_action(request), _find_target(request)
+    visit, offer = request[VISIT], _find_offer(request, action)
+    if problem := _find_problem(visit, offer, target):
+        return _render_refusal(request, target, problem, 403 if offer is not None else 409)
+    assert offer is not None  # else there is a problem
+    assert visit.session is not None
+    return render_page(
+        request,
+        "actions/confirm.html",
+        get_source(request).title,
+        target=target,
+        offer=offer,
+        form_token=visit.session.make_form_token(f"{action} {target.path}"),
+    )
+
+
+async def _act(request: web.Request) -> web.Response:
+    """Has it done, where the form is one that this session was given."""
+    action, target = _find_action(request), _find_target(request)
+    visit, form = request[VISIT], await request.post()
+    form_token, attempt = str(form.get("form", "")), str(form.get("attempt", ""))
+    if visit.session is None or not (
+        is_from_own_page(request) and visit.session.has_made(form_token, f"{action} {target.path}")
+    ):
+        return _render_refusal(request, target, "This form is not of your session. Ask for it again.", 403)
+    if not attempt.isdecimal():
+        return _render_refusal(request, target, "The form is incomplete. Ask for it again.", 400)
+    facts = {"viewer": visit.viewer.name, "action": action, "target": target.path}
+    try:
+        api = request.app[CONNECT_AS](visit.session.token)
+        sentence = await asyncio.to_thread(request_action, api, action, target, int(attempt[:9]))
+    except (CliError, ApiError) as error:
+        _log.info("action refused", extra={FACTS: facts | {"error": explain_error(error)}})
+        return _render_refusal(request, target, explain_error(error), _find_status(error))
+    _log.info("action", extra={FACTS: facts | {"outcome": sentence}})
+    return lead_to(f"./{action}/done")
+
+
+async def _say_done(request: web.Request) -> web.Response:
+    action, target = _find_action(request), _find_target(request)
+    find_rows(request)
+    return render_page(
+        request, "actions/done.html", get_source(request).title, target=target, action=action, sentence=DONE[action]
+    )
+
+
+def _find_action(request: web.Request) -> Action:
+    try:
+        return Action(request.match_info["action"])
+    except ValueError as error:
+        raise web.HTTPNotFound from error
+
+
+def _find_target(request: web.Request) -> ActionTarget:
+    """What an address is about, whether there is such a thing or not."""
+    info = request.match_info
+    return ActionTarget(info["namespace"], info["experiment"], info.get("trial", ""))
+
+
+def _find_offer(request: web.Request, action: Action) -> Offer | None:
+    """The action with what it does; None where the state doesn't allow it.
+
+    Raises:
+        NotThere: There is no such experiment, or no such trial in it.
+    """
+    experiment, trial = find_rows(request), request.match_info.get("trial", "")
+    if trial and trial not in experiment.by_name:
+        raise NotThere(f"There is no trial {trial!r} in experiment {experiment.view.name!r}.")
+    offers = list_offers(experiment, experiment.by_name[trial] if trial else None)
+    return next((offer for offer in offers if offer.action == action), None)
+
+
+def _find_problem(visit: Visit, offer: Offer | None, target: ActionTarget) -> str:
+    """Why an action can't be asked for; empty where it can."""
+    if visit.session is None:
+        return "A proxy says who you are. Actions take your own token: log in with it."
+    if not visit.may_act:
+        plural = "trials" if target.trial else "experiments"
+        return f"{visit.viewer.name} needs the right to patch {plural}.podtune.dev {target.name} in {target.namespace}."
+    return "" if offer is not None else "Its present state does not allow that. It may have changed a moment ago."
+
+
+def _find_status(error: Exception) -> int:
+    if isinstance(error, ApiRefusal):
+        return error.status
+    return web.HTTPConflict.status_code if isinstance(error, CliError) else web.HTTPServiceUnavailable.status_code
+
+
+def _render_refusal(request: web.Request, target: ActionTarget, message: str, status: int) -> web.Response:
+    response = render_page(
+        request,
+        "actions/refused.html",
+        get_source(request).title,
+        target=target,
+        action=_find_action(request),
+        message=message,
+        can_log_in=request[VISIT].session is None,
+    )
+    response.set_status(status)
+    return response
