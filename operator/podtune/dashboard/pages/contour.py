@@ -58,7 +58,7 @@ async def send_contour(request: web.Request, experiment: ExperimentRows) -> web.
     contour = await find_contour(experiment, importance, pair) if importance is not None and pair is not None else None
     if contour is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'contour' of these parameters.")
-    return render_svg(request, "contour.svg", "contour.svg", contour=contour, experiment=experiment)
+    return render_svg(request, "space/contour.svg", "contour.svg", contour=contour, experiment=experiment)
 
 
 async def find_failures(experiment: ExperimentRows, pair: Pair | None) -> FailureMap | None:
@@ -79,5 +79,5 @@ async def send_failures(request: web.Request, experiment: ExperimentRows) -> web
     if failures is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'failures' of these parameters.")
     return render_svg(
-        request, "failures.svg", "failures.svg", failures=failures, kinds=KIND_WORDS, experiment=experiment
+        request, "space/failures.svg", "failures.svg", failures=failures, kinds=KIND_WORDS, experiment=experiment
     )

@@ -79,7 +79,7 @@ async def show_parameters(request: web.Request) -> web.Response:
     importance, pair = await find_pair(request, experiment)
     return render_page(
         request,
-        "parameters.html",
+        "space/parameters.html",
         get_source(request).title,
         experiment=experiment,
         slices=await asyncio.to_thread(draw_slices, experiment),

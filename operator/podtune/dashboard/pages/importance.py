@@ -36,4 +36,4 @@ async def send_importance(request: web.Request, experiment: ExperimentRows) -> w
     if chart is None or not chart.bars:
         reason = f": {chart.problem}" if chart is not None else "."
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'importance'{reason}")
-    return render_svg(request, "importance.svg", "importance.svg", chart=chart, experiment=experiment)
+    return render_svg(request, "space/importance.svg", "importance.svg", chart=chart, experiment=experiment)
