@@ -14,7 +14,8 @@ from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.pages import comparison, experiments, learning, trials
-from podtune.dashboard.pages.context import EXPERIMENT_ROWS, STATIC, Deleted, NotThere, RowCache, get_source
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, STATIC, Deleted, NotThere, RowCache, get_source
+from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 
@@ -46,12 +47,14 @@ class AppSettings:
         allows_host: Says of a Host header whether it is answered.
         access: How viewers of a live source are let in; None where the program is the viewer's own.
         connect_as: Opens the API server with a viewer's token; None where there are no actions.
+        price: Of a GPU-hour, for experiments whose manifest has none.
     """
 
     prefix: str = ""
     allows_host: Callable[[str], bool] = is_loopback
     access: Access | None = None
     connect_as: ViewerApi | None = None
+    price: GpuPrice = NO_PRICE
 
 
 LOCAL = AppSettings()
@@ -66,6 +69,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     app.on_response_prepare.append(_add_headers)
     app[PREFIX] = settings.prefix
     app[EXPERIMENT_ROWS] = RowCache(source)
+    app[GPU_PRICE] = settings.price
     if isinstance(source, LiveSource):
         if settings.access is not None:
             add_access(app, source, settings.access)

@@ -14,8 +14,9 @@ from aiohttp import web
 
 from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError
-from podtune.dashboard.app import make_app
+from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
+from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.sources import ArchiveSource, open_archive
 
 LOOPBACK = "127.0.0.1"
@@ -24,7 +25,12 @@ LARGE = 4 << 20
 
 
 def serve_cluster(
-    connect: Callable[[], Api], namespace: str | None, port: int, announce: Callable[[str], None]
+    connect: Callable[[], Api],
+    namespace: str | None,
+    port: int,
+    announce: Callable[[str], None],
+    *,
+    price: GpuPrice = NO_PRICE,
 ) -> None:
     """Serves what a cluster has, until the program is interrupted.
 
@@ -33,6 +39,7 @@ def serve_cluster(
         namespace: Of which the Experiments are shown; None for all.
         port: Where to listen on loopback; 0 for any free port.
         announce: Is told the address as soon as it answers.
+        price: Of a GPU-hour, for experiments whose manifest has none.
 
     Raises:
         CliError: The Experiments may not be read, or there are none to be known, or the port is taken.
@@ -42,24 +49,25 @@ def serve_cluster(
     listener = _listen(port)
     try:
         source.start()
-        asyncio.run(_serve(make_app(source), listener, announce))
+        asyncio.run(_serve(make_app(source, AppSettings(price=price)), listener, announce))
     finally:
         source.stop()
         listener.close()
 
 
-def serve_archive(file: Path, port: int, announce: Callable[[str], None]) -> None:
+def serve_archive(file: Path, port: int, announce: Callable[[str], None], *, price: GpuPrice = NO_PRICE) -> None:
     """Serves what an archive has, until the program is interrupted.
 
     Args:
         file: What `export` has written.
         port: Where to listen on loopback; 0 for any free port.
         announce: Is told the address as soon as it answers.
+        price: Of a GPU-hour, for experiments whose manifest has none.
 
     Raises:
         CliError: The file is no archive, or the port is taken.
     """
-    app = make_app(read_source(file))
+    app = make_app(read_source(file), AppSettings(price=price))
     listener = _listen(port)
     asyncio.run(_serve(app, listener, announce))
 

@@ -10,7 +10,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from podtune.cli.commands.archive import Archive, make_archive
-from podtune.dashboard.app import make_app
+from podtune.dashboard.app import AppSettings, make_app
+from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.sources import ArchiveSource, ExperimentSource
 
 Client = TestClient[Request, Application]
@@ -99,8 +100,8 @@ def make_many(count: int) -> Iterator[Manifest]:
 
 
 @asynccontextmanager
-async def serve(source: ExperimentSource) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(source))) as client:
+async def serve(source: ExperimentSource, price: GpuPrice = NO_PRICE) -> AsyncIterator[Client]:
+    async with TestClient(TestServer(make_app(source, AppSettings(price=price)))) as client:
         yield client
 
 

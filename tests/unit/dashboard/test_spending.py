@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from podtune.dashboard.charts.spending import Spending, draw_spending
+from podtune.dashboard.pricing import CURRENCY_VARIABLE, PRICE_VARIABLE, GpuPrice, read_price
 from podtune.dashboard.trial_rows import collect_rows
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
 
@@ -142,3 +143,50 @@ async def test_the_overview_has_the_chart_its_table_and_its_picture() -> None:
         assert "digits: Best accuracy for the GPU-hours" in picture
         assert picture.count('class="late"') == 1
         assert 'class="late"' not in await read_page(client, f"{BASE}/charts/progress.svg")
+
+
+async def test_a_price_of_the_dashboard_counts_where_the_manifest_has_none() -> None:
+    trials = [make_trial(0, 0.5, 0, 2), make_trial(1, 0.75, 2, 10)]
+    async with serve(make_source(trials), price=GpuPrice(2.5, "EUR")) as client:
+        page = await read_page(client, f"{BASE}/")
+        assert "money spent (EUR)" in page
+        assert (
+            "25\u00a0EUR in all, at 2.5\u00a0EUR per GPU-hour, the price that this dashboard was started with." in page
+        )
+        assert json.loads(await read_page(client, f"{BASE}/columns.json"))["spent"] == [5, 25]
+        assert "money spent (EUR)" in await read_page(client, f"{BASE}/charts/spending.svg")
+    cost = {"budget": 1000, "perGpuHour": 10}
+    priced = make_source(trials, experiment_body(stop={"experiment": [{"cost": cost}]}))
+    async with serve(priced, price=GpuPrice(2.5, "EUR")) as client:
+        page = await read_page(client, f"{BASE}/")
+        assert "100\u00a0EUR in all, at 10\u00a0EUR per GPU-hour, as the manifest has it." in page
+        assert "of 1,000 EUR</small>" in page
+
+
+@pytest.mark.parametrize(
+    ("price", "currency", "expected"),
+    [
+        ("2.5", "EUR", GpuPrice(2.5, "EUR")),
+        ("", "", GpuPrice()),
+        (None, None, GpuPrice()),
+        ("3", " € ", GpuPrice(3.0, "€")),
+    ],
+)
+def test_the_environment_sets_a_price(price: str | None, currency: str | None, expected: GpuPrice) -> None:
+    given = {PRICE_VARIABLE: price, CURRENCY_VARIABLE: currency}
+    assert read_price({name: text for name, text in given.items() if text is not None}) == expected
+
+
+@pytest.mark.parametrize(
+    ("price", "currency", "words"),
+    [
+        ("dear", "", "'dear' is no price"),
+        ("0", "", "above 0"),
+        ("nan", "", "no price"),
+        ("1", "5 EUR", "is no currency"),
+    ],
+)
+def test_what_is_no_price_is_refused_with_the_variables_name(price: str, currency: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        read_price({PRICE_VARIABLE: price, CURRENCY_VARIABLE: currency})
+    assert str(caught.value).startswith("PODTUNE_GPU_PRICE")

@@ -85,22 +85,38 @@ def show_dashboard(
     ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 for any free one.")] = 8480,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    gpu_price: Annotated[
+        str,
+        typer.Option(
+            "--gpu-price",
+            metavar="PRICE",
+            envvar="PODTUNE_GPU_PRICE",
+            help="Of a GPU-hour, such as 2.5, for experiments whose manifest has no cost.",
+        ),
+    ] = "",
+    currency: Annotated[
+        str, typer.Option("--currency", metavar="UNIT", envvar="PODTUNE_CURRENCY", help="Of prices, such as EUR.")
+    ] = "",
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show the Experiments of the cluster, or an exported one, in the browser, on this machine alone, until Ctrl+C."""
     try:
-        from podtune.dashboard import serving  # noqa: PLC0415 - other commands do without its packages
+        from podtune.dashboard import pricing, serving  # noqa: PLC0415 - other commands do without its packages
     except ModuleNotFoundError as error:
         raise CliError(
             f"the dashboard needs {error.name}, which is not installed; pip install 'podtune[cli,dashboard]'"
         ) from error
+    try:
+        price = pricing.make_price(gpu_price, currency)
+    except ValueError as error:
+        raise CliError(f"--gpu-price, --currency: {error}") from error
     if file is not None:
         if all_namespaces or namespace or context or kubeconfig:
             raise CliError(f"{file} is shown without a cluster; leave out -A, -n, --context and --kubeconfig, or FILE")
         print_note(f"reading {file}")
-        serving.serve_archive(file, port, lambda address: print_lines([address]))
+        serving.serve_archive(file, port, lambda address: print_lines([address]), price=price)
         return
     _, chosen = api_client.open_api(kubeconfig, context, namespace)
     print_note("reading all namespaces" if all_namespaces else f"reading namespace {chosen}")
@@ -109,6 +125,7 @@ def show_dashboard(
         None if all_namespaces else chosen,
         port,
         lambda address: print_lines([address]),
+        price=price,
     )
 
 

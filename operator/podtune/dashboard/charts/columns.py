@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from podtune.dashboard.charts.spending import add_spending
+from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows
 
@@ -16,7 +17,7 @@ _DIGITS = 6
 
 
 @lru_cache(maxsize=4)
-def write_columns(experiment: ExperimentRows) -> str:
+def write_columns(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> str:
     """The trials as JSON.
 
     `index` holds their numbers and `progress` their place in `words`. Each of `columns` has a value for each trial, or
@@ -25,7 +26,7 @@ def write_columns(experiment: ExperimentRows) -> str:
     order = list(STATE_WORDS)
     started = min((row.started for row in experiment.rows if row.started is not None), default=0.0)
     ends = [row.ended or experiment.last_moment for row in experiment.rows]
-    spending = add_spending(experiment)
+    spending = add_spending(experiment, price)
     spent = spending.by_trial if spending is not None else {}
     metrics = [
         _make_metric(metric, sign, [row.values[place] for row in experiment.rows])

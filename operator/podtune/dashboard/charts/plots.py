@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from podtune.cli.views.formats import format_duration
 from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, fit_to_most
@@ -14,10 +15,14 @@ from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState
 SIZE = 1000
 """Width and height of the box that is drawn in; it is stretched to what there is room for."""
 MOST_SLICES = 24
+SLICE = "slice:"
+"""Before a parameter's name, in addresses."""
 KEPT = 32
-"""So many charts of a kind are kept, for as many experiments as the list shows without drawing them anew."""
+"""So many charts of a kind are kept."""
 MANY = 1500
 """With more dots than this, each is drawn smaller."""
+_sparklines: WeakKeyDictionary[ExperimentRows, str] = WeakKeyDictionary()
+"""Of each experiment that the list may show, for as long as its rows are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +119,17 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
     )
 
 
-@lru_cache(maxsize=KEPT)
 def draw_slices(experiment: ExperimentRows) -> Sequence[Plot]:
     """The objective over each parameter, the first ones where there are very many."""
     if not experiment.ranked:
         return []
-    y = fit_to_most([row.value or 0.0 for row in experiment.ranked], experiment.signs[0])
-    return [_draw_slice(experiment, axis, y) for axis in experiment.axes[:MOST_SLICES]]
+    return [_draw_slice(experiment, axis) for axis in experiment.axes[:MOST_SLICES]]
+
+
+def find_slice(experiment: ExperimentRows, key: str) -> Plot | None:
+    """One of them by its name in addresses, without the others; None where there is none."""
+    axis = next((axis for axis in experiment.axes if f"{SLICE}{axis.name}" == key), None)
+    return _draw_slice(experiment, axis) if axis is not None and experiment.ranked else None
 
 
 @lru_cache(maxsize=KEPT)
@@ -153,9 +162,15 @@ def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> P
     )
 
 
-@lru_cache(maxsize=KEPT)
 def draw_sparkline(experiment: ExperimentRows) -> str:
     """The best value so far over the trials as one path; empty with fewer than two values."""
+    path = _sparklines.get(experiment)
+    if path is None:
+        path = _sparklines[experiment] = _draw_sparkline(experiment)
+    return path
+
+
+def _draw_sparkline(experiment: ExperimentRows) -> str:
     rows = sorted(experiment.ranked, key=lambda row: row.view.index)
     if len(rows) < 2:
         return ""
@@ -165,7 +180,14 @@ def draw_sparkline(experiment: ExperimentRows) -> str:
     return draw_steps([(x.place(at), y.place(value)) for _, at, value in steps])
 
 
-def _draw_slice(experiment: ExperimentRows, axis: SearchAxis, y: Scale) -> Plot:
+@lru_cache(maxsize=4)
+def _fit_objective(experiment: ExperimentRows) -> Scale:
+    return fit_to_most([row.value or 0.0 for row in experiment.ranked], experiment.signs[0])
+
+
+@lru_cache(maxsize=3 * MOST_SLICES)
+def _draw_slice(experiment: ExperimentRows, axis: SearchAxis) -> Plot:
+    y = _fit_objective(experiment)
     places = [
         (row, at, row.value or 0.0)
         for row in experiment.ranked
@@ -178,7 +200,7 @@ def _draw_slice(experiment: ExperimentRows, axis: SearchAxis, y: Scale) -> Plot:
         x = fit_scale((axis.low, axis.high), is_log=axis.is_log)
         ticks = x.list_ticks(4)
     return Plot(
-        key=f"slice:{axis.name}",
+        key=f"{SLICE}{axis.name}",
         title=f"{experiment.metrics[0]} over {axis.name}",
         x_label=axis.name,
         y_label=experiment.metrics[0],

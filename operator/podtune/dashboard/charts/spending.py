@@ -12,7 +12,8 @@ from typing import Any
 from podtune.api.resources.trial import Usage
 from podtune.dashboard.charts.plots import KEPT, Plot, collect_dots, draw_steps, find_improvements
 from podtune.dashboard.charts.scales import Scale, fit_to_most
-from podtune.dashboard.numbers import format_measure
+from podtune.dashboard.numbers import format_hours, format_measure
+from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 LAST_SHARE = 0.1
@@ -30,11 +31,13 @@ class SpentResource:
         label: What stands below the axis.
         name: What a sentence calls it.
         measure: How much of it a trial has used.
+        price: At which price, where it is money.
     """
 
     label: str
     name: str
     measure: Callable[[Usage], float]
+    price: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Spending:
     plot: Plot
     resource: SpentResource
     total: float
+    total_text: str
     sentence: str
     purchases: Sequence[Purchase]
 
@@ -79,9 +83,9 @@ class SpentSoFar:
 
 
 @lru_cache(maxsize=KEPT)
-def draw_spending(experiment: ExperimentRows) -> Spending | None:
+def draw_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> Spending | None:
     """Best value so far over what was spent; None where no trial has a value, or no usage is on record."""
-    spent = add_spending(experiment)
+    spent = add_spending(experiment, price)
     if spent is None:
         return None
     placed = [(spent.by_trial[row.name], row) for row in experiment.ranked if row.name in spent.by_trial]
@@ -112,11 +116,12 @@ def draw_spending(experiment: ExperimentRows) -> Spending | None:
         band=(x.place((1 - LAST_SHARE) * total), x.place(total)),
         band_label=f"last {_format_share(LAST_SHARE)} of the {spent.resource.name}",
     )
-    return Spending(plot, spent.resource, total, _sum_up(plot, spent), list(_list_purchases(improved)))
+    text = _format_amount(total, price) if spent.resource.price else f"{format_hours(total)} {spent.resource.label}"
+    return Spending(plot, spent.resource, total, text, _sum_up(plot, spent), list(_list_purchases(improved)))
 
 
 @lru_cache(maxsize=KEPT)
-def add_spending(experiment: ExperimentRows) -> SpentSoFar | None:
+def add_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> SpentSoFar | None:
     """What was spent by the end of each trial; None where no usage is on record.
 
     A status has a trial's usage and no history of it. So it is spread evenly from the trial's start to its end, or to
@@ -124,7 +129,7 @@ def add_spending(experiment: ExperimentRows) -> SpentSoFar | None:
     """
     last = experiment.last_moment
     used = [(row, row.view.status.usage) for row in experiment.rows if row.view.status.usage is not None]
-    for resource in _list_resources(experiment.view.spec):
+    for resource in _list_resources(experiment.view.spec, price):
         amounts = [(row, amount) for row, usage in used if usage and (amount := resource.measure(usage)) > 0]
         if amounts and last is not None:
             by_moment = _add_up(amounts, last)
@@ -133,13 +138,23 @@ def add_spending(experiment: ExperimentRows) -> SpentSoFar | None:
     return None
 
 
-def _list_resources(spec: Mapping[str, Any]) -> Iterator[SpentResource]:
-    """What may have been spent, what says most first: money can be told only where the manifest has a price."""
-    for price in _find_prices((spec.get("stop") or {}).get("experiment") or ()):
-        gpu, pod = (_read_price(price, name) for name in ("perGpuHour", "perPodHour"))
-        yield SpentResource("money spent", "money", partial(_measure_money, gpu, pod))
+def _list_resources(spec: Mapping[str, Any], price: GpuPrice) -> Iterator[SpentResource]:
+    """What may have been spent, what says most first: money where the manifest has a price, or somebody has set one."""
+    label = f"money spent ({price.currency})" if price.currency else "money spent"
+    for given in _find_prices((spec.get("stop") or {}).get("experiment") or ()):
+        gpu, pod = (_read_price(given, name) for name in ("perGpuHour", "perPodHour"))
+        prices = [(gpu, "GPU-hour"), (pod, "pod-hour")]
+        told = " and ".join(f"{_format_amount(each, price)} per {unit}" for each, unit in prices if each)
+        yield SpentResource(label, "money", partial(_measure_money, gpu, pod), f"{told}, as the manifest has it")
+    if price.per_hour is not None:
+        told = f"{_format_amount(price.per_hour, price)} per GPU-hour, the price that this dashboard was started with"
+        yield SpentResource(label, "money", partial(_measure_money, price.per_hour, 0.0), told)
     yield SpentResource("GPU-hours", "GPU-hours", lambda usage: usage.gpu_seconds / _HOUR)
     yield SpentResource("hours of training", "training time", lambda usage: usage.training_seconds / _HOUR)
+
+
+def _format_amount(amount: float, price: GpuPrice) -> str:
+    return f"{format_measure(amount)}\u00a0{price.currency}" if price.currency else format_measure(amount)
 
 
 def _measure_money(gpu: float, pod: float, usage: Usage) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.dashboard.access.visit import VISIT
+from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 
@@ -64,12 +66,18 @@ class RowCache:
 
 
 EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
+GPU_PRICE = web.AppKey("price", GpuPrice)
 
 
 def get_source(request: web.Request) -> ExperimentSource:
     """What is shown of: where the application has its data from, and for a viewer the part that they may see."""
     visit = request.get(VISIT)
     return visit.source if visit is not None else request.app[EXPERIMENT_ROWS].source
+
+
+def find_now(request: web.Request, experiment: ExperimentRows) -> float | None:
+    """The present time in seconds since 1970; for what was exported, the latest moment on record."""
+    return time.time() if isinstance(get_source(request), LiveSource) else experiment.last_moment
 
 
 def find_rows(request: web.Request) -> ExperimentRows:

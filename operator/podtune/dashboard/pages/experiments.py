@@ -17,13 +17,17 @@ from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_t
 from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.failures import KIND_WORDS
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
-from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline
+from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
 from podtune.dashboard.charts.spending import draw_spending
-from podtune.dashboard.pages.context import EXPERIMENT_ROWS, NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_now, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
 from podtune.dashboard.pages.importance import send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
+from podtune.dashboard.pricing import GpuPrice
+from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
+from podtune.dashboard.progress.waiting import describe_waiting
 from podtune.dashboard.rendering import render_page, render_svg
+from podtune.dashboard.table.experiments import SORTS, make_line, parse_experiment_query, select_experiments
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 NEWEST = 12
@@ -40,16 +44,26 @@ class TrialDecision:
 
 
 async def show_experiments(request: web.Request) -> web.Response:
-    """All experiments."""
+    """All experiments, or those that the address asks for."""
     source = get_source(request)
     found = [request.app[EXPERIMENT_ROWS].get(view) for view in source.list_experiments()]
-    lines = {(each.view.namespace, each.view.name): draw_sparkline(each) for each in found}
-    return render_page(request, "experiments.html", source.title, experiments=found, lines=lines)
+    query = parse_experiment_query(request.query.items())
+    page = select_experiments([make_line(each, find_now(request, each)) for each in found], query)
+    return render_page(
+        request,
+        "experiments.html",
+        source.title,
+        page=page,
+        query=query,
+        sorts={name: title for name, (title, _) in SORTS.items()},
+        lines={line.key: draw_sparkline(line.experiment) for line in page.lines},
+    )
 
 
 async def show_experiment(request: web.Request) -> web.Response:
     """How an experiment goes."""
     experiment = find_rows(request)
+    now = find_now(request, experiment)
     by_time = request.query.get("x") == "time"
     troubled = find_troubled_trials(row.view for row in experiment.rows if not row.view.has_ended)
     return render_page(
@@ -59,10 +73,14 @@ async def show_experiment(request: web.Request) -> web.Response:
         experiment=experiment,
         plot=draw_progress(experiment, by_time=by_time),
         by_time=by_time,
+        budgets=list_budgets(experiment, now),
+        left=estimate_time_left(experiment, now),
+        waiting=describe_waiting(experiment),
         learning=make_learning_part(experiment, request),
         outcomes=OUTCOME_WORDS,
         front=draw_front(experiment),
-        spending=await asyncio.to_thread(draw_spending, experiment),
+        spending=await asyncio.to_thread(draw_spending, experiment, request.app[GPU_PRICE]),
+        currency=request.app[GPU_PRICE].currency,
         decisions=list_newest_decisions(experiment, NEWEST),
         algorithm=_find_algorithm(experiment.view.spec),
         scheduler=next(iter(experiment.view.spec.get("scheduler") or {"fifo": {}})),
@@ -93,7 +111,9 @@ async def show_parameters(request: web.Request) -> web.Response:
 
 async def send_columns(request: web.Request) -> web.Response:
     """All trials, for the charts that the browser draws."""
-    response = web.Response(text=write_columns(find_rows(request)), content_type="application/json")
+    response = web.Response(
+        text=write_columns(find_rows(request), request.app[GPU_PRICE]), content_type="application/json"
+    )
     response.enable_compression()
     return response
 
@@ -113,7 +133,7 @@ async def send_chart(request: web.Request) -> web.Response:
         return await send_failures(request, experiment)
     if key.partition(":")[0] in CHARTS:
         return render_learning_chart(experiment, key, request)
-    plot = _draw(experiment, key, by_time=request.query.get("x") == "time")
+    plot = _draw(experiment, key, request.app[GPU_PRICE], by_time=request.query.get("x") == "time")
     if plot is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
     return render_svg(request, "chart.svg", plot=plot, experiment=experiment)
@@ -135,12 +155,12 @@ def _find_age(decided: TrialDecision) -> tuple[str, int, int]:
     return decided.entry.time, decided.row.view.index, decided.entry.number
 
 
-def _draw(experiment: ExperimentRows, key: str, *, by_time: bool) -> Plot | None:
+def _draw(experiment: ExperimentRows, key: str, price: GpuPrice, *, by_time: bool) -> Plot | None:
     if key == "progress":
         return draw_progress(experiment, by_time=by_time)
     if key == "front":
         return draw_front(experiment)
     if key == "spending":
-        spending = draw_spending(experiment)
+        spending = draw_spending(experiment, price)
         return spending.plot if spending is not None else None
-    return next((plot for plot in draw_slices(experiment) if plot.key == key), None)
+    return find_slice(experiment, key)
