@@ -13,8 +13,18 @@ from podtune.dashboard.access.gate import Access, add_access
 from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
-from podtune.dashboard.pages import comparison, experiments, learning, trials
-from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, STATIC, Deleted, NotThere, RowCache, get_source
+from podtune.dashboard.live.object_reader import ObjectReader
+from podtune.dashboard.pages import comparison, experiments, learning, trial_texts, trials
+from podtune.dashboard.pages.context import (
+    EXPERIMENT_ROWS,
+    GPU_PRICE,
+    OBJECT_READER,
+    STATIC,
+    Deleted,
+    NotThere,
+    RowCache,
+    get_source,
+)
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
@@ -48,6 +58,7 @@ class AppSettings:
         access: How viewers of a live source are let in; None where the program is the viewer's own.
         connect_as: Opens the API server with a viewer's token; None where there are no actions.
         price: Of a GPU-hour, for experiments whose manifest has none.
+        reader: Reads logs and manifests with the rights of whoever asks; without it, a cluster's are not shown.
     """
 
     prefix: str = ""
@@ -55,6 +66,7 @@ class AppSettings:
     access: Access | None = None
     connect_as: ViewerApi | None = None
     price: GpuPrice = NO_PRICE
+    reader: ObjectReader | None = None
 
 
 LOCAL = AppSettings()
@@ -70,6 +82,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     app[PREFIX] = settings.prefix
     app[EXPERIMENT_ROWS] = RowCache(source)
     app[GPU_PRICE] = settings.price
+    app[OBJECT_READER] = settings.reader
     if isinstance(source, LiveSource):
         if settings.access is not None:
             add_access(app, source, settings.access)
@@ -89,6 +102,9 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/trials.csv", trials.send_csv),
             web.get(f"{one}/trials.json", trials.send_json),
             web.get(f"{one}/trials/{{trial}}", trials.show_trial, name="trial"),
+            web.get(f"{one}/trials/{{trial}}/log", trial_texts.show_log),
+            web.get(f"{one}/trials/{{trial}}/manifest", trial_texts.show_manifest),
+            web.get(f"{one}/trials/{{trial}}/manifest.yaml", trial_texts.send_manifest),
             web.get(f"{one}/compare", comparison.show_comparison),
             web.get(f"{one}/compare.csv", comparison.send_comparison_csv),
             web.get(f"{one}/compare.json", comparison.send_comparison_json),

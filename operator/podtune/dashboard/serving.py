@@ -16,6 +16,7 @@ from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
+from podtune.dashboard.live.object_reader import KubeconfigReader
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.sources import ArchiveSource, open_archive
 
@@ -49,7 +50,8 @@ def serve_cluster(
     listener = _listen(port)
     try:
         source.start()
-        asyncio.run(_serve(make_app(source, AppSettings(price=price)), listener, announce))
+        app = make_app(source, AppSettings(price=price, reader=KubeconfigReader(connect)))
+        asyncio.run(_serve(app, listener, announce))
     finally:
         source.stop()
         listener.close()

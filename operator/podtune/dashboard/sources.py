@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from podtune.api.names import API_VERSION
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
 from podtune.cli.commands.archive import Archive, read_archive
+from podtune.kube.manifests import Manifest
 
 
 class ExperimentSource(Protocol):
@@ -64,6 +65,14 @@ class LiveSource(ExperimentSource, Protocol):
         """Returns the revision as soon as it is another one than is known."""
 
 
+@runtime_checkable
+class ManifestSource(ExperimentSource, Protocol):
+    """A source that holds Trials as they were written."""
+
+    def find_manifest(self, namespace: str, experiment: str, trial: str) -> Manifest | None:
+        """A Trial; None where there is none."""
+
+
 class ArchiveSource:
     """The one experiment of an archive, as it was when it was exported."""
 
@@ -79,6 +88,7 @@ class ArchiveSource:
         body = {"metadata": metadata, "spec": archive.spec, "status": archive.status}
         self._title = title
         self._experiment = read_experiment({"apiVersion": API_VERSION, **body})
+        self._manifests = {trial["name"]: trial for trial in archive.trials}
         self._trials = tuple(
             read_trial({"metadata": {"name": trial["name"]}, "spec": trial["spec"], "status": trial["status"]})
             for trial in archive.trials
@@ -101,6 +111,14 @@ class ArchiveSource:
     def list_trials(self, namespace: str, experiment: str) -> Sequence[TrialView]:
         """Its Trials."""
         return self._trials if self.find_experiment(namespace, experiment) else ()
+
+    def find_manifest(self, namespace: str, experiment: str, trial: str) -> Manifest | None:
+        """One of them, as it is in the archive."""
+        known = self._manifests.get(trial) if self.find_experiment(namespace, experiment) else None
+        if known is None:
+            return None
+        metadata = {"name": trial, "namespace": namespace}
+        return {"metadata": metadata, "spec": known["spec"], "status": known["status"]}
 
 
 def open_archive(path: Path) -> ArchiveSource:

@@ -36,6 +36,7 @@ PAGES = [
     f"{BASE}/parameters",
     f"{BASE}/trials",
     COMPARED,
+    f"{BASE}/trials/digits-0/manifest",
     f"{BASE}/trials/digits-0",
 ]
 LINKS = ("href", "src", "action", "data-columns", "data-trials")
@@ -118,7 +119,7 @@ async def test_a_trial_shows_its_checkpoints_and_the_last_lines_of_a_failure() -
     async with serve(make_source([trial])) as client:
         page = await read_page(client, f"{BASE}/trials/digits-0")
     assert "s3://models/digits-0/3" in page
-    assert "Error: exited (exit code 3)" in page
+    assert "<b>Error</b> exited (exit code 3)" in page
     assert "boom\nbang</pre>" in page
 
 
@@ -205,7 +206,7 @@ async def test_a_trial_with_nothing_on_record_has_a_page() -> None:
 
 async def test_an_experiment_without_trials_has_all_its_pages() -> None:
     async with serve(make_source([])) as client:
-        for path in PAGES[:-2]:
+        for path in PAGES[:-3]:
             await read_page(client, path)
         assert "No trials yet" in await read_page(client, f"{BASE}/trials")
 

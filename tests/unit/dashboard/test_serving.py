@@ -175,3 +175,10 @@ raise SystemExit(main(["dashboard", {str(archive)!r}]))
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=WAIT, check=False)
     assert ended.returncode == 1
     assert "the dashboard needs jinja2, which is not installed" in ended.stderr
+
+
+def test_a_price_that_is_none_is_refused(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["dashboard", str(archive), "--gpu-price", "cheap"]) == 1
+    assert (
+        "--gpu-price, --currency: 'cheap' is no price of a GPU-hour; write a number above 0" in capsys.readouterr().err
+    )

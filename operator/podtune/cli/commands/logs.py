@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
@@ -29,6 +29,10 @@ from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceNotFound
 from podtune.storage.errors import StoreError
 from podtune.storage.segments.reader import read_logs
+
+
+class PodGone(CliError):
+    """The pod whose log was asked for is no longer there."""
 
 
 def logs(
@@ -106,6 +110,33 @@ def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent:
         CliError: There is no pod, or none of this rank, or no log yet.
         ApiError: The server can't say.
     """
+    try:
+        yield from read_pod_log(api, namespace, trial, {"follow": "true"} if follow else {}, agent=agent, rank=rank)
+    except PodGone as error:
+        if agent or not trial.log_tail:
+            raise
+        print_note(f"{error}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
+        yield from trial.log_tail.splitlines()
+
+
+def read_pod_log(
+    api: Api, namespace: str, trial: TrialView, params: Mapping[str, str], *, agent: bool = False, rank: int = 0
+) -> Iterator[str]:
+    """Reads the log of the pod of a trial's current or last attempt, line by line.
+
+    Args:
+        api: The API server.
+        namespace: The trial's.
+        trial: Whose pod.
+        params: What is asked of the API server, such as tailLines.
+        agent: Whether the agent's log is read in place of the program's.
+        rank: Of a gang, which pod's.
+
+    Raises:
+        PodGone: The pod is no longer there.
+        CliError: There is no pod, or none of this rank, or no log yet.
+        ApiError: The server can't say.
+    """
     status = trial.status
     if not trial.pod:
         when = "any more" if trial.has_ended else "yet"
@@ -114,14 +145,11 @@ def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent:
     path = paths.pod(namespace, pod)
     try:
         container = _find_container(api, path, agent=agent)
-        params = {"container": container} | ({"follow": "true"} if follow else {})
-        yield from api.read_lines(paths.log_of(path), params)
+        yield from api.read_lines(paths.log_of(path), {"container": container, **params})
     except ResourceNotFound as error:
-        gone = f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept, and for how long)"
-        if agent or not trial.log_tail:
-            raise CliError(gone) from error
-        print_note(f"{gone}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
-        yield from trial.log_tail.splitlines()
+        raise PodGone(
+            f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept, and for how long)"
+        ) from error
     except ApiRefusal as error:
         if error.status != http.client.BAD_REQUEST:  # what the kubelet says of a container that has not started
             raise

@@ -23,6 +23,8 @@ _EVENTS = "events"
 LIVE_SOURCE = web.AppKey("live_source", LiveSource)
 _STOPPING = web.AppKey("stopping", asyncio.Event)
 _REVISION = web.RequestKey("revision", str)
+STAYS = web.RequestKey("stays", bool)
+"""Set on a request whose page shows what was asked for then, and is not asked for anew with each change."""
 Awaited = TypeVar("Awaited")
 
 
@@ -57,7 +59,7 @@ def add_streams(app: web.Application, source: LiveSource) -> None:
 
 def find_live_page(request: web.Request) -> LivePage | None:
     """How the page that is asked for is kept up to date; None where what it shows never changes."""
-    if LIVE_SOURCE not in request.app or _REVISION not in request:
+    if LIVE_SOURCE not in request.app or _REVISION not in request or request.get(STAYS):
         return None
     namespace, experiment = _find_topic(request)
     folder = f"experiments/{quote(namespace, safe='')}/{quote(experiment, safe='')}/" if experiment else ""

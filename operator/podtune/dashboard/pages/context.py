@@ -10,6 +10,7 @@ from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.dashboard.access.visit import VISIT
+from podtune.dashboard.live.object_reader import ObjectReader
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
@@ -67,6 +68,7 @@ class RowCache:
 
 EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
 GPU_PRICE = web.AppKey("price", GpuPrice)
+OBJECT_READER: web.AppKey[ObjectReader | None] = web.AppKey("reader")
 
 
 def get_source(request: web.Request) -> ExperimentSource:

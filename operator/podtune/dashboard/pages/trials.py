@@ -13,6 +13,8 @@ from podtune.cli.views.troubles import find_trial_trouble
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
+from podtune.dashboard.progress.attempts import list_attempts
 from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.table.columns import TableColumn, list_columns, select_columns
 from podtune.dashboard.table.downloads import write_csv, write_json
@@ -106,6 +108,9 @@ async def show_trial(request: web.Request) -> web.Response:
         trouble=find_trial_trouble(row.view),
         decisions=[(entry, locate_decision(entry), list_untold_inputs(entry)) for entry in reversed(ledger)],
         older=ledger[0].number - 1 if ledger else 0,
+        attempts=list_attempts(row),
+        places=find_log_places(request, experiment, row),
+        has_manifest=has_manifest(request),
         curve=draw_trial_curve(experiment, row),
         before=experiment.rows[at - 1] if at else None,
         after=experiment.rows[at + 1] if at + 1 < len(experiment.rows) else None,

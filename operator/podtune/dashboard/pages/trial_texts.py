@@ -1,0 +1,193 @@
+"""Texts of one trial that are read on request: the end of its log, and its manifest."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import yaml
+from aiohttp import web
+
+from podtune.api.names import API_VERSION
+from podtune.api.pods.quantities import parse_size
+from podtune.cli.errors import CliError, explain_error
+from podtune.dashboard.live.event_stream import STAYS
+from podtune.dashboard.live.object_reader import LAST_LINES
+from podtune.dashboard.pages.context import OBJECT_READER, NotThere, find_rows, get_source
+from podtune.dashboard.rendering import render_download, render_page
+from podtune.dashboard.sources import ManifestSource
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
+from podtune.kube.errors import ApiError, ApiRefusal
+from podtune.kube.manifests import Manifest
+
+PATIENCE = 20.0
+"""Seconds that a page waits for the API server."""
+MOST_RANKS = 64
+_UNTOLD_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlaces:
+    """Where a trial's log is.
+
+    Attributes:
+        is_readable: Whether the pod's own log can be asked for here.
+        ranks: How many pods its attempts have.
+        is_kept: Whether what is printed goes to the store.
+        folder: Where in the store; empty where nothing is on record.
+        command: What prints the log of the pod.
+    """
+
+    is_readable: bool
+    ranks: int
+    is_kept: bool
+    folder: str
+    command: str
+
+    @property
+    def stored_command(self) -> str:
+        """What prints what is kept of all attempts."""
+        return f"{self.command} --stored"
+
+
+def find_log_places(request: web.Request, experiment: ExperimentRows, row: TrialRow) -> LogPlaces:
+    """Where the log of a trial is, as far as it is kept."""
+    spec, view = experiment.view.spec, row.view
+    return LogPlaces(
+        is_readable=request.app[OBJECT_READER] is not None and bool(view.pod),
+        ranks=_count_ranks(spec),
+        is_kept=_is_kept((spec.get("logs") or {}).get("keep")),
+        folder=view.status.folder,
+        command=f"kubectl podtune logs {view.name} -n {experiment.view.namespace}",
+    )
+
+
+def has_manifest(request: web.Request) -> bool:
+    """Whether a Trial can be shown as it is written."""
+    return request.app[OBJECT_READER] is not None or isinstance(get_source(request), ManifestSource)
+
+
+async def show_log(request: web.Request) -> web.Response:
+    """The last lines of the pod of a trial's current or last attempt.
+
+    Raises:
+        NotThere: There is no such trial, or nothing to read logs with.
+    """
+    request[STAYS] = True
+    experiment, row = _find_row(request)
+    reader, places = request.app[OBJECT_READER], find_log_places(request, experiment, row)
+    if reader is None:
+        raise NotThere(f"{get_source(request).title} has no pods, and so no logs of them.")
+    given = request.query.get("rank", "0")
+    rank = int(given) if given.isascii() and given.isdigit() and len(given) < 5 else 0
+    namespace = experiment.view.namespace
+    lines, problem = await _ask(lambda: reader.read_log(request, namespace, row.view, rank))
+    return render_page(
+        request,
+        "trial/log.html",
+        get_source(request).title,
+        experiment=experiment,
+        row=row,
+        text="\n".join(lines or ()),
+        problem=problem,
+        places=places,
+        rank=rank,
+        most=LAST_LINES,
+        has_more=len(lines or ()) >= LAST_LINES,
+    )
+
+
+async def show_manifest(request: web.Request) -> web.Response:
+    """A Trial as it is written."""
+    request[STAYS] = True
+    experiment, row = _find_row(request)
+    manifest, problem = await _find_manifest(request, experiment, row)
+    return render_page(
+        request,
+        "trial/manifest.html",
+        get_source(request).title,
+        experiment=experiment,
+        row=row,
+        text=write_manifest(manifest) if manifest is not None else "",
+        problem=problem,
+    )
+
+
+async def send_manifest(request: web.Request) -> web.Response:
+    """The same as a file.
+
+    Raises:
+        NotThere: There is no such trial, or it can't be read.
+    """
+    experiment, row = _find_row(request)
+    manifest, problem = await _find_manifest(request, experiment, row)
+    if manifest is None:
+        raise NotThere(problem)
+    return render_download(write_manifest(manifest), "application/yaml", f"{row.name}.yaml")
+
+
+def write_manifest(manifest: Mapping[str, Any]) -> str:
+    """A Trial as YAML, without what says nothing of it. It names Secrets at most, and holds none."""
+    metadata = {name: value for name, value in (manifest.get("metadata") or {}).items() if name != "managedFields"}
+    annotations = {
+        name: text for name, text in (metadata.pop("annotations", None) or {}).items() if name != _UNTOLD_ANNOTATION
+    }
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": "Trial",
+        "metadata": metadata | ({"annotations": annotations} if annotations else {}),
+        "spec": manifest.get("spec") or {},
+        **({"status": manifest["status"]} if manifest.get("status") else {}),
+    }
+    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
+
+
+async def _find_manifest(
+    request: web.Request, experiment: ExperimentRows, row: TrialRow
+) -> tuple[Manifest | None, str]:
+    """The Trial, or why there is none."""
+    source, reader, view = get_source(request), request.app[OBJECT_READER], experiment.view
+    if isinstance(source, ManifestSource):
+        return source.find_manifest(view.namespace, view.name, row.name), f"{row.name} is not there."
+    if reader is None:
+        return None, f"{source.title} does not show manifests."
+    return await _ask(lambda: reader.read_manifest(request, view.namespace, row.name))
+
+
+async def _ask(ask: Callable[[], Answer]) -> tuple[Answer | None, str]:
+    """What the API server answers, or why it does not."""
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(ask), PATIENCE), ""
+    except TimeoutError:
+        return None, f"The API server has not answered within {PATIENCE:g} seconds."
+    except ApiRefusal as error:
+        refused = error.status == http.client.FORBIDDEN
+        return None, f"{explain_error(error)}{'; you need the right to get it' if refused else ''}"
+    except (ApiError, CliError) as error:
+        return None, explain_error(error)
+
+
+def _find_row(request: web.Request) -> tuple[ExperimentRows, TrialRow]:
+    experiment, name = find_rows(request), request.match_info["trial"]
+    row = experiment.by_name.get(name)
+    if row is None:
+        raise NotThere(f"There is no trial {name!r} in experiment {experiment.view.name!r}.")
+    return experiment, row
+
+
+def _count_ranks(spec: Mapping[str, Any]) -> int:
+    """How many pods an attempt has; the manifest may be a newer operator's."""
+    template = spec.get("trialTemplate") or {}
+    counts = [role.get("replicas", 1) for role in template.get("roles") or ()] or [template.get("replicas", 1)]
+    return min(sum(count for count in counts if isinstance(count, int)) or 1, MOST_RANKS)
+
+
+def _is_kept(written: object) -> bool:
+    try:
+        return isinstance(written, str | int) and parse_size(str(written)) > 0
+    except ValueError:
+        return False
