@@ -23,7 +23,7 @@ from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 from podtune.kube.errors import ApiError, ApiRefusal
 from podtune.kube.manifests import Manifest
 
-PATIENCE = 20.0
+LONGEST_ASKING = 20.0
 """Seconds that a page waits for the API server."""
 MOST_RANKS = 64
 _UNTOLD_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
@@ -161,9 +161,9 @@ async def _find_manifest(
 async def _ask(ask: Callable[[], Answer]) -> tuple[Answer | None, str]:
     """What the API server answers, or why it does not."""
     try:
-        return await asyncio.wait_for(asyncio.to_thread(ask), PATIENCE), ""
+        return await asyncio.wait_for(asyncio.to_thread(ask), LONGEST_ASKING), ""
     except TimeoutError:
-        return None, f"The API server has not answered within {PATIENCE:g} seconds."
+        return None, f"The API server has not answered within {LONGEST_ASKING:g} seconds."
     except ApiRefusal as error:
         refused = error.status == http.client.FORBIDDEN
         return None, f"{explain_error(error)}{'; you need the right to get it' if refused else ''}"

@@ -104,7 +104,7 @@ async def test_what_cannot_be_read_is_explained(client: Client, api: LiveApi, an
 async def test_an_api_server_that_is_silent_does_not_hold_the_page(
     client: Client, api: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial_texts, "PATIENCE", 0.01)
+    monkeypatch.setattr(trial_texts, "LONGEST_ASKING", 0.01)
     silent = asyncio.Event()
     monkeypatch.setattr(asyncio, "to_thread", lambda _: silent.wait())
     assert "has not answered within 0.01 seconds" in await read_page(client, f"{TRIAL}/log")
