@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podtune.dashboard.charts.failure_logs import MOST_ENDINGS, list_log_endings
 from podtune.dashboard.charts.failures import FailureKind, draw_failures, find_last_failure
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
 from podtune.runner.attempts.classification import FailureClass
@@ -161,3 +162,49 @@ async def test_where_nothing_failed_there_is_no_chart() -> None:
     async with serve(make_source(trials, experiment_body(parameters=PARAMETERS))) as client:
         assert 'id="failures"' not in await read_page(client, f"{BASE}/parameters")
         await read_page(client, f"{BASE}/charts/failures.svg", 404)
+
+
+def print_last(index: int, lines: str, reason: str = "Error") -> dict[str, Any]:
+    """A trial that failed, with what it has printed last."""
+    status = fail("user", reason)
+    status["lastAttempt"]["logTail"] = lines
+    return make_trial(index, **status)
+
+
+def test_endings_that_differ_in_numbers_alone_are_one_entry() -> None:
+    trials = [
+        print_last(0, "step 12\nCUDA error at 0x7f00aa"),
+        print_last(1, "step 990\nCUDA error at 0x1b\n"),
+        print_last(2, "KeyError: 'lr'"),
+        print_last(3, "Killed", "OOMKilled"),
+        make_trial(4, **fail("user")),
+        make_trial(5, **done(0.5)),
+    ]
+    program, memory = list_log_endings(collect(*trials))
+    assert [(each.headline, [row.name for row in each.rows]) for each in program.endings] == [
+        ("CUDA error at 0x1b", ["digits-1", "digits-0"]),
+        ("KeyError: 'lr'", ["digits-2"]),
+    ]
+    assert program.endings[0].text == "step 990\nCUDA error at 0x1b"
+    assert (program.kind, program.silent, program.others) == (FailureKind.PROGRAM, 1, 0)
+    assert [each.headline for each in memory.endings] == ["Killed"]
+
+
+def test_very_many_endings_are_counted() -> None:
+    words = "abcdefghij"
+    (program,) = list_log_endings(collect(*(print_last(index, f"error {word}") for index, word in enumerate(words))))
+    assert len(program.endings) == MOST_ENDINGS
+    assert program.others == len(words) - MOST_ENDINGS
+
+
+async def test_the_page_shows_the_last_lines_by_what_went_wrong() -> None:
+    lines = "Traceback\n<b>ValueError</b>"
+    trials = [*(print_last(index, lines) for index in range(7)), make_trial(8, **fail("infrastructure"))]
+    async with serve(make_source(trials, experiment_body(parameters=PARAMETERS[:1]))) as client:
+        page = await read_page(client, f"{BASE}/parameters")
+    card = page[page.index('id="endings"') :]
+    assert "<h3>The program&#39;s own</h3>" in card
+    assert "7 trials" in card
+    assert "and 2 more" in card
+    assert "<b>" not in page
+    assert "Before the program ran</h3>" not in card  # nothing of it has printed anything

@@ -15,6 +15,7 @@ from podtune.api.tuning.search import SearchSpec
 from podtune.cli.views.formats import format_best_holder
 from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_trials
 from podtune.dashboard.charts.columns import write_columns
+from podtune.dashboard.charts.failure_logs import list_log_endings
 from podtune.dashboard.charts.failures import KIND_WORDS
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
@@ -105,6 +106,7 @@ async def show_parameters(request: web.Request) -> web.Response:
         pair=pair,
         contour=await find_contour(experiment, importance, pair) if importance is not None and pair else None,
         failures=await find_failures(experiment, pair),
+        endings=list_log_endings(experiment),
         kinds=KIND_WORDS,
     )
 
