@@ -106,7 +106,7 @@ def find_cell(value: float, low: float, high: float, count: int, *, is_log: bool
 
 
 def estimate_importance(
-    losses: Sequence[float], parameters: Sequence[ParameterCells], generator: random.Random
+    losses: Sequence[float], parameters: Sequence[ParameterCells], generator: random.Random | None
 ) -> ImportanceEstimate | None:
     """How much each parameter matters for being among the best trials.
 
@@ -115,7 +115,7 @@ def estimate_importance(
     Args:
         losses: One for each trial; the lowest is the best.
         parameters: What the trials were given.
-        generator: Draws the trials anew for the errors, `RESAMPLES` times with replacement.
+        generator: Draws the trials anew for the errors, `RESAMPLES` times with replacement; without it, there are none.
 
     Returns:
         None where there are fewer than `LEAST_TRIALS` trials, or the best are not different from the others.
@@ -133,7 +133,10 @@ def estimate_importance(
         return None
     ranked = sorted((-size, parameters[place].name, place) for place, size in enumerate(sizes) if size is not None)
     known = [place for _, _, place in ranked]
-    errors = _estimate_errors(ordered, parameters, columns, sizes, chosen=known[:MOST_RESAMPLED], generator=generator)
+    errors: dict[int, float] = {}
+    if generator is not None:
+        chosen = known[:MOST_RESAMPLED]
+        errors = _estimate_errors(ordered, parameters, columns, sizes, chosen=chosen, generator=generator)
     importances = [
         Importance(parameters[place].name, (sizes[place] or 0.0) / total, errors.get(place)) for place in known
     ]

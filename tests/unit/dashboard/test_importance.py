@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from podtune.dashboard.charts import importance
-from podtune.dashboard.charts.importance import ImportanceChart, measure_importance
+from podtune.dashboard.charts.importance import ImportanceChart, ImportanceMethod, measure_importance
 from podtune.dashboard.sources import ArchiveSource
 from podtune.dashboard.trial_rows import collect_rows
 from podtune.tuning.importance import estimate_importance
@@ -187,3 +187,33 @@ async def test_other_pages_are_answered_while_many_trials_are_measured(monkeypat
         assert not measured.done()
         may_end.set()
         assert "From 2,000 trials" in await measured
+
+
+async def test_fanova_can_be_chosen_and_says_what_it_was_computed_from() -> None:
+    async with serve(make_digits()) as client:
+        page = await read_page(client, f"{BASE}/parameters?by=fanova&importance=latency")
+        assert read_table(page)[0][0] == "lr"
+        assert re.search(r'importance=latency&amp;by=fanova#importance" aria-current="true">fANOVA', page)
+        assert "spread over the 64 trees of a random forest (seed 1)" in page
+        assert re.search(r"From 60 trials that have ended: how much of the variance of latency each decides", page)
+        assert dict(read_table(page))["momentum"].split()[:2] == ["momentum", "–"]  # some trials do without it
+        assert 'parameters?importance=accuracy&amp;by=fanova#importance">accuracy' in page
+        picture = await read_page(client, f"{BASE}/charts/importance.svg?importance=latency&by=fanova")
+        assert "fANOVA of 60 trials; ± spread over 64 trees, seed 1" in picture
+        assert "what sets the best" in await read_page(client, f"{BASE}/parameters?by=tea-leaves")
+
+
+async def test_without_scikit_learn_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importance, "find_spec", lambda _: None)
+    async with serve(make_digits()) as client:
+        page = await read_page(client, f"{BASE}/parameters?by=fanova")
+    assert "fANOVA" not in page
+    assert "what sets the best" in page
+
+
+def test_where_nothing_varies_fanova_says_so() -> None:
+    source = make_digits(bestValue="0.5", best={"accuracy": "0.5"})
+    view = source.list_experiments()[0]
+    rows = collect_rows(view, source.list_trials("team", "digits"))
+    chart = measure_importance(rows, 0, ImportanceMethod.FANOVA)
+    assert chart.problem == "No parameter that all trials have changes accuracy."

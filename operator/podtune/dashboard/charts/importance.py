@@ -7,8 +7,10 @@ import random
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.search_axes import SearchAxis
@@ -25,6 +27,9 @@ from podtune.tuning.importance import (
 )
 from podtune.tuning.rank_correlation import correlate_ranks, measure_association
 
+if TYPE_CHECKING:
+    from podtune.tuning.fanova import VarianceShares
+
 SEED = 1
 """Of the draws that errors come from: the same trials always have the same numbers."""
 LEAST_TIMED = 10
@@ -32,8 +37,20 @@ LEAST_TIMED = 10
 FEW_BEST = 10
 MOST_BARS = 24
 _KEPT = 8
+FEW_LEARNED = 50
+"""A forest that has learned from fewer trials knows little of the space."""
 ENDED_STATES = frozenset({ShownState.DONE, ShownState.STOPPED})
 _one_at_a_time = threading.Lock()
+
+
+class ImportanceMethod(StrEnum):
+    """How importance is computed."""
+
+    PED_ANOVA = "ped-anova"
+    FANOVA = "fanova"
+
+
+METHOD_WORDS = {ImportanceMethod.PED_ANOVA: "PED-ANOVA", ImportanceMethod.FANOVA: "fANOVA"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +98,10 @@ class ImportanceChart:
         top: The greatest number on the scale.
         decimals: Of shares in percent.
         seed: Of the draws that errors come from.
-        resamples: How many draws that were.
+        resamples: How many draws that were; by fANOVA, how many trees.
         least_active: How many of the best trials must have a parameter.
+        method: How the bars were computed.
+        alone: By fANOVA, what part of the variance the parameters decide one by one.
     """
 
     metric: str
@@ -95,6 +114,8 @@ class ImportanceChart:
     seed: int = SEED
     resamples: int = RESAMPLES
     least_active: int = LEAST_ACTIVE
+    method: ImportanceMethod = ImportanceMethod.PED_ANOVA
+    alone: float = 0.0
 
     @property
     def shown(self) -> Sequence[ImportanceBar]:
@@ -118,8 +139,8 @@ class ImportanceChart:
 
     @property
     def is_hint(self) -> bool:
-        """Whether the best trials are so few that the order of the bars may well be chance."""
-        return self.best < FEW_BEST
+        """Whether there are so few trials that the order of the bars may well be chance."""
+        return self.best < FEW_BEST if self.method is ImportanceMethod.PED_ANOVA else self.trials < FEW_LEARNED
 
     @property
     def best_text(self) -> str:
@@ -136,46 +157,106 @@ class ImportanceChart:
         return f"{math.ceil(100 * error * unit) / unit:.{self.decimals}f}"
 
 
-def measure_importance(experiment: ExperimentRows, place: int = 0) -> ImportanceChart:
+def has_forests() -> bool:
+    """Whether scikit-learn is installed, which fANOVA takes."""
+    return find_spec("sklearn") is not None
+
+
+def measure_importance(
+    experiment: ExperimentRows, place: int = 0, method: ImportanceMethod = ImportanceMethod.PED_ANOVA
+) -> ImportanceChart:
     """The bars for an objective; kept until there is news of the experiment.
 
-    That takes a quarter of a second with 10,000 trials, so whoever answers others meanwhile calls it in a thread. It
-    is computed once, however many ask for it at the same time.
+    That takes a quarter of a second with 10,000 trials, and some seconds by fANOVA, so whoever answers others meanwhile
+    calls it in a thread. It is computed once, however many ask for it at the same time.
 
     Args:
         experiment: Whose parameters.
         place: Which of its objectives, from 0.
+        method: How; fANOVA only where `has_forests`.
     """
     with _one_at_a_time:
-        return _measure(experiment, place)
+        return _measure(experiment, place, method)
 
 
 @lru_cache(maxsize=_KEPT)
-def _measure(experiment: ExperimentRows, place: int) -> ImportanceChart:
+def _measure(experiment: ExperimentRows, place: int, method: ImportanceMethod) -> ImportanceChart:
     metric, sign = experiment.metrics[place], experiment.signs[place]
-    ended = [row for row in experiment.rows if row.progress in ENDED_STATES and row.values[place] is not None]
+    ended = list_valued_trials(experiment, place)
     if len(ended) < LEAST_TRIALS:
-        return ImportanceChart(metric, (), _explain_early(len(ended), metric))
+        return ImportanceChart(metric, (), _explain_early(len(ended), metric), method=method)
     losses = [-sign * (row.values[place] or 0.0) for row in ended]
-    domains = {str(each.get("name")): each for each in experiment.view.spec.get("parameters") or ()}
-    configurations = [row.view.parameters for row in ended]
-    cells = [_find_cells(axis, domains.get(axis.name, {}), configurations) for axis in experiment.axes]
-    estimate = estimate_importance(losses, cells, random.Random(SEED))
+    if method is ImportanceMethod.FANOVA:
+        return _measure_variance(experiment, metric, losses, ended)
+    estimate = estimate_importance(losses, find_all_cells(experiment, ended), random.Random(SEED))
     if estimate is None:
         return ImportanceChart(
             metric, (), f"The parameters of the trials with the best {metric} are those of all the others too."
         )
-    timed = [(row.view.parameters, seconds) for row in experiment.rows if (seconds := _find_seconds(row)) is not None]
-    axes = {axis.name: axis for axis in experiment.axes}
-    bars = [_make_bar(importance, axes[importance.name], timed) for importance in estimate.importances]
+    bars = _make_bars(experiment, estimate.importances)
     return ImportanceChart(
         metric=metric,
         bars=bars,
         trials=estimate.trials,
         best=estimate.best,
         top=max(bar.high for bar in bars),
-        decimals=1 if max(bar.error or 0.0 for bar in bars) < 0.02 else 0,
+        decimals=_choose_decimals(bars),
     )
+
+
+def _measure_variance(
+    experiment: ExperimentRows, metric: str, losses: Sequence[float], rows: Sequence[TrialRow]
+) -> ImportanceChart:
+    method = ImportanceMethod.FANOVA
+    shares = _estimate_with_forest(experiment, losses, rows)
+    if shares is None:
+        return ImportanceChart(metric, (), f"No parameter that all trials have changes {metric}.", method=method)
+    bars = _make_bars(experiment, shares.importances)
+    return ImportanceChart(
+        metric=metric,
+        bars=bars,
+        trials=shares.trials,
+        top=max(bar.high for bar in bars),
+        decimals=_choose_decimals(bars),
+        resamples=shares.trees,
+        method=method,
+        alone=shares.alone,
+    )
+
+
+def _choose_decimals(bars: Sequence[ImportanceBar]) -> int:
+    return 1 if max(bar.error or 0.0 for bar in bars) < 0.02 else 0
+
+
+def list_valued_trials(experiment: ExperimentRows, place: int) -> list[TrialRow]:
+    """The trials that say something on importance: those that have ended well, with a value of the objective."""
+    return [row for row in experiment.rows if row.progress in ENDED_STATES and row.values[place] is not None]
+
+
+def find_all_cells(experiment: ExperimentRows, rows: Sequence[TrialRow]) -> list[ParameterCells]:
+    """The values that trials have of all parameters, by cells."""
+    domains = {str(each.get("name")): each for each in experiment.view.spec.get("parameters") or ()}
+    configurations = [row.view.parameters for row in rows]
+    return [_find_cells(axis, domains.get(axis.name, {}), configurations) for axis in experiment.axes]
+
+
+def _estimate_with_forest(
+    experiment: ExperimentRows, losses: Sequence[float], rows: Sequence[TrialRow]
+) -> VarianceShares | None:
+    from podtune.tuning.fanova import ParameterValues, estimate_variance_shares  # noqa: PLC0415 - not all have it
+
+    parameters = []
+    for axis in experiment.axes:
+        low, high = (axis.low - 0.5, axis.high + 0.5) if axis.choices else (axis.low, axis.high)
+        values = [axis.find_position(row.view.parameters.get(axis.name)) for row in rows]
+        parameters.append(ParameterValues(axis.name, low, high, axis.is_log, values))
+    return estimate_variance_shares(losses, parameters, SEED)
+
+
+def _make_bars(experiment: ExperimentRows, importances: Sequence[Importance]) -> list[ImportanceBar]:
+    timed = [(row.view.parameters, seconds) for row in experiment.rows if (seconds := _find_seconds(row)) is not None]
+    axes = {axis.name: axis for axis in experiment.axes}
+    return [_make_bar(importance, axes[importance.name], timed) for importance in importances]
 
 
 def _explain_early(ended: int, metric: str) -> str:

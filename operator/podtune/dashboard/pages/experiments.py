@@ -22,7 +22,7 @@ from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_now, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
-from podtune.dashboard.pages.importance import send_importance
+from podtune.dashboard.pages.importance import find_course, list_methods, send_course, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
@@ -103,6 +103,8 @@ async def show_parameters(request: web.Request) -> web.Response:
         experiment=experiment,
         slices=await asyncio.to_thread(draw_slices, experiment),
         importance=importance,
+        methods=list_methods(),
+        course=await find_course(request, experiment),
         pair=pair,
         contour=await find_contour(experiment, importance, pair) if importance is not None and pair else None,
         failures=await find_failures(experiment, pair),
@@ -129,6 +131,8 @@ async def send_chart(request: web.Request) -> web.Response:
     experiment, key = find_rows(request), request.match_info["chart"]
     if key == "importance":
         return await send_importance(request, experiment)
+    if key == "importance-course":
+        return await send_course(request, experiment)
     if key == "contour":
         return await send_contour(request, experiment)
     if key == "failures":

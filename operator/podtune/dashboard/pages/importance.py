@@ -6,7 +6,14 @@ import asyncio
 
 from aiohttp import web
 
-from podtune.dashboard.charts.importance import ImportanceChart, measure_importance
+from podtune.dashboard.charts.importance import (
+    METHOD_WORDS,
+    ImportanceChart,
+    ImportanceMethod,
+    has_forests,
+    measure_importance,
+)
+from podtune.dashboard.charts.importance_course import ImportanceCourse, draw_importance_course
 from podtune.dashboard.pages.context import NotThere
 from podtune.dashboard.rendering import render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
@@ -20,10 +27,40 @@ async def find_importance(request: web.Request, experiment: ExperimentRows) -> I
     """
     if not experiment.metrics:
         return None
-    metric = request.query.get("importance", experiment.metrics[0])
-    if metric not in experiment.metrics:
-        raise NotThere(f"Experiment {experiment.view.name!r} has no objective {metric!r}.")
-    return await asyncio.to_thread(measure_importance, experiment, experiment.metrics.index(metric))
+    place = _find_objective(request, experiment)
+    asked = request.query.get("by")
+    method = next((method for method in list_methods() if method == asked), ImportanceMethod.PED_ANOVA)
+    return await asyncio.to_thread(measure_importance, experiment, place, method)
+
+
+def list_methods() -> dict[ImportanceMethod, str]:
+    """How importance can be computed here, with names for people; the first unless the address names another."""
+    return {
+        method: word for method, word in METHOD_WORDS.items() if method is not ImportanceMethod.FANOVA or has_forests()
+    }
+
+
+async def find_course(request: web.Request, experiment: ExperimentRows) -> ImportanceCourse | None:
+    """The importance as the search went on; None where it can't be told.
+
+    Raises:
+        NotThere: The experiment has no such objective.
+    """
+    if not experiment.metrics:
+        return None
+    return await asyncio.to_thread(draw_importance_course, experiment, _find_objective(request, experiment))
+
+
+async def send_course(request: web.Request, experiment: ExperimentRows) -> web.Response:
+    """The same as a file of its own.
+
+    Raises:
+        NotThere: There is nothing to draw.
+    """
+    course = await find_course(request, experiment)
+    if course is None:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'importance-course' yet.")
+    return render_svg(request, "space/course.svg", "importance-course.svg", course=course, experiment=experiment)
 
 
 async def send_importance(request: web.Request, experiment: ExperimentRows) -> web.Response:
@@ -37,3 +74,10 @@ async def send_importance(request: web.Request, experiment: ExperimentRows) -> w
         reason = f": {chart.problem}" if chart is not None else "."
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart 'importance'{reason}")
     return render_svg(request, "space/importance.svg", "importance.svg", chart=chart, experiment=experiment)
+
+
+def _find_objective(request: web.Request, experiment: ExperimentRows) -> int:
+    metric = request.query.get("importance", experiment.metrics[0])
+    if metric not in experiment.metrics:
+        raise NotThere(f"Experiment {experiment.view.name!r} has no objective {metric!r}.")
+    return experiment.metrics.index(metric)
