@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from podtune.dashboard.charts.contour import Contour, draw_contour
+from podtune.dashboard.charts.importance import ENDED_STATES
 from podtune.dashboard.sources import ArchiveSource
 from podtune.dashboard.trial_rows import collect_rows
 from tests.unit.dashboard.archives import (
@@ -124,3 +125,17 @@ async def test_names_of_parameters_are_never_read_as_html_and_their_links_lead_s
 def test_one_cell_has_a_colour_too() -> None:
     contour = draw(make_digits(1), "lr", "optimizer")
     assert [cell.count for cell in contour.cells] == [1]
+
+
+async def test_the_trial_below_the_pointer_is_found_where_its_dot_was_drawn() -> None:
+    async with serve(make_digits()) as client:
+        page = await read_page(client, f"{BASE}/parameters?x=optimizer&y=lr")
+        plot = page[page.index('class="plot tall contour"') :]
+        assert 'data-x="optimizer" data-x-low="-0.5" data-x-high="2.5" data-x-log="0" data-x-cells="3"' in plot
+        assert 'data-value="accuracy" data-most="1500"' in plot
+        assert re.search('data-y="lr" .* data-y-log="1" data-y-cells=""', plot)
+        script = await read_page(client, "/static/plots.js")
+    # The script spreads dots beside choices as `place_dot` does: by these numbers.
+    assert "((number * 0.618034) % 1) - 0.5) * 0.6 / Number(cells)" in script
+    assert 'const ENDED = new Set(["done", "stopped"])' in script
+    assert {str(state) for state in ENDED_STATES} == {"done", "stopped"}

@@ -59,6 +59,11 @@ class ContourAxis:
     texts: Sequence[str]
     axis: SearchAxis
 
+    @property
+    def spread(self) -> int:
+        """Over how many cells dots are spread beside their middles; 0 for numbers, whose dots lie where they are."""
+        return len(self.texts) if self.axis.choices else 0
+
     def find_cell(self, value: float) -> int:
         """In which cell a value is."""
         return min(int(self.scale.place(value) * len(self.texts)), len(self.texts) - 1)
@@ -75,6 +80,7 @@ class Contour:
         trials: How many there are.
         worst: The mean at the scale's worse end.
         best: The mean at its better end.
+        most: How many trials are drawn at most.
     """
 
     metric: str
@@ -86,6 +92,7 @@ class Contour:
     trials: int
     worst: float
     best: float
+    most: int = MANY
 
     @property
     def title(self) -> str:

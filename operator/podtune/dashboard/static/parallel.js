@@ -86,12 +86,20 @@ class View {
           input.inputMode = "decimal";
           input.setAttribute("aria-label", `${column.name} ${word}`);
           input.addEventListener("change", () => {
-            const [from, to] = [...set.querySelectorAll("input")].map((each) => (each.value.trim() === "" ? NaN : Number(each.value)));
+            const [from, to] = [...set.querySelectorAll("input[type=text]")].map((each) => (each.value.trim() === "" ? NaN : Number(each.value)));
             this.selection.setRange(column, Number.isNaN(from) ? column.low : from, Number.isNaN(to) ? column.high : to, Number.isNaN(from) && Number.isNaN(to));
             this.update(true);
           });
           set.append(input);
         }
+      }
+      if (column.values.includes(null) && !column.sign) {
+        const label = make("label"), box = make("input");
+        box.type = "checkbox";
+        box.dataset.unset = "";
+        box.addEventListener("change", () => { this.selection.setUnset(column, box.checked); this.update(true); });
+        label.append(box, "not set");
+        set.append(label);
       }
       return { column, set };
     });
@@ -102,9 +110,10 @@ class View {
     for (const { column, set } of this.fields) {
       const brush = this.selection.brushes.get(column.name);
       set.querySelectorAll("input").forEach((input, place) => {
-        if (input.type === "checkbox") input.checked = brush ? brush.picked.has(place) : false;
+        if (input.dataset.unset !== undefined) input.checked = brush?.isUnset === true;
+        else if (input.type === "checkbox") input.checked = brush?.picked?.has(place) === true;
         else if (input !== document.activeElement) {
-          input.value = brush ? short(place ? brush.to : brush.from) : "";
+          input.value = brush?.from !== undefined ? short(place ? brush.to : brush.from) : "";
           input.placeholder = short(place ? column.high : column.low);
         }
       });

@@ -22,6 +22,10 @@ const pick = (all, name) => {
   return all.columns.find((column) => column.name === name);
 };
 
+const ENDED = new Set(["done", "stopped"]);
+// Beside the middle of a choice, as the server places dots there.
+const spread = (cells, number) => (cells ? (((number * 0.618034) % 1) - 0.5) * 0.6 / Number(cells) : 0);
+
 const bind = (plot) => {
   const frame = plot.querySelector(".frame");
   const tip = document.createElement("div"), ring = document.createElement("div");
@@ -35,12 +39,16 @@ const bind = (plot) => {
     const all = await load(plot.dataset.columns);
     const x = pick(all, plot.dataset.x), y = pick(all, plot.dataset.y);
     const toX = makeScale(plot.dataset, "x"), toY = makeScale(plot.dataset, "y");
-    points = [];
-    all.names.forEach((name, place) => {
-      if (x.values[place] === null || y.values[place] === null) return;
-      points.push({ name, x: toX(x.values[place]), y: 1 - toY(y.values[place]), progress: all.words[all.progress[place]],
-        rows: [[plot.querySelector(".axis.y").textContent, y, place], [plot.querySelector(".axis.x").textContent, x, place]] });
-    });
+    // A third column is what a map is about; it shows ended trials that have it, of very many the best.
+    const third = plot.dataset.value ? pick(all, plot.dataset.value) : null, { most } = plot.dataset;
+    const drawn = all.names.map((_, place) => place).filter((place) => x.values[place] !== null && y.values[place] !== null
+      && (!third || (third.values[place] !== null && ENDED.has(all.keys[all.progress[place]]))));
+    if (third) drawn.sort((a, b) => third.sign * (third.values[b] - third.values[a]) || a - b);
+    points = drawn.slice(0, third ? Number(most) : undefined).map((place) => ({
+      name: all.names[place], progress: all.words[all.progress[place]],
+      x: toX(x.values[place]) + spread(plot.dataset.xCells, all.index[place]), y: 1 - toY(y.values[place]) - spread(plot.dataset.yCells, all.index[place] * 7),
+      rows: [...(third ? [[third.name, third, place]] : []), [plot.querySelector(".axis.y").textContent, y, place], [plot.querySelector(".axis.x").textContent, x, place]],
+    }));
   };
   const hide = () => { tip.hidden = ring.hidden = true; found = null; frame.style.cursor = ""; };
   const show = (point) => {

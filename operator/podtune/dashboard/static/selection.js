@@ -1,6 +1,6 @@
 // Which trials are selected, in which order the axes stand, and what the colour means; kept in the address.
 const SEPARATOR = "~";
-const LISTS = ["axis", "range", "pick"];
+const LISTS = ["axis", "range", "pick", "unset"];
 
 export class Selection {
   constructor(trials, query) {
@@ -35,37 +35,47 @@ export class Selection {
       const picked = places.map(Number).filter((place) => place >= 0 && place < column?.choices.length);
       if (column && picked.length) this.brushes.set(name, { picked: new Set(picked) });
     }
+    for (const name of query.getAll("unset")) if (this.byName.get(name)?.values.includes(null)) this.setUnset(this.byName.get(name), true);
   }
 
   write(query) {
     for (const name of [...LISTS, "colour", "top"]) query.delete(name);
     if (this.axes.some((column, place) => column !== this.trials.columns[place])) for (const column of this.axes) query.append("axis", column.name);
     for (const [name, brush] of this.brushes) {
-      if (brush.picked) query.append("pick", [name, ...[...brush.picked].sort((a, b) => a - b)].join(SEPARATOR));
-      else query.append("range", [name, Number(brush.from.toPrecision(6)), Number(brush.to.toPrecision(6))].join(SEPARATOR));
+      if (brush.isUnset) query.append("unset", name);
+      if (brush.picked?.size) query.append("pick", [name, ...[...brush.picked].sort((a, b) => a - b)].join(SEPARATOR));
+      else if (brush.from !== undefined) query.append("range", [name, Number(brush.from.toPrecision(6)), Number(brush.to.toPrecision(6))].join(SEPARATOR));
     }
     if (this.colour !== this.objective.name) query.set("colour", this.colour);
     if (this.top < 100) query.set("top", this.top);
     return query;
   }
 
+  // A brush that selects nothing is none.
+  put(column, brush) {
+    const whole = { ...brush, isUnset: brush.isUnset ?? this.brushes.get(column.name)?.isUnset };
+    if (whole.isUnset || whole.picked?.size || whole.from !== undefined) this.brushes.set(column.name, whole);
+    else this.brushes.delete(column.name);
+  }
+
   setRange(column, from, to, isWhole = false) {
-    if (isWhole) this.brushes.delete(column.name);
-    else this.brushes.set(column.name, { from: Math.min(from, to), to: Math.max(from, to) });
+    this.put(column, isWhole ? {} : { from: Math.min(from, to), to: Math.max(from, to) });
   }
 
   // A range that was dragged on an axis of choices takes those that lie in it.
   setChoices(column, from, to) {
     const picked = column.choices.map((_, place) => place).filter((place) => place >= Math.min(from, to) - 0.3 && place <= Math.max(from, to) + 0.3);
-    if (picked.length) this.brushes.set(column.name, { picked: new Set(picked) });
-    else this.brushes.delete(column.name);
+    this.put(column, { picked: new Set(picked) });
   }
 
   toggle(column, place, isPicked) {
-    const brush = this.brushes.get(column.name) ?? { picked: new Set() };
-    if (isPicked) brush.picked.add(place); else brush.picked.delete(place);
-    if (brush.picked.size) this.brushes.set(column.name, brush); else this.brushes.delete(column.name);
+    const picked = new Set(this.brushes.get(column.name)?.picked);
+    if (isPicked) picked.add(place); else picked.delete(place);
+    this.put(column, { picked });
   }
+
+  // Trials that do without a conditional parameter.
+  setUnset(column, isUnset) { this.put(column, { ...this.brushes.get(column.name), isUnset }); }
 
   refresh() {
     const { trials, objective } = this;
@@ -86,7 +96,7 @@ export class Selection {
   }
 
   static holds(value, brush) {
-    if (value === null) return false;
+    if (value === null) return brush.isUnset === true;
     return brush.picked ? brush.picked.has(value) : value >= brush.from && value <= brush.to;
   }
 

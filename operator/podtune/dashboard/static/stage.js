@@ -200,7 +200,8 @@ export class Stage {
     ticks.forEach((value, index) => say(this.cut(this.write(column, value), ticks.length), this.along(column, value), index, ticks.length));
     if (column.values.includes(null)) {
       const [x, y] = point(this.along(column, null));
-      pen.beginPath(); pen.arc(x, y, 2.5, 0, 7); pen.fillStyle = this.paint.soft; pen.fill();
+      const isPicked = this.selection.brushes.get(column.name)?.isUnset;
+      pen.beginPath(); pen.arc(x, y, isPicked ? 5 : 2.5, 0, 7); pen.fillStyle = isPicked ? this.paint.accent : this.paint.soft; pen.fill();
       if (!isFlat) say("not set", this.along(column, null), 0, 1);
     }
   }
@@ -237,8 +238,9 @@ export class Stage {
   // From where to where a brush lies on its axis, in pixels.
   findBrush(column) {
     const brush = this.selection.brushes.get(column.name);
-    if (!brush) return null;
-    const pad = column.choices.length ? 9 : 0, values = brush.picked ? [...brush.picked] : [brush.from, brush.to];
+    const values = brush?.picked ? [...brush.picked] : brush?.from === undefined ? [] : [brush.from, brush.to];
+    if (!values.length) return null;
+    const pad = column.choices.length ? 9 : 0;
     const places = values.map((value) => this.along(column, value));
     return [Math.min(...places) - pad, Math.max(...places) + pad];
   }
@@ -336,8 +338,11 @@ export class Stage {
     this.element.addEventListener("pointerleave", () => { if (!this.drag) this.hover(null); });
     const end = () => {
       if (!this.drag) return;
-      const { column, isMoved, isFresh } = this.drag;
-      if (!isMoved && isFresh) this.selection.brushes.delete(column.name);
+      const { column, isMoved, isFresh, start } = this.drag, brush = this.selection.brushes.get(column.name);
+      if (!isMoved && isFresh) {
+        if (column.values.includes(null) && Math.abs(start - this.along(column, null)) < 9) this.selection.setUnset(column, !brush?.isUnset);
+        else this.selection.brushes.delete(column.name);
+      }
       this.drag = null;
       this.told.change(true);
     };
