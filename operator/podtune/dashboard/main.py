@@ -66,6 +66,10 @@ def serve_dashboard(
     proxy_groups_header: Annotated[
         str, _option("--proxy-groups-header", "Header in which it names the viewer's groups.", "NAME")
     ] = "",
+    gpu_price: Annotated[
+        str, _option("--gpu-price", "What a GPU-hour costs, for experiments whose manifest has no price.", "PRICE")
+    ] = "",
+    currency: Annotated[str, _option("--currency", "What stands behind amounts, such as EUR.", "TEXT")] = "",
     log_level: Annotated[str, _option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
     """Show the experiments of a cluster in the browser, to each viewer those that they may see."""
@@ -81,6 +85,8 @@ def serve_dashboard(
         session_hours=session_hours,
         tls=TlsFiles(tls_certificate, tls_key, proxy_authority),
         proxy=ProxyTrust(proxy_user_header, proxy_groups_header),
+        gpu_price=gpu_price,
+        currency=currency,
         log_level=log_level,
     )
     configure_logging(settings.log_level)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from podtune.cli.errors import CliError
 from podtune.dashboard.numbers import read_finite
 
-PRICE_VARIABLE = "PODTUNE_GPU_PRICE"
-CURRENCY_VARIABLE = "PODTUNE_CURRENCY"
 LONGEST_CURRENCY = 8
 
 
@@ -47,14 +45,13 @@ def make_price(per_hour: str | float | None, currency: str | None) -> GpuPrice:
     return GpuPrice(price, unit)
 
 
-def read_price(environment: Mapping[str, str]) -> GpuPrice:
-    """The price that the environment sets.
+def check_price(gpu_price: str, currency: str) -> GpuPrice:
+    """Reads a price as it was written on the command line.
 
     Raises:
-        ValueError: A variable holds none; the text names it.
+        CliError: It is none.
     """
-    price, currency = environment.get(PRICE_VARIABLE), environment.get(CURRENCY_VARIABLE)
     try:
-        return make_price(price, currency)
+        return make_price(gpu_price, currency)
     except ValueError as error:
-        raise ValueError(f"{PRICE_VARIABLE}, {CURRENCY_VARIABLE}: {error}") from error
+        raise CliError(f"--gpu-price, --currency: {error}") from error

@@ -17,7 +17,7 @@ from podtune.cli.errors import CliError
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.object_reader import KubeconfigReader
-from podtune.dashboard.pricing import NO_PRICE, GpuPrice, make_price
+from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.sources import ArchiveSource, open_archive
 
 LOOPBACK = "127.0.0.1"
@@ -72,18 +72,6 @@ def serve_archive(file: Path, port: int, announce: Callable[[str], None], *, pri
     app = make_app(read_source(file), AppSettings(price=price))
     listener = _listen(port)
     asyncio.run(_serve(app, listener, announce))
-
-
-def check_price(gpu_price: str, currency: str) -> GpuPrice:
-    """Reads a price as it was written on the command line.
-
-    Raises:
-        CliError: It is none.
-    """
-    try:
-        return make_price(gpu_price, currency)
-    except ValueError as error:
-        raise CliError(f"--gpu-price, --currency: {error}") from error
 
 
 def read_source(file: Path) -> ArchiveSource:

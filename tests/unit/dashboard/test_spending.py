@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from podtune.cli.errors import CliError
 from podtune.dashboard.charts.spending import Spending, draw_spending
-from podtune.dashboard.pricing import CURRENCY_VARIABLE, PRICE_VARIABLE, GpuPrice, read_price
+from podtune.dashboard.pricing import GpuPrice, check_price
 from podtune.dashboard.trial_rows import collect_rows
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
 
@@ -168,13 +169,11 @@ async def test_a_price_of_the_dashboard_counts_where_the_manifest_has_none() -> 
     [
         ("2.5", "EUR", GpuPrice(2.5, "EUR")),
         ("", "", GpuPrice()),
-        (None, None, GpuPrice()),
         ("3", " € ", GpuPrice(3.0, "€")),
     ],
 )
-def test_the_environment_sets_a_price(price: str | None, currency: str | None, expected: GpuPrice) -> None:
-    given = {PRICE_VARIABLE: price, CURRENCY_VARIABLE: currency}
-    assert read_price({name: text for name, text in given.items() if text is not None}) == expected
+def test_a_price_is_set_for_all_experiments(price: str, currency: str, expected: GpuPrice) -> None:
+    assert check_price(price, currency) == expected
 
 
 @pytest.mark.parametrize(
@@ -186,7 +185,7 @@ def test_the_environment_sets_a_price(price: str | None, currency: str | None, e
         ("1", "5 EUR", "is no currency"),
     ],
 )
-def test_what_is_no_price_is_refused_with_the_variables_name(price: str, currency: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words) as caught:
-        read_price({PRICE_VARIABLE: price, CURRENCY_VARIABLE: currency})
-    assert str(caught.value).startswith("PODTUNE_GPU_PRICE")
+def test_what_is_no_price_is_refused_with_the_options_name(price: str, currency: str, words: str) -> None:
+    with pytest.raises(CliError, match=words) as caught:
+        check_price(price, currency)
+    assert str(caught.value).startswith("--gpu-price")

@@ -103,12 +103,12 @@ def show_dashboard(
 ) -> None:
     """Show the Experiments of the cluster, or an exported one, in the browser, on this machine alone, until Ctrl+C."""
     try:
-        from podtune.dashboard import serving  # noqa: PLC0415 - other commands do without its packages
+        from podtune.dashboard import pricing, serving  # noqa: PLC0415 - other commands do without its packages
     except ModuleNotFoundError as error:
         raise CliError(
             f"the dashboard needs {error.name}, which is not installed; pip install 'podtune[cli,dashboard]'"
         ) from error
-    price = serving.check_price(gpu_price, currency)
+    price = pricing.check_price(gpu_price, currency)
     if file is not None:
         if all_namespaces or namespace or context or kubeconfig:
             raise CliError(f"{file} is shown without a cluster; leave out -A, -n, --context and --kubeconfig, or FILE")

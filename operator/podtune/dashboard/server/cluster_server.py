@@ -15,6 +15,7 @@ from podtune.cli.client.kubeconfig import connect
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
+from podtune.dashboard.access.token_reader import TokenReader
 from podtune.dashboard.addresses import lead_to, make_host_rule
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
@@ -60,6 +61,8 @@ def build_application(
                 offers_actions=settings.offers_actions,
             ),
             connect_as=_connect_as if settings.offers_actions else None,
+            price=settings.price,
+            reader=None if settings.is_open else TokenReader(_connect_as),
         ),
     )
     if not settings.prefix:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.session import ProxyTrust
+from podtune.dashboard.pricing import GpuPrice, check_price
 
 DEFAULT_PORT = 8080
 DEFAULT_SESSION_HOURS = 12.0
@@ -50,6 +51,7 @@ class ServerSettings:
         session: How long a login lasts.
         tls: The server's side of TLS; None for plain HTTP.
         proxy: What is believed of a proxy that shows a certificate.
+        price: Of a GPU-hour, for experiments whose manifest has none.
         log_level: One of `LOG_LEVELS`.
     """
 
@@ -64,6 +66,7 @@ class ServerSettings:
     session: timedelta
     tls: ssl.SSLContext | None
     proxy: ProxyTrust
+    price: GpuPrice
     log_level: str
 
 
@@ -80,6 +83,8 @@ def make_settings(
     session_hours: float,
     tls: TlsFiles,
     proxy: ProxyTrust,
+    gpu_price: str,
+    currency: str,
     log_level: str,
 ) -> ServerSettings:
     """Checks what was given, as options or in the environment.
@@ -110,6 +115,7 @@ def make_settings(
         session=timedelta(hours=session_hours),
         tls=_open_tls(tls),
         proxy=proxy,
+        price=check_price(gpu_price, currency),
         log_level=log_level.lower(),
     )
 

@@ -15,6 +15,7 @@ from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
 from podtune.dashboard.access.session import ProxyTrust
+from podtune.dashboard.access.token_reader import TokenReader
 from podtune.dashboard.actions.pages import ViewerApi
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
@@ -125,7 +126,9 @@ async def serve_viewers(
 async def serve_app(
     source: ClusterSource, access: Access, connect_as: ViewerApi | None = None
 ) -> AsyncIterator[Client]:
-    app = make_app(source, AppSettings(allows_host=lambda _: True, access=access, connect_as=connect_as))
+    reader = TokenReader(connect_as) if connect_as else None
+    settings = AppSettings(allows_host=lambda _: True, access=access, connect_as=connect_as, reader=reader)
+    app = make_app(source, settings)
     async with TestClient(TestServer(app)) as client:
         yield client
     if access.reviewer is not None:

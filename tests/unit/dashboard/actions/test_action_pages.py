@@ -214,3 +214,11 @@ async def test_without_actions_there_are_neither_buttons_nor_addresses(api: Acti
         assert not list_buttons(page)
         assert "read-only" in page
         await read(client, f"{BASE}/actions/pause", 404)
+
+
+async def test_logs_and_manifests_are_read_with_the_viewers_own_token(api: ActingApi, client: Client) -> None:
+    page = await read(client, f"{BASE}/trials/digits-1/manifest")
+    assert "state: RUNNING" in page
+    log_in(client, "b")
+    await read(client, f"{BASE}/trials/digits-1/manifest")
+    assert api.connected == [ALICE, "b"]

@@ -9,6 +9,7 @@ import pytest
 
 from podtune.dashboard import main as entry
 from podtune.dashboard.addresses import make_host_rule
+from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.server.settings import ServerSettings
 
 
@@ -40,6 +41,8 @@ def test_every_option_is_an_environment_variable(served: list[ServerSettings], m
         "ACTIONS": "true",
         "SESSION_HOURS": "0.5",
         "LOG_LEVEL": "WARNING",
+        "GPU_PRICE": "2.5",
+        "CURRENCY": "EUR",
     }
     for name, value in given.items():
         monkeypatch.setenv(f"PODTUNE_DASHBOARD_{name}", value)
@@ -48,6 +51,7 @@ def test_every_option_is_an_environment_variable(served: list[ServerSettings], m
     assert (settings.port, settings.prefix, settings.namespaces) == (0, "/podtune", ("a", "b"))
     assert (settings.title, settings.offers_actions, settings.log_level) == ("prod", True, "warning")
     assert settings.session == timedelta(minutes=30)
+    assert settings.price == GpuPrice(2.5, "EUR")
 
 
 @pytest.mark.parametrize(
