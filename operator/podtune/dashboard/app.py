@@ -14,7 +14,7 @@ from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.live.object_reader import ObjectReader
-from podtune.dashboard.pages import comparison, experiments, learning, trial_texts, trials
+from podtune.dashboard.pages import comparison, experiments, learning, timeline, trial_texts, trials
 from podtune.dashboard.pages.context import (
     EXPERIMENT_ROWS,
     GPU_PRICE,
@@ -98,6 +98,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/columns.json", experiments.send_columns),
             web.get(f"{one}/charts/{{chart}}.svg", experiments.send_chart),
             web.get(f"{one}/charts/{{chart}}.json", learning.send_points),
+            web.get(f"{one}/timeline", timeline.show_timeline),
             web.get(f"{one}/trials", trials.show_trials),
             web.get(f"{one}/trials.csv", trials.send_csv),
             web.get(f"{one}/trials.json", trials.send_json),

@@ -34,6 +34,7 @@ PAGES = [
     f"{BASE}/",
     f"{BASE}/?x=time",
     f"{BASE}/parameters",
+    f"{BASE}/timeline?by=node&state=done",
     f"{BASE}/trials",
     COMPARED,
     f"{BASE}/trials/digits-0/manifest",

@@ -98,6 +98,7 @@ class TrialView:
         state: As the status has it, which may be a newer operator's word.
         requested_checkpoint: Id of the last request for a checkpoint; empty where there was none.
         proposer: Who has proposed its configuration; empty where that is not on record.
+        created: When it was made; empty where that is not on record.
     """
 
     name: str
@@ -109,6 +110,7 @@ class TrialView:
     status: TrialStatus
     requested_checkpoint: str = ""
     proposer: str = ""
+    created: str = ""
 
     @property
     def title(self) -> str:
@@ -188,6 +190,7 @@ def read_trial(item: Manifest) -> TrialView:
         status=read_status(TrialStatus, status),
         requested_checkpoint=(spec.get("checkpointRequest") or {}).get("id", ""),
         proposer=_describe_proposer(item),
+        created=metadata.get("creationTimestamp", ""),
     )
 
 

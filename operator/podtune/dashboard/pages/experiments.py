@@ -24,6 +24,7 @@ from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
 from podtune.dashboard.pages.importance import find_course, list_methods, send_course, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
+from podtune.dashboard.pages.timeline import TIMELINE_CHARTS, find_states, send_timeline_chart
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.progress.waiting import describe_waiting
@@ -82,6 +83,7 @@ async def show_experiment(request: web.Request) -> web.Response:
         front=draw_front(experiment),
         spending=await asyncio.to_thread(draw_spending, experiment, request.app[GPU_PRICE]),
         currency=request.app[GPU_PRICE].currency,
+        states=await find_states(request, experiment),
         decisions=list_newest_decisions(experiment, NEWEST),
         algorithm=_find_algorithm(experiment.view.spec),
         scheduler=next(iter(experiment.view.spec.get("scheduler") or {"fifo": {}})),
@@ -137,6 +139,8 @@ async def send_chart(request: web.Request) -> web.Response:
         return await send_contour(request, experiment)
     if key == "failures":
         return await send_failures(request, experiment)
+    if key in TIMELINE_CHARTS:
+        return await send_timeline_chart(request, experiment, key)
     if key.partition(":")[0] in CHARTS:
         return render_learning_chart(experiment, key, request)
     plot = _draw(experiment, key, request.app[GPU_PRICE], by_time=request.query.get("x") == "time")

@@ -1,0 +1,208 @@
+"""The timeline: what trials were doing when, and what GPUs were held for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from podtune.dashboard.charts.timeline.clock import format_moment, write_moment
+from podtune.dashboard.charts.timeline.collection import Timeline, trace_experiment
+from podtune.dashboard.charts.timeline.counts import StackedPlot, draw_activities, draw_states
+from podtune.dashboard.charts.timeline.lanes import (
+    DEFAULT_LANES,
+    LANE_COUNTS,
+    MARK_WORDS,
+    LanePage,
+    TimelineQuery,
+    choose_span,
+    draw_lanes,
+)
+from podtune.dashboard.charts.timeline.purposes import draw_purposes
+from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity
+from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.rendering import render_page, render_svg
+from podtune.dashboard.sources import LiveSource
+from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, read_moment
+
+TIMELINE_CHARTS = ("timeline", "activities", "states", "purposes")
+_STEP = 15
+"""The present moves on by so many seconds at once, so that charts are not drawn for each viewer anew."""
+_LEAST_SPAN = 10.0
+"""A span of time is not narrowed further, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanLink:
+    """A link to another span of time; its query is None where there is none."""
+
+    key: str
+    label: str
+    query: str | None
+
+
+async def show_timeline(request: web.Request) -> web.Response:
+    """The page; what its address asks for in vain is said, and passed over."""
+    experiment = find_rows(request)
+    query, problem = read_query(request)
+    timeline = await find_timeline(request, experiment)
+    lanes = await asyncio.to_thread(draw_lanes, timeline, query) if timeline is not None else None
+    response = render_page(
+        request,
+        "timeline/page.html",
+        get_source(request).title,
+        experiment=experiment,
+        timeline=timeline,
+        lanes=lanes,
+        strip=await asyncio.to_thread(draw_activities, timeline) if timeline is not None else None,
+        purposes=await asyncio.to_thread(draw_purposes, experiment, timeline),
+        query=query,
+        problem=problem,
+        address=write_address(query),
+        links=list_links(timeline, query) if timeline is not None else (),
+        groupings=[
+            ("by trial", replace(query, by_node=False, page=1)),
+            ("by node", replace(query, by_node=True, page=1)),
+        ],
+        pages=list_page_links(lanes, query) if lanes is not None else {},
+        sizes=LANE_COUNTS,
+        is_live=isinstance(get_source(request), LiveSource),
+        write=write_address,
+        resize=lambda size: write_address(replace(query, size=size, page=1)),
+        field=write_moment,
+        told=format_moment,
+        activities=ACTIVITY_WORDS,
+        marks=MARK_WORDS,
+        unknown=Activity.UNKNOWN,
+    )
+    if problem:
+        response.set_status(web.HTTPBadRequest.status_code)
+    return response
+
+
+async def find_states(request: web.Request, experiment: ExperimentRows) -> StackedPlot | None:
+    """States over time, for the overview; None where nothing is on record."""
+    timeline = await find_timeline(request, experiment)
+    return await asyncio.to_thread(draw_states, timeline) if timeline is not None else None
+
+
+async def find_timeline(request: web.Request, experiment: ExperimentRows) -> Timeline | None:
+    """What the trials were doing, up to now where what is shown is under way."""
+    is_live = isinstance(get_source(request), LiveSource)
+    now = float(-(-int(time.time()) // _STEP) * _STEP) if is_live else None
+    return await asyncio.to_thread(trace_experiment, experiment, now)
+
+
+async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, key: str) -> web.Response:
+    """One of the charts as a picture.
+
+    Raises:
+        NotThere: There is nothing to draw.
+    """
+    timeline = await find_timeline(request, experiment)
+    missing = NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
+    if key == "purposes":
+        purposes = await asyncio.to_thread(draw_purposes, experiment, timeline)
+        if purposes is None:
+            raise missing
+        return render_svg(request, "timeline/purposes.svg", "purposes.svg", plot=purposes, experiment=experiment)
+    if timeline is None:
+        raise missing
+    if key == "timeline":
+        query, problem = read_query(request)
+        if problem:
+            raise web.HTTPBadRequest(text=f"{problem}\n")
+        lanes = await asyncio.to_thread(draw_lanes, timeline, query)
+        facts = {"lanes": lanes, "activities": ACTIVITY_WORDS, "marks": MARK_WORDS, "told": format_moment}
+        return render_svg(request, "timeline/lanes.svg", "timeline.svg", experiment=experiment, **facts)
+    plot = await asyncio.to_thread(draw_states if key == "states" else draw_activities, timeline)
+    facts = {"plot": plot, "told": format_moment}
+    return render_svg(request, "timeline/areas.svg", f"{key}.svg", experiment=experiment, **facts)
+
+
+def read_query(request: web.Request) -> tuple[TimelineQuery, str]:
+    """What an address asks for, and what of it can't be read, in a sentence; empty where all can."""
+    given, problems = request.query, []
+    moments: list[float | None] = []
+    for name in ("from", "to"):
+        text = given.get(name, "")
+        moments.append(read_moment(text) if text else None)
+        if text and moments[-1] is None:
+            problems.append(f"{name}={text} is no time; write it as 2026-01-31T15:30:00, in UTC")
+    begin, end = moments
+    if begin is not None and end is not None and not begin < end:
+        problems.append("the span of time ends before it begins; exchange from and to")
+        begin = end = None
+    asked = [state for state in given.getall("state", []) if state]
+    wrong = [state for state in asked if state not in STATE_WORDS]
+    if wrong:
+        problems.append(f"state={wrong[0]} is none; take one of {', '.join(STATE_WORDS)}")
+    numbers = {}
+    for name, default in (("page", 1), ("size", DEFAULT_LANES)):
+        text = given.get(name, str(default))
+        is_number = text.isascii() and text.isdigit() and len(text) < 10
+        numbers[name] = int(text) if is_number else default
+        if not is_number:
+            problems.append(f"{name}={text} is no number")
+    if numbers["size"] not in LANE_COUNTS:
+        problems.append(f"size={numbers['size']} is none; take one of {', '.join(map(str, LANE_COUNTS))}")
+        numbers["size"] = DEFAULT_LANES
+    query = TimelineQuery(
+        begin=begin,
+        end=end,
+        states=tuple(ShownState(state) for state in STATE_WORDS if state in asked),
+        by_node=given.get("by") == "node",
+        page=max(numbers["page"], 1),
+        size=numbers["size"],
+    )
+    return query, "; ".join(problems)
+
+
+def write_address(query: TimelineQuery, *, has_span: bool = True) -> str:
+    """The query of an address that restores what is shown, without what is so anyway."""
+    facts: list[tuple[str, str]] = []
+    if has_span and query.begin is not None:
+        facts.append(("from", write_moment(query.begin)))
+    if has_span and query.end is not None:
+        facts.append(("to", write_moment(query.end)))
+    facts += [("by", "node")] if query.by_node else []
+    facts += [("state", str(state)) for state in query.states]
+    facts += [("size", str(query.size))] if query.size != DEFAULT_LANES else []
+    facts += [("page", str(query.page))] if query.page > 1 else []
+    return urlencode(facts, safe=":")
+
+
+def list_links(timeline: Timeline, query: TimelineQuery) -> Sequence[SpanLink]:
+    """Other spans of time: narrower, wider, earlier, later, and all of it."""
+    begin, end = choose_span(timeline, query)
+    length, middle = end - begin, (begin + end) / 2
+    spans = {
+        "earlier": ("Earlier", begin - length / 2, end - length / 2, begin > timeline.begin),
+        "later": ("Later", begin + length / 2, end + length / 2, end < timeline.end),
+        "in": ("Zoom in", middle - length / 4, middle + length / 4, length > 2 * _LEAST_SPAN),
+        "out": ("Zoom out", middle - length, middle + length, length < timeline.seconds),
+        "all": ("Whole run", timeline.begin, timeline.end, length < timeline.seconds),
+    }
+    return [
+        SpanLink(key, label, write_address(_narrow(timeline, query, low, high)) if is_possible else None)
+        for key, (label, low, high, is_possible) in spans.items()
+    ]
+
+
+def list_page_links(lanes: LanePage, query: TimelineQuery) -> Mapping[str, str | None]:
+    """Queries of the pages before and after; None where there is none."""
+    before = write_address(replace(query, page=lanes.page - 1)) if lanes.page > 1 else None
+    after = write_address(replace(query, page=lanes.page + 1)) if lanes.page < lanes.last_page else None
+    return {"Previous": before, "Next": after}
+
+
+def _narrow(timeline: Timeline, query: TimelineQuery, begin: float, end: float) -> TimelineQuery:
+    """The same with another span of time, moved to where the experiment is; none where it is all of it."""
+    length = min(end - begin, timeline.seconds)
+    begin = min(max(begin, timeline.begin), timeline.end - length)
+    is_all = length >= timeline.seconds
+    return replace(query, begin=None if is_all else begin, end=None if is_all else begin + length, page=1)
