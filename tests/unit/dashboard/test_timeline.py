@@ -474,3 +474,33 @@ async def test_what_an_attempt_said_is_escaped() -> None:
 def test_activities_end_with_their_trials() -> None:
     plot = draw_activities(find_timeline([trial_body(0, **done(0.5))]))
     assert [(area.key, area.counts[0], area.counts[-1]) for area in plot.areas] == [("training", 1, 0)]
+
+
+def test_a_page_of_many_shows_the_time_that_its_lanes_took() -> None:
+    trials = [
+        trial_body(index, **done(0.5, startTime=at(10 * index), completionTime=at(10 * index + 30), usage=use(30)))
+        for index in range(60)
+    ]
+    timeline = find_timeline(trials)
+    pages = [draw_lanes(timeline, TimelineQuery(page=page, size=25)) for page in (1, 2, 3)]
+    assert [(page.begin - timeline.begin) / 60 for page in pages] == [0, 250, 500]
+    assert [(page.end - page.begin) / 60 for page in pages] == [270, 270, 120]
+    # A span that is asked for holds for all pages.
+    asked = TimelineQuery(begin=timeline.begin, end=timeline.end, page=2, size=25)
+    assert draw_lanes(timeline, asked).begin == timeline.begin
+
+
+async def test_links_lead_to_other_spans_and_back() -> None:
+    async with serve(make_source(list(make_many(60)))) as client:
+        page = await read_page(client, f"{PAGE}?from=2026-01-01T10:20:00&to=2026-01-01T10:40:00&by=node")
+    links = dict(re.findall(r'data-link="(\w+)" href="[^"]*timeline\??([^"]*)"', page))
+    span = {key: re.findall(r"T(\d\d:\d\d)", query) for key, query in links.items()}
+    assert span == {
+        "earlier": ["10:10", "10:30"],
+        "later": ["10:30", "10:50"],
+        "in": ["10:25", "10:35"],
+        "out": ["10:10", "10:50"],
+        "all": ["10:00", "11:30"],
+        "fit": [],
+    }
+    assert all("by=node" in query for query in links.values())

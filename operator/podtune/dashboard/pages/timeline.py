@@ -19,7 +19,6 @@ from podtune.dashboard.charts.timeline.lanes import (
     MARK_WORDS,
     LanePage,
     TimelineQuery,
-    choose_span,
     draw_lanes,
 )
 from podtune.dashboard.charts.timeline.purposes import draw_purposes
@@ -63,7 +62,7 @@ async def show_timeline(request: web.Request) -> web.Response:
         query=query,
         problem=problem,
         address=write_address(query),
-        links=list_links(timeline, query) if timeline is not None else (),
+        links=list_links(timeline, lanes, query) if timeline is not None and lanes is not None else (),
         groupings=[
             ("by trial", replace(query, by_node=False, page=1)),
             ("by node", replace(query, by_node=True, page=1)),
@@ -176,9 +175,9 @@ def write_address(query: TimelineQuery, *, has_span: bool = True) -> str:
     return urlencode(facts, safe=":")
 
 
-def list_links(timeline: Timeline, query: TimelineQuery) -> Sequence[SpanLink]:
-    """Other spans of time: narrower, wider, earlier, later, and all of it."""
-    begin, end = choose_span(timeline, query)
+def list_links(timeline: Timeline, lanes: LanePage, query: TimelineQuery) -> Sequence[SpanLink]:
+    """Other spans of time than that of the lanes: earlier, later, narrower, wider, all of it, and that of a page."""
+    begin, end = lanes.begin, lanes.end
     length, middle = end - begin, (begin + end) / 2
     spans = {
         "earlier": ("Earlier", begin - length / 2, end - length / 2, begin > timeline.begin),
@@ -187,10 +186,13 @@ def list_links(timeline: Timeline, query: TimelineQuery) -> Sequence[SpanLink]:
         "out": ("Zoom out", middle - length, middle + length, length < timeline.seconds),
         "all": ("Whole run", timeline.begin, timeline.end, length < timeline.seconds),
     }
-    return [
-        SpanLink(key, label, write_address(_narrow(timeline, query, low, high)) if is_possible else None)
+    links = [
+        SpanLink(key, label, write_address(_move(timeline, query, low, high)) if is_possible else None)
         for key, (label, low, high, is_possible) in spans.items()
     ]
+    is_given = query.begin is not None or query.end is not None
+    fitted = write_address(replace(query, begin=None, end=None, page=1))
+    return [*links, SpanLink("fit", "Fit to page", fitted)] if is_given else links
 
 
 def list_page_links(lanes: LanePage, query: TimelineQuery) -> Mapping[str, str | None]:
@@ -200,9 +202,8 @@ def list_page_links(lanes: LanePage, query: TimelineQuery) -> Mapping[str, str |
     return {"Previous": before, "Next": after}
 
 
-def _narrow(timeline: Timeline, query: TimelineQuery, begin: float, end: float) -> TimelineQuery:
-    """The same with another span of time, moved to where the experiment is; none where it is all of it."""
+def _move(timeline: Timeline, query: TimelineQuery, begin: float, end: float) -> TimelineQuery:
+    """The same with another span of time, moved to where the experiment is."""
     length = min(end - begin, timeline.seconds)
     begin = min(max(begin, timeline.begin), timeline.end - length)
-    is_all = length >= timeline.seconds
-    return replace(query, begin=None if is_all else begin, end=None if is_all else begin + length, page=1)
+    return replace(query, begin=begin, end=begin + length, page=1)

@@ -119,12 +119,19 @@ _Entry = tuple[str, TracedTrial, int, Sequence[Span]]
 
 
 def draw_lanes(timeline: Timeline, query: TimelineQuery) -> LanePage:
-    """The lanes of a page; a page beyond the last is the last."""
+    """The lanes of a page; a page beyond the last is the last.
+
+    Where no span of time is asked for, it is that of the lanes on the page: those of 10,000 trials would be too short
+    to be seen on all of it.
+    """
     begin, end = choose_span(timeline, query)
     entries = list(_list_entries(timeline, query, begin, end))
     last_page = max(-(-len(entries) // query.size), 1)
     page = min(max(query.page, 1), last_page)
     shown = entries[(page - 1) * query.size : page * query.size]
+    if query.begin is None and query.end is None and last_page > 1:
+        begin = min(entry[3][0].begin for entry in shown)
+        end = max(begin + 1.0, *(entry[3][-1].end for entry in shown))
     totals: dict[str, int] = {}
     for heading, *_ in entries:
         totals[heading] = totals.get(heading, 0) + 1
