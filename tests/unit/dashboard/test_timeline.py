@@ -32,6 +32,7 @@ from tests.unit.dashboard.archives import (
     serve,
     trial_body,
 )
+from tests.unit.dashboard.live.live_api import EXPERIMENTS, TRIALS, LiveApi, make_cluster, team_experiment, team_trial
 
 PAGE = f"{BASE}/timeline"
 RETRY = "container trial exited with code 1; will be retried from the checkpoint of iteration 4"
@@ -504,3 +505,26 @@ async def test_links_lead_to_other_spans_and_back() -> None:
         "fit": [],
     }
     assert all("by=node" in query for query in links.values())
+
+
+async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    ten = datetime(2026, 1, 1, 10, tzinfo=UTC).timestamp()
+    monkeypatch.setattr("podtune.dashboard.pages.timeline.time.time", lambda: ten + 7200.0)
+    trial = team_trial(0, state="RUNNING", attempt=1, startTime=at(30), pod={"name": "p", "node": "gpu-7"})
+    trial["metadata"]["creationTimestamp"] = at(0)
+    api = LiveApi()
+    api.lists(EXPERIMENTS, team_experiment())
+    api.lists(TRIALS, trial)
+    source = make_cluster(api)
+    source.start()
+    try:
+        async with serve(source) as client:
+            page = await read_page(client, PAGE)
+            by_node = await read_page(client, f"{PAGE}?by=node")
+    finally:
+        source.stop()
+        api.ends()
+    assert "waiting for 30m from 1 Jan 10:00:00" in page
+    assert "training for 1h30m from 1 Jan 10:30:00 (attempt 1 on gpu-7)" in page
+    assert "An export has no pods" not in page
+    assert "gpu-7 <small>1 attempt</small>" in by_node
