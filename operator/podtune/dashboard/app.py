@@ -14,7 +14,7 @@ from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.live.object_reader import ObjectReader
-from podtune.dashboard.pages import comparison, experiments, learning, timeline, trial_texts, trials
+from podtune.dashboard.pages import comparison, experiments, learning, replay, timeline, trial_texts, trials
 from podtune.dashboard.pages.context import (
     EXPERIMENT_ROWS,
     GPU_PRICE,
@@ -111,6 +111,10 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/compare.json", comparison.send_comparison_json),
             web.get(f"{one}/compare.svg", comparison.send_comparison_chart),
             web.get(f"{one}/compare/points.json", comparison.send_comparison_points),
+            web.get(f"{one}/replay", replay.show_replay),
+            web.get(f"{one}/replay/moment", replay.send_moment),
+            web.get(f"{one}/replay/tape.json", replay.send_tape),
+            web.get(f"{one}/replay/picture.svg", replay.send_picture),
             web.get("/static/{file}", _send_static, name=STATIC),
         ]
     )

@@ -1,0 +1,1 @@
+"""What was known of a search at any moment."""
