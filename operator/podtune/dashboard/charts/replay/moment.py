@@ -154,7 +154,8 @@ def _count(number: int, word: str) -> str:
 
 def _list_running(states: bytes) -> list[int]:
     """Places of trials that run, the latest first."""
-    code, found, place = STATES.index(ShownState.RUNNING), [], len(states)
+    found: list[int] = []
+    code, place = STATES.index(ShownState.RUNNING), len(states)
     while len(found) < MOST_RUNNING and (place := states.rfind(code, 0, place)) >= 0:
         found.append(place)
     return found
