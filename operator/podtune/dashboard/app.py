@@ -14,7 +14,7 @@ from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live.event_stream import add_streams
 from podtune.dashboard.live.object_reader import ObjectReader
-from podtune.dashboard.pages import comparison, experiments, learning, replay, timeline, trial_texts, trials
+from podtune.dashboard.pages import comparison, experiments, learning, replay, scheduler, timeline, trial_texts, trials
 from podtune.dashboard.pages.context import (
     EXPERIMENT_ROWS,
     GPU_PRICE,
@@ -106,6 +106,9 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/trials/{{trial}}/log", trial_texts.show_log),
             web.get(f"{one}/trials/{{trial}}/manifest", trial_texts.show_manifest),
             web.get(f"{one}/trials/{{trial}}/manifest.yaml", trial_texts.send_manifest),
+            web.get(f"{one}/scheduler", scheduler.show_scheduler),
+            web.get(f"{one}/scheduler/family.json", scheduler.send_exploits),
+            web.get(f"{one}/scheduler/{{chart}}.svg", scheduler.send_scheduler_chart),
             web.get(f"{one}/compare", comparison.show_comparison),
             web.get(f"{one}/compare.csv", comparison.send_comparison_csv),
             web.get(f"{one}/compare.json", comparison.send_comparison_json),

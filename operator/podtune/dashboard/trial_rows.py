@@ -109,6 +109,12 @@ class ExperimentRows:
         """1 for each objective that is better the higher it is, otherwise -1."""
         return tuple(1.0 if mode == "max" else -1.0 for mode in self.view.objectives.values())
 
+    @property
+    def scheduler(self) -> str:
+        """Name of its scheduler, as the manifest has it."""
+        asked = (self.view.spec.get("scheduler") or {}).items()
+        return next((name for name, settings in asked if settings is not None and name != "resources"), "fifo")
+
     @cached_property
     def by_name(self) -> Mapping[str, TrialRow]:
         """The trials by name."""

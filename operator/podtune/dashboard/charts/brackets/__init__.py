@@ -1,0 +1,1 @@
+"""Brackets of successive halving: what became of their trials at each rung."""

@@ -1,0 +1,1 @@
+"""What became of a population: who continued from whose checkpoint, and with which parameters."""
