@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from podtune.api.resources.trial import LedgerEntry
@@ -17,7 +17,7 @@ from podtune.dashboard.charts.learning.frame import (
     list_metrics,
     read_points,
 )
-from podtune.dashboard.charts.learning.rungs import compare_to_limit, find_cutoff
+from podtune.dashboard.charts.learning.rungs import compare_to_limit, draw_rungs, find_cutoff, list_rung_results
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
@@ -25,7 +25,12 @@ AXES = CurveAxes()
 MEDIAN = "median"
 BEYOND = 2.5
 """The best trial's curve is shown so many times as far as the trial's own has come."""
+_DONOR = "donor’s"
+_STOP = "STOP"
+_STARTS = "stopped at "
+"""How a decision's sentence begins before its reason."""
 _TURNS = {
+    _STOP: "stopped",
     "RETRY": "retried",
     "RESTART": "restarted",
     "EXPLOIT": "cloned another",
@@ -54,7 +59,7 @@ class Comparison:
     @property
     def is_end(self) -> bool:
         """Whether it stopped the trial."""
-        return self.entry.action == "STOP"
+        return self.entry.action == _STOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class TrialCurvePlot:
     Attributes:
         jumps: Where it went back, to the state of the trial that it cloned.
         best: Path of the best trial's curve; empty for the best trial, and where there is none.
+        verdict: What ended the trial, where no comparison did; empty where nothing did but its program.
         end: Where a failed trial's curve ends, in per cent of the box.
     """
 
@@ -85,7 +91,19 @@ class TrialCurvePlot:
     best: str
     comparisons: Sequence[Comparison]
     turns: Sequence[Turn]
+    verdict: str
     end: Point | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """What a decision compared: the value, the limit and what that is, and what there is to add."""
+
+    entry: LedgerEntry
+    value: float
+    limit: float
+    word: str
+    more: str = ""
 
 
 def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlot | None:
@@ -99,11 +117,12 @@ def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlo
     reach = BEYOND * max(at for at, _ in ends)
     best = [point for point in read_points(other, AXES) if point and point[0] <= reach] if other is not None else []
     known = [*ends, *best]
-    compared = [(entry, read) for entry in row.view.status.ledger if (read := _read_comparison(entry))]
+    compared = [found for entry in row.view.status.ledger if (found := _find_limit(experiment, row, entry))]
     beside = [
-        *(number for _, (value, limit, _) in compared for number in (value, limit)),
+        *(number for found in compared for number in (found.value, found.limit)),
         *(value for _, value in ends),
     ]
+    judged = {found.entry.number for found in compared}
     frame = fit_frame(known, AXES, metric, sign, beside=[*beside, *(value for _, value in ends)])
     return TrialCurvePlot(
         row=row,
@@ -115,18 +134,20 @@ def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlo
         best=draw_line(best, frame),
         comparisons=[
             Comparison(
-                entry,
-                frame.place_share((float(entry.step), value)),
-                frame.place_share((float(entry.step), limit))[1],
-                f"{'best ' if word == MEDIAN else ''}{metric} {compare_to_limit(value, limit, word, sign)}",
+                found.entry,
+                frame.place_share((float(found.entry.step), found.value)),
+                frame.place_share((float(found.entry.step), found.limit))[1],
+                f"{'best ' if found.word == MEDIAN else ''}{metric} "
+                f"{compare_to_limit(found.value, found.limit, found.word, sign)}{found.more}",
             )
-            for entry, (value, limit, word) in compared
+            for found in compared
         ],
         turns=[
             Turn(entry, frame.place_share((float(entry.step), frame.y.low))[0], _TURNS[entry.action])
             for entry in row.view.status.ledger
-            if entry.action in _TURNS
+            if entry.action in _TURNS and (entry.action != _STOP or entry.number not in judged)
         ],
+        verdict=_write_verdict(row, judged),
         end=frame.place_share(ends[-1]) if row.progress is ShownState.FAILED else None,
     )
 
@@ -141,10 +162,56 @@ def write_trial_points(experiment: ExperimentRows, row: TrialRow) -> str:
     return write_items((plot.frame.x_label, plot.frame.y_label), curves, plot.frame)
 
 
-def _read_comparison(entry: LedgerEntry) -> tuple[float, float, str] | None:
-    """Value and limit of a decision, and what the limit is; the median rule compares the best value so far."""
-    cutoff, word = find_cutoff((entry,)), "cutoff"
-    if cutoff is None:
-        cutoff, word = read_finite(entry.inputs.get(MEDIAN)), MEDIAN
+def _find_limit(experiment: ExperimentRows, row: TrialRow, entry: LedgerEntry) -> _Limit | None:
+    """What a decision compared; None where it compared nothing."""
+    return _read_limit(entry) or _find_line(row, entry) or _find_rung_cutoff(experiment, row, entry)
+
+
+def _read_limit(entry: LedgerEntry) -> _Limit | None:
+    """A comparison whose numbers are all in the decision; the median rule has the best value so far."""
     value = read_finite(entry.inputs.get("value") or entry.inputs.get("best"))
-    return None if value is None or cutoff is None else (value, cutoff, word)
+    cutoff, word = find_cutoff((entry,)), "cutoff"
+    for name, meaning in ((MEDIAN, MEDIAN), ("donorValue", _DONOR)):
+        if cutoff is None:
+            cutoff, word = read_finite(entry.inputs.get(name)), meaning
+    return None if value is None or cutoff is None else _Limit(entry, value, cutoff, word)
+
+
+def _find_line(row: TrialRow, entry: LedgerEntry) -> _Limit | None:
+    """HyperBand's cutoff for the trial that came to a rung last and was ranked at once: its record has it."""
+    line = row.view.status.scheduler.get("lines", {}).get(entry.inputs.get("rung", ""), "")
+    value, least = read_finite(entry.inputs.get("value")), read_finite(line.partition(" by trial ")[0])
+    if entry.action != _STOP or value is None or least is None:
+        return None
+    rank, arrived = entry.inputs.get("rank"), entry.inputs.get("arrived")
+    return _Limit(entry, value, least, "cutoff", f", number {rank} of {arrived}" if rank and arrived else "")
+
+
+def _find_rung_cutoff(experiment: ExperimentRows, row: TrialRow, entry: LedgerEntry) -> _Limit | None:
+    """The latest cutoff at its rung, for a trial that was paused there and never promoted."""
+    if entry.action != _STOP or row.progress is not ShownState.STOPPED or "rung" in entry.inputs:
+        return None
+    last, plot = next(reversed(list_rung_results(row)), None), draw_rungs(experiment)
+    if last is None or plot is None or entry.number != row.view.status.ledger[-1].number:
+        return None
+    cutoff = next((strip.cutoff for strip in plot.strips if strip.rung == last.rung), None)
+    if cutoff is None:
+        return None
+    inputs = last.entry.inputs if last.entry is not None else {}
+    rank, arrived = inputs.get("rank"), inputs.get("arrived")
+    return _Limit(
+        entry,
+        last.value,
+        cutoff,
+        "latest cutoff",
+        f", number {rank} of {arrived} when paused" if rank and arrived else "",
+    )
+
+
+def _write_verdict(row: TrialRow, judged: Collection[int]) -> str:
+    """The last decision's reason, if it stopped the trial without a comparison."""
+    entry = next(reversed(row.view.status.ledger), None)
+    if entry is None or entry.action != _STOP or entry.number in judged:
+        return ""
+    head, colon, reason = entry.message.partition(": ")
+    return reason if colon and head.startswith(_STARTS) else entry.message
