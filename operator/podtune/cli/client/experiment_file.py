@@ -118,6 +118,21 @@ for _each in (_Loader, _FastLoader):
     _each.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"(?:{_FLOAT.pattern})$"), list("-+.0123456789"))
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes what the loaders read back the same: texts that only they take for numbers, such as 1e-05, in quotes."""
+
+
+_Dumper.yaml_implicit_resolvers = {
+    first: [*yaml.SafeDumper.yaml_implicit_resolvers.get(first, ()), *_Loader.yaml_implicit_resolvers.get(first, ())]
+    for first in {**yaml.SafeDumper.yaml_implicit_resolvers, **_Loader.yaml_implicit_resolvers}
+}
+
+
+def write_document(body: Mapping[str, Any]) -> str:
+    """Writes a document that `read_documents` reads as the same one."""
+    return yaml.dump(dict(body), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
 def _refuse_python(_loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> None:
     """Says what to write instead of a function, which is what people use these tags for."""
     raise yaml.constructor.ConstructorError(None, None, f"!!python/{suffix}: {NO_FUNCTIONS}", node.start_mark)

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from podtune.api.names import ANNOTATION_AUTHOR, API_VERSION, GROUP, TrialReason, TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.resources.trial_numbers import read_index
 from podtune.api.validation import InvalidSpec, parse_experiment
-from podtune.cli.client.experiment_file import read_documents
+from podtune.cli.client.experiment_file import read_documents, write_document
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 from podtune.protocol.storage_job import StoragePurpose
@@ -59,7 +57,7 @@ class Archive:
             "warmStart": dict(self.known),
             "trials": list(self.trials),
         }
-        return yaml.safe_dump(seal(body), sort_keys=False, allow_unicode=True)
+        return write_document(seal(body))
 
     def rename(self, name: str) -> Archive:
         """The same under another name: that of each Trial begins with it."""

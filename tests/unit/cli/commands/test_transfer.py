@@ -237,6 +237,16 @@ def test_what_was_learnt_from_an_earlier_experiment_goes_along(api: MovingApi, t
     assert kept["data"] == {"results.jsonl": "{}"}
 
 
+@pytest.mark.parametrize("text", ["1e-05", "-3e4", "0.1", "2026-01-01", "true", "1_000", "null", "0x1f", "1e5 trials"])
+def test_a_value_that_looks_like_a_number_is_still_a_text_in_the_file(
+    api: MovingApi, tmp_path: Path, text: str
+) -> None:
+    suspended(api)
+    api.objects[paths.trial(OLD, "digits-1")]["status"]["bestParameters"] = {"lr": text}
+    assert cli.main(["import", str(exported(api, tmp_path)), "-n", "elsewhere"]) == 0
+    assert api.objects[paths.trial("elsewhere", "digits-1")]["status"]["bestParameters"] == {"lr": text}
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
