@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from podtune.api.names import API_VERSION
+from podtune.api.resources.trial import LedgerEntry
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
 from podtune.cli.commands.archive import Archive, read_archive
 from podtune.kube.manifests import Manifest
@@ -90,7 +91,10 @@ class ArchiveSource:
         self._experiment = read_experiment({"apiVersion": API_VERSION, **body})
         self._manifests = {trial["name"]: trial for trial in archive.trials}
         self._trials = tuple(
-            read_trial({"metadata": {"name": trial["name"]}, "spec": trial["spec"], "status": trial["status"]})
+            _add_decisions(
+                read_trial({"metadata": {"name": trial["name"]}, "spec": trial["spec"], "status": trial["status"]}),
+                archive.decisions.get(trial["name"], ()),
+            )
             for trial in archive.trials
         )
 
@@ -119,6 +123,16 @@ class ArchiveSource:
             return None
         metadata = {"name": trial, "namespace": namespace}
         return {"metadata": metadata, "spec": known["spec"], "status": known["status"]}
+
+
+def _add_decisions(trial: TrialView, stored: Sequence[Manifest]) -> TrialView:
+    """A trial whose ledger has the decisions of the store, too."""
+    if not stored:
+        return trial
+    entries = [*map(LedgerEntry.model_validate, stored), *trial.status.ledger]
+    ledger = sorted({(entry.number, entry.time): entry for entry in entries}.items())
+    status = trial.status.model_copy(update={"ledger": [entry for _, entry in ledger]})
+    return replace(trial, status=status)
 
 
 def open_archive(path: Path) -> ArchiveSource:

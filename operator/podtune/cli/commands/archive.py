@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from podtune.api.names import ANNOTATION_AUTHOR, API_VERSION, GROUP, TrialReason, TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
-from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.api.resources.trial import LedgerEntry, TrialSpec, TrialStatus
 from podtune.api.resources.trial_numbers import read_index
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.client.experiment_file import read_documents, write_document
@@ -37,6 +37,7 @@ class Archive:
         source: Namespace, name and uid of the Experiment that it was made of.
         trials: Its Trials: name, spec and status each, by their index; of one that a person has added, who that was.
         known: What it had learnt from an earlier experiment (search.warmStart): data of a ConfigMap.
+        decisions: All decisions on its Trials, by their names, where they were asked for. An import does without.
     """
 
     source: Mapping[str, str]
@@ -45,10 +46,11 @@ class Archive:
     status: Manifest
     trials: tuple[Manifest, ...]
     known: Mapping[str, str]
+    decisions: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
 
     def to_yaml(self) -> str:
         """The file."""
-        body = {
+        body: Manifest = {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "version": _VERSION,
@@ -57,6 +59,8 @@ class Archive:
             "warmStart": dict(self.known),
             "trials": list(self.trials),
         }
+        if self.decisions:
+            body["decisions"] = {trial: list(entries) for trial, entries in self.decisions.items()}
         return write_document(seal(body))
 
     def rename(self, name: str) -> Archive:
@@ -80,6 +84,7 @@ class Archive:
                 for trial in self.trials
             ),
             self.known,
+            {names.get(trial, trial): _replace_names(list(found), names) for trial, found in self.decisions.items()},
         )
 
 
@@ -151,6 +156,7 @@ def _read(body: Mapping[str, Any]) -> Archive:
         status=experiment["status"],
         trials=tuple(body["trials"]),
         known=_check_texts(body.get("warmStart") or {}, "warmStart"),
+        decisions=_check_decisions(body.get("decisions") or {}),
     )
 
 
@@ -167,6 +173,13 @@ def check_trial(trial: Mapping[str, Any], experiment: str) -> None:
         raise TypeError("author is no text")
     if trial["name"] != f"{experiment}-{read_index(trial)}" or spec.experiment != experiment:
         raise LookupError(f"trial {trial['name']!r} is none of {experiment!r}")
+
+
+def _check_decisions(value: Mapping[str, Sequence[Manifest]]) -> Mapping[str, Sequence[Manifest]]:
+    for entries in value.values():
+        for entry in entries:
+            LedgerEntry.model_validate(entry)
+    return value
 
 
 def _check_texts(value: Any, name: str) -> dict[str, str]:

@@ -7,7 +7,8 @@ there yet. So an import that is broken off does no harm, and is taken up where i
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,10 +33,21 @@ from podtune.api.validation import parse_experiment
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
-from podtune.cli.client.resources import fetch_experiment, read_experiment
+from podtune.cli.client.resources import fetch_experiment, get_experiment, read_experiment
+from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
+from podtune.cli.client.stored_decisions import read_stored_decisions
 from podtune.cli.commands.archive import Archive, make_archive, read_archive
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, ExperimentName, Kubeconfig, Namespace
+from podtune.cli.options import (
+    AgentImage,
+    Context,
+    ExperimentName,
+    Kubeconfig,
+    Namespace,
+    OwnCredentials,
+    StoreEndpoint,
+    StoreRegion,
+)
 from podtune.cli.output import print_note
 from podtune.kube import paths
 from podtune.kube.errors import ResourceConflict, ResourceExists, ResourceNotFound
@@ -49,6 +61,7 @@ from podtune.kube.manifests import (
     select_experiment,
 )
 from podtune.runner.search.added_trials import read_configuration
+from podtune.storage.errors import StoreError
 
 
 def export_experiment(
@@ -56,6 +69,13 @@ def export_experiment(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")],
     anyway: Annotated[bool, typer.Option("--anyway", help="Also one that still runs, as it is now.")] = False,
+    decisions: Annotated[
+        bool, typer.Option("--decisions", help="With all decisions that the store has, for the dashboard.")
+    ] = False,
+    endpoint: StoreEndpoint = "",
+    region: StoreRegion = "",
+    own_credentials: OwnCredentials = False,
+    agent_image: AgentImage = "",
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -63,6 +83,9 @@ def export_experiment(
     """Write a whole Experiment and its Trials to a file, to import it elsewhere."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     archive = collect_archive(api, chosen, experiment, anyway=anyway)
+    if decisions:
+        options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
+        archive = replace(archive, decisions=_collect_decisions(api, chosen, archive, options))
     try:
         sys.stdout.write(archive.to_yaml()) if output == STANDARD_INPUT else output.write_text(archive.to_yaml())
     except OSError as error:
@@ -105,6 +128,22 @@ def collect_archive(api: Api, namespace: str, name: str, *, anyway: bool) -> Arc
     trials = api.list_all(paths.trials(namespace), select_experiment(name))
     own = [trial for trial in trials if find_owner_uid(trial, EXPERIMENT_KIND) == uid]
     return make_archive(experiment, own, _read_known(api, experiment))
+
+
+def _collect_decisions(
+    api: Api, namespace: str, archive: Archive, options: StoreOptions
+) -> Mapping[str, Sequence[Manifest]]:
+    """All decisions that the experiment's store has."""
+    experiment = get_experiment(api, namespace, archive.source["name"])
+    with open_experiment_store(api, experiment, options) as opened:
+        prefix = opened.address.experiment_prefix(experiment.uid)
+        try:
+            found = read_stored_decisions(opened.store, prefix, {trial["name"] for trial in archive.trials})
+        except StoreError as error:
+            raise explain_store_error(error, opened.address) from error
+    if not found:
+        _warn(f"the store has no decisions on the trials of {experiment.name}; the file has those of their statuses")
+    return found
 
 
 def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
