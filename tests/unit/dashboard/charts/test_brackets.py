@@ -139,6 +139,24 @@ def test_low_values_are_promoted_where_they_are_good() -> None:
     assert bracket.rungs[0].cutoff == 0.3
 
 
+def test_a_bracket_whose_rungs_wait_for_nobody_says_who_is_on_the_way_and_who_is_paused() -> None:
+    scheduler = {"ashaPromotion": {"maxTime": 9, "gracePeriod": 1, "reductionFactor": 3}}
+    at_first = {"rungs": {"1": "0.5"}, "arrivals": {"1": "0"}}
+    trials = [
+        trial_body(0, state="PAUSED", attempt=1, scheduler=at_first),
+        trial_body(1, **running(**at_first, promoted={"from": "1"})),
+        trial_body(2, state="RUNNING", attempt=1),
+    ]
+    plot = draw_brackets(collect(trials, scheduler))
+    assert plot is not None
+    (block,) = plot.blocks
+    assert block.sentence == "2 on the way to a rung, 1 paused until promoted."
+    assert [row.name for row in block.awaited] == ["digits-2", "digits-1"]
+    over = draw_brackets(collect([trial_body(0, **done(0.5, scheduler=at_first, progress="9.0"))], scheduler))
+    assert over is not None
+    assert over.blocks[0].sentence == "All its trials are through."
+
+
 def test_many_brackets_are_drawn_in_part_those_at_work_first() -> None:
     trials = [trial_body(0, **running(**at(halvings=1)))]
     trials += [trial_body(index, **done(0.5, scheduler=at(0.5, 0.6, band=index, round_=2))) for index in range(1, 40)]

@@ -22,6 +22,7 @@ MOST_BLOCKS = 24
 MOST_BRACKETS = 200
 MOST_AWAITED = 12
 """So many of the trials that a rung waits for are named."""
+_OVER = "All its trials are through."
 _KEPT = 8
 
 
@@ -126,11 +127,15 @@ def draw_brackets(experiment: ExperimentRows) -> BracketPlot | None:
 
 def _draw_block(experiment: ExperimentRows, bracket: ShownBracket, *, with_band: bool) -> Block:
     most = max(max(rung.entered, rung.size or 0) for rung in bracket.rungs) or 1
-    awaited = bracket.current.awaited if bracket.current is not None else ()
+    is_synchronous = experiment.scheduler in SYNCHRONOUS
+    if is_synchronous:
+        awaited = list(bracket.current.awaited) if bracket.current is not None else []
+    else:
+        awaited = [row for rung in bracket.rungs for row in rung.awaited]
     return Block(
         bracket=bracket,
         title=f"Bracket {bracket.number}{f', band {bracket.band + 1}' if with_band else ''}",
-        sentence=_describe(bracket, is_synchronous=experiment.scheduler in SYNCHRONOUS),
+        sentence=_describe(bracket) if is_synchronous else _describe_asynchronous(bracket),
         bars=[_draw_bar(rung, most) for rung in bracket.rungs],
         awaited=awaited[:MOST_AWAITED],
         left_out=max(0, len(awaited) - MOST_AWAITED),
@@ -146,15 +151,13 @@ def _draw_bar(rung: BracketRung, most: int) -> RungBar:
     return RungBar(rung, segments, None if rung.size is None else round(100 * rung.size / most, 3))
 
 
-def _describe(bracket: ShownBracket, *, is_synchronous: bool) -> str:
+def _describe(bracket: ShownBracket) -> str:
+    """What the present rung of a bracket waits for."""
     rung = bracket.current
     if rung is None:
-        return "All its trials are through."
+        return _OVER
     waiting, awaited = (rung.counts.get(outcome, 0) for outcome in (BracketOutcome.WAITING, BracketOutcome.AWAITED))
     at = f"rung {format_measure(rung.milestone)}"
-    if not is_synchronous:
-        parts = [f"{awaited} on the way to {at}" if awaited else "", f"{waiting} paused there" if waiting else ""]
-        return f"{', '.join(part for part in parts if part)}."
     free = (rung.size or 0) - rung.entered if rung is bracket.rungs[0] else 0
     parts = [f"{_count_trials(awaited)} on the way" if awaited else "", f"{free} free places" if free > 0 else ""]
     lacks = " and ".join(part for part in parts if part)
@@ -162,6 +165,20 @@ def _describe(bracket: ShownBracket, *, is_synchronous: bool) -> str:
         return f"All {_count_trials(waiting)} of {at} have come in."
     paused = f"; {waiting} {'is' if waiting == 1 else 'are'} paused there" if waiting else ""
     return f"{at.capitalize()} waits for {lacks}{paused}."
+
+
+def _describe_asynchronous(bracket: ShownBracket) -> str:
+    """What goes on in a bracket whose rungs wait for nobody."""
+    awaited, waiting = (
+        sum(rung.counts.get(outcome, 0) for rung in bracket.rungs)
+        for outcome in (BracketOutcome.AWAITED, BracketOutcome.WAITING)
+    )
+    parts = [
+        f"{awaited} on the way to a rung" if awaited else "",
+        f"{waiting} paused until promoted" if waiting else "",
+    ]
+    told = ", ".join(part for part in parts if part)
+    return f"{told}." if told else _OVER
 
 
 def _count_trials(count: int) -> str:
