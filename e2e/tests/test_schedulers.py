@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import Escort, finish
+from podtune.dashboard.charts.lineage.stretches import read_population, trace_lineage
+from podtune.dashboard.sources import open_archive
+from podtune.dashboard.trial_rows import collect_rows
 
 TRIALS = "trials.podtune.dev"
 
@@ -75,7 +80,7 @@ def test_hyperband_waits_for_a_bracket_and_resumes_its_best(cluster: Cluster, na
 
 
 def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
-    cluster: Cluster, namespace: Kubernetes
+    cluster: Cluster, namespace: Kubernetes, tmp_path: Path
 ) -> None:
     namespace.apply(
         experiment(
@@ -105,3 +110,24 @@ def test_an_exploit_takes_over_the_donors_weights_and_a_new_configuration(
         assert status["lastResult"]["weights"] in donated
         assert status["parameters"] != clone["spec"]["parameters"]
         assert float(status["lastResult"]["rate"]) == float(status["parameters"]["rate"])
+    check_ancestry(namespace, cluster, tmp_path / "population.yaml")
+
+
+def check_ancestry(namespace: Kubernetes, cluster: Cluster, file: Path) -> None:
+    """With all decisions of the store, the dashboard leads each trial's weights back to who they are from."""
+    words = ("export", "population", "--decisions", "--endpoint", cluster.s3.endpoint, "-o", str(file))
+    namespace.podtune(*words)
+    source = open_archive(file)
+    (view,) = source.list_experiments()
+    population = read_population(collect_rows(view, source.list_trials(view.namespace, view.name)))
+    weights = {row.name: row.view.status.last_result["weights"] for row in population.experiment.rows}
+    assert population.exploits
+    assert population.unexplained == 0
+    for name, own in weights.items():
+        lineage = trace_lineage(population, name)
+        assert lineage is not None
+        assert lineage.lack == ""
+        root = lineage.ancestors[0].stretch.row.name
+        assert population.stretches[root][0] is lineage.ancestors[0].stretch
+        if len(population.stretches[root]) == 1:
+            assert weights[root] == own
