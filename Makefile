@@ -60,6 +60,11 @@ e2e: cluster ## Run the tests of the whole product on the local cluster
 	@$(CLUSTER) exec -- $(BIN)/pytest -n 3 --dist worksteal -m "not alone and not long" e2e/tests
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "alone and not long" e2e/tests
 
+.PHONY: browser
+browser: install ## Open every page of the dashboard in Chromium, use it, examine it, and leave pictures in build/pictures
+	@$(BIN)/python -m e2e.browser.chromium
+	@$(BIN)/pytest -n 2 --dist worksteal e2e/browser
+
 .PHONY: chaos
 chaos: cluster ## Inject every fault, one at a time, and hold each run to the undisturbed one
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --json e2e/chaos/figures.json
@@ -76,7 +81,7 @@ test-long: cluster ## Run what takes long: faults of full length, all pairs of s
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests
 
 .PHONY: test
-test: lint unit component e2e chaos-sample ## Run everything
+test: lint unit browser component e2e chaos-sample ## Run everything
 
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing

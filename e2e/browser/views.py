@@ -1,0 +1,73 @@
+"""The views that are opened, photographed and examined. A new one is one line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from e2e.browser.experiments.simulated import (
+    NAMESPACE,
+    make_failing,
+    make_finished,
+    make_population,
+    make_running,
+    make_trade_off,
+)
+from e2e.browser.experiments.sweep import make_sweep
+from e2e.browser.serving import Gallery
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One page.
+
+    Attributes:
+        name: What its pictures are called.
+        path: Its address, without that of the dashboard.
+        ready: A selector of what is there as soon as all is drawn, where scripts draw more than parallel coordinates.
+        status: What the server answers.
+    """
+
+    name: str
+    path: str
+    ready: str = "main"
+    status: int = 200
+
+
+def _find(experiment: str) -> str:
+    return f"experiments/{NAMESPACE}/{experiment}/"
+
+
+FINISHED, RUNNING, FAILING = _find("resnet"), _find("resnet-live"), _find("resnet-failing")
+POPULATION, TRADE_OFF, SWEEP = _find("resnet-population"), _find("edge-models"), _find("sweep-10k")
+
+VIEWS = (
+    View("experiments", ""),
+    View("overview", FINISHED),
+    View("overview-running", RUNNING),
+    View("overview-failing", FAILING),
+    View("overview-population", POPULATION),
+    View("overview-trade-off", TRADE_OFF),
+    View("overview-10k", SWEEP),
+    View("search-space", f"{FINISHED}parameters"),
+    View("search-space-failing", f"{FAILING}parameters"),
+    View("search-space-10k", f"{SWEEP}parameters"),
+    View("trials", f"{FINISHED}trials"),
+    View("trials-10k", f"{SWEEP}trials?sort=-accuracy"),
+    View("trials-no-match", f"{FINISHED}trials?q=accuracy%3E2"),
+    View("trials-refused-filter", f"{FINISHED}trials?q=nothing%3E1", status=400),
+    View("not-there", f"{_find('nothing')}", status=404),
+    View("trial", f"{FINISHED}trials/resnet-0"),
+    View("trial-failed", f"{FAILING}trials/resnet-failing-1"),
+    View("trial-population", f"{POPULATION}trials/resnet-population-3"),
+    View("trial-10k", f"{SWEEP}trials/sweep-10k-4"),
+    View("compare", f"{FINISHED}compare?trial=resnet-0&trial=resnet-3&trial=resnet-10"),
+    View("compare-10k", f"{SWEEP}compare?" + "&".join(f"trial=sweep-10k-{place}" for place in range(0, 200, 10))),
+)
+
+
+@cache
+def open_gallery() -> Gallery:
+    """What the views show."""
+    made = [make_finished(), make_running(), make_failing(), make_population(), make_trade_off(), make_sweep()]
+    return Gallery("namespace vision", [each.open_source() for each in made])
