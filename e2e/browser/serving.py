@@ -50,11 +50,11 @@ class Gallery:
 
 
 @contextmanager
-def serve_source(source: ExperimentSource) -> Iterator[str]:
-    """Serves it on loopback while the context lasts; returns the address of the first page."""
+def serve_source(source: ExperimentSource, port: int = 0) -> Iterator[str]:
+    """Serves it on loopback while the context lasts, on any free port if it is 0; returns the first page's address."""
     address: Future[str] = Future()
     stopped: Future[None] = Future()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(source, address, stopped)), name="dashboard")
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(source, port, address, stopped)), name="dashboard")
     thread.start()
     try:
         yield address.result(DEADLINE)
@@ -63,11 +63,11 @@ def serve_source(source: ExperimentSource) -> Iterator[str]:
         thread.join(DEADLINE)
 
 
-async def _serve(source: ExperimentSource, address: Future[str], stopped: Future[None]) -> None:
+async def _serve(source: ExperimentSource, port: int, address: Future[str], stopped: Future[None]) -> None:
     runner = web.AppRunner(make_app(source), access_log=None, shutdown_timeout=1)
     try:
         await runner.setup()
-        site = web.TCPSite(runner, LOOPBACK, 0)
+        site = web.TCPSite(runner, LOOPBACK, port, reuse_address=True)
         await site.start()
         address.set_result(f"http://{LOOPBACK}:{runner.addresses[0][1]}/")
         await asyncio.wrap_future(stopped)

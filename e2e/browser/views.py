@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from e2e.browser.experiments.odd import make_hostile, make_new, make_wide
 from e2e.browser.experiments.simulated import (
     NAMESPACE,
     make_failing,
@@ -40,6 +41,7 @@ def _find(experiment: str) -> str:
 
 FINISHED, RUNNING, FAILING = _find("resnet"), _find("resnet-live"), _find("resnet-failing")
 POPULATION, TRADE_OFF, SWEEP = _find("resnet-population"), _find("edge-models"), _find("sweep-10k")
+HOSTILE, WIDE, WIDER, NEW = _find("hostile"), _find("wide"), _find("wider"), _find("new")
 
 VIEWS = (
     View("experiments", ""),
@@ -63,6 +65,19 @@ VIEWS = (
     View("trial-10k", f"{SWEEP}trials/sweep-10k-4"),
     View("compare", f"{FINISHED}compare?trial=resnet-0&trial=resnet-3&trial=resnet-10"),
     View("compare-10k", f"{SWEEP}compare?" + "&".join(f"trial=sweep-10k-{place}" for place in range(0, 200, 10))),
+    View("overview-hostile", HOSTILE),
+    View("search-space-hostile", f"{HOSTILE}parameters"),
+    View("trials-hostile", f"{HOSTILE}trials"),
+    View("trial-hostile", f"{HOSTILE}trials/hostile-3"),
+    View("compare-hostile", f"{HOSTILE}compare?trial=hostile-3&trial=hostile-4"),
+    View("overview-wide", WIDE),
+    View("search-space-wide", f"{WIDE}parameters"),
+    View("trials-wide", f"{WIDE}trials"),
+    View("trial-wide", f"{WIDE}trials/wide-3"),
+    View("compare-wide", f"{WIDE}compare?trial=wide-3&trial=wide-4"),
+    View("overview-new", NEW),
+    View("search-space-new", f"{NEW}parameters"),
+    View("trials-new", f"{NEW}trials"),
 )
 
 
@@ -70,4 +85,5 @@ VIEWS = (
 def open_gallery() -> Gallery:
     """What the views show."""
     made = [make_finished(), make_running(), make_failing(), make_population(), make_trade_off(), make_sweep()]
+    made += [make_hostile(), make_wide(), make_wide(500, "wider"), make_new()]
     return Gallery("namespace vision", [each.open_source() for each in made])

@@ -80,7 +80,13 @@ class Visitor:
 
 @contextmanager
 def visit(
-    browser: Browser, address: str, *, width: int = WIDE, theme: Theme = "light", is_touched: bool = False
+    browser: Browser,
+    address: str,
+    *,
+    width: int = WIDE,
+    theme: Theme = "light",
+    is_touched: bool = False,
+    has_scripts: bool = True,
 ) -> Iterator[Visitor]:
     """A tab that has been nowhere before.
 
@@ -90,6 +96,7 @@ def visit(
         width: Of the window, in pixels.
         theme: What the visitor's system prefers.
         is_touched: Whether it is a telephone.
+        has_scripts: Whether pages may run any.
     """
     context = browser.new_context(
         viewport={"width": width, "height": HEIGHT},
@@ -97,6 +104,7 @@ def visit(
         # Also in tests: what moves is never where one looks for it.
         reduced_motion="reduce",
         has_touch=is_touched,
+        java_script_enabled=has_scripts,
         locale="en-GB",
         timezone_id="UTC",
     )

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
 
+from e2e.browser.experiments.kept import MadeExperiment, keep
 from e2e.browser.experiments.training import PARAMETERS, ImageCurves
 from podtune.api.names import API_VERSION
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.cli.commands.archive import make_archive
-from podtune.dashboard.sources import ArchiveSource
 from podtune.kube.manifests import Manifest
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.simulation import Simulation
@@ -27,23 +24,6 @@ _GPU_POD = {"containers": [{"name": "trial", "image": _IMAGE, "resources": {"lim
 _ASHA = {"asha": {"maxTime": 81, "gracePeriod": 3, "reductionFactor": 3}}
 _ROUGH = ClusterModel(crashes_per_hour=0.25, disruptions_per_hour=0.1)
 _SIMULATED_MONTH = re.compile(r"\b2000-01-(?=\d\dT)")
-
-
-@dataclass(frozen=True, slots=True)
-class MadeExperiment:
-    """An Experiment and its Trials, as the API has them."""
-
-    experiment: Manifest
-    trials: tuple[Manifest, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the Experiment."""
-        return str(self.experiment["metadata"]["name"])
-
-    def open_source(self) -> ArchiveSource:
-        """A source of pages, as if it had been exported."""
-        return ArchiveSource(make_archive(self.experiment, list(self.trials), {}), f"archive {self.name}.yaml")
 
 
 def make_spec(**fields: Any) -> ExperimentSpec:
@@ -97,7 +77,7 @@ def _dump(model: BaseModel) -> Manifest:
     return dated
 
 
-@cache
+@keep
 def make_finished() -> MadeExperiment:
     """ASHA, to its end; some trials have failed, and some were disrupted."""
     search = {"algorithm": "tpe", "maxTrials": 80, "seed": 12}
@@ -105,7 +85,7 @@ def make_finished() -> MadeExperiment:
     return _simulate("resnet", spec, ImageCurves(81, 90))
 
 
-@cache
+@keep
 def make_running() -> MadeExperiment:
     """ASHA in its middle."""
     search = {"algorithm": "random", "maxTrials": 120, "seed": 2}
@@ -113,7 +93,7 @@ def make_running() -> MadeExperiment:
     return _simulate("resnet-live", spec, ImageCurves(81, 90), until=2.5 * 3600)
 
 
-@cache
+@keep
 def make_population() -> MadeExperiment:
     """Population-based training, with exploits."""
     parameters = [each for each in PARAMETERS if each["name"] in ("learning_rate", "weight_decay", "dropout")]
@@ -123,7 +103,7 @@ def make_population() -> MadeExperiment:
     return _simulate("resnet-population", spec, ImageCurves(80))
 
 
-@cache
+@keep
 def make_trade_off() -> MadeExperiment:
     """Two objectives: accuracy and latency."""
     objective = {"metric": "accuracy", "mode": "max", "others": [{"metric": "latency_ms", "mode": "min"}]}
@@ -131,7 +111,7 @@ def make_trade_off() -> MadeExperiment:
     return _simulate("edge-models", make_spec(objective=objective, search=search), ImageCurves(27))
 
 
-@cache
+@keep
 def make_failing() -> MadeExperiment:
     """More than half of the trials fail, once at least: those with large batches for want of memory."""
     search = {"algorithm": "random", "maxTrials": 60, "seed": 11}

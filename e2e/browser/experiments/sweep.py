@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from e2e.browser.experiments.simulated import NAMESPACE, MadeExperiment, make_spec, pack_experiment
+from e2e.browser.experiments.kept import MadeExperiment
+from e2e.browser.experiments.simulated import NAMESPACE, make_spec, pack_experiment
 from e2e.browser.experiments.training import ImageCurve, build_image_curve
 from podtune.kube.manifests import Manifest
 

@@ -7,14 +7,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from e2e.browser.chromium import open_browser
 from e2e.browser.serving import serve_source
 from e2e.browser.views import open_gallery
-from e2e.browser.visitor import Visitor, visit
+from e2e.browser.visitor import DEADLINE, Visitor, visit
 
 Visit = Callable[..., Visitor]
+expect.set_options(timeout=DEADLINE)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,89 @@
+"""A cluster that changes as a test has it, and the source that follows it as it follows a real one."""
+
+from __future__ import annotations
+
+import queue
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from e2e.browser.experiments.kept import MadeExperiment
+from podtune.cli.client.api_client import Api, Change
+from podtune.dashboard.live.cluster_source import ClusterSource
+from podtune.kube import paths
+from podtune.kube.errors import Unanswered
+from podtune.kube.manifests import Manifest
+
+
+class LivingCluster:
+    """An API server with the Experiments and Trials of one namespace, of which only the watches are used."""
+
+    def __init__(self, namespace: str, made: MadeExperiment) -> None:
+        """Has what was made."""
+        self.source = ClusterSource(lambda: cast("Api", self), namespace, pause=lambda _: None)
+        self.experiment = made.experiment
+        self._trials = {trial["metadata"]["name"]: trial for trial in made.trials}
+        self._experiments_path, self._trials_path = paths.experiments(namespace), paths.trials(namespace)
+        self._told: defaultdict[str, queue.SimpleQueue[Change | Exception | None]] = defaultdict(queue.SimpleQueue)
+        self._list_all()
+
+    def __enter__(self) -> LivingCluster:
+        """Is followed from now on."""
+        self.source.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Is followed no longer."""
+        self.source.stop()
+        for path in (self._experiments_path, self._trials_path):
+            self._told[path].put(None)
+
+    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+        """What has happened, and what happens."""
+        while (told := self._told[path].get()) is not None:
+            if isinstance(told, Exception):
+                raise told
+            yield told
+
+    def put_trial(self, name: str, **status: Any) -> None:
+        """A Trial appears, or its status changes."""
+        known = self._trials.get(name) or self._make_trial(name)
+        self._trials[name] = {**known, "status": {**known["status"], **status}}
+        self._told[self._trials_path].put(Change("MODIFIED", self._trials[name]))
+
+    def put_experiment(self, **status: Any) -> None:
+        """The Experiment's status changes."""
+        self.experiment = {**self.experiment, "status": {**self.experiment["status"], **status}}
+        self._told[self._experiments_path].put(Change("MODIFIED", self.experiment))
+
+    def delete_experiment(self) -> None:
+        """The Experiment goes, and with it its Trials."""
+        self._told[self._experiments_path].put(Change("DELETED", self.experiment))
+        for trial in self._trials.values():
+            self._told[self._trials_path].put(Change("DELETED", trial))
+
+    def break_off(self, reason: str) -> None:
+        """The API server does not answer from now on."""
+        for path in (self._experiments_path, self._trials_path):
+            self._told[path].put(Unanswered(reason))
+
+    def answer_again(self) -> None:
+        """The API server answers again, with all that there is by now."""
+        self._list_all()
+
+    def _list_all(self) -> None:
+        listed = {self._experiments_path: [self.experiment], self._trials_path: list(self._trials.values())}
+        for path, items in listed.items():
+            for change in (Change("RELISTED", {}), *(Change("ADDED", item) for item in items), Change("SYNCED", {})):
+                self._told[path].put(change)
+
+    def _make_trial(self, name: str) -> Manifest:
+        experiment = self.experiment["metadata"]
+        index = int(name.rpartition("-")[2])
+        first = next(iter(self._trials.values()))["spec"]
+        spec = {**first, "index": index, "proposal": {"number": index, "source": "Searcher"}}
+        return {
+            "metadata": {"name": name, "namespace": experiment["namespace"], "uid": name},
+            "spec": spec,
+            "status": {},
+        }
