@@ -12,8 +12,9 @@ from aiohttp.typedefs import Middleware
 from podtune.dashboard.access.gate import Access, add_access
 from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
-from podtune.dashboard.live.event_stream import add_streams
+from podtune.dashboard.live import event_stream
 from podtune.dashboard.live.object_reader import ObjectReader
+from podtune.dashboard.live.paced_source import PacedSource
 from podtune.dashboard.pages import comparison, experiments, learning, replay, scheduler, timeline, trial_texts, trials
 from podtune.dashboard.pages.context import (
     EXPERIMENT_ROWS,
@@ -25,6 +26,7 @@ from podtune.dashboard.pages.context import (
     RowCache,
     get_source,
 )
+from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
@@ -80,15 +82,17 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     )
     app.on_response_prepare.append(_add_headers)
     app[PREFIX] = settings.prefix
-    app[EXPERIMENT_ROWS] = RowCache(source)
     app[GPU_PRICE] = settings.price
     app[OBJECT_READER] = settings.reader
     if isinstance(source, LiveSource):
+        source = PacedSource(source, event_stream.PACE)
         if settings.access is not None:
             add_access(app, source, settings.access)
             if settings.connect_as is not None:
                 add_actions(app, settings.connect_as)
-        add_streams(app, source)
+        event_stream.add_streams(app, source)
+    app[EXPERIMENT_ROWS] = RowCache(source)
+    app[SHARED_ANSWERS] = SharedAnswers()
     one = "/experiments/{namespace}/{experiment}"
     app.add_routes(
         [

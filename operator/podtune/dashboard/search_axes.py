@@ -33,6 +33,7 @@ class SearchAxis:
         high: The greatest value.
         is_log: Whether the scale is logarithmic.
         is_conditional: Whether some trials do without it.
+        is_settled: Whether a value between `low` and `high` leaves both as they are.
     """
 
     name: str
@@ -42,6 +43,14 @@ class SearchAxis:
     high: float
     is_log: bool
     is_conditional: bool
+    is_settled: bool = True
+
+    def has_room_for(self, text: str) -> bool:
+        """Whether another trial with this value surely leaves the axis as it is."""
+        if self.choices:
+            return text in self.choices and self.choices[-1] != OTHERS
+        number = read_finite(text)
+        return self.is_settled and number is not None and self.low <= number <= self.high
 
     def find_position(self, text: str | None) -> float | None:
         """Where a value is on the axis: a number as it is, a choice by its place; None where there is none."""
@@ -72,14 +81,19 @@ def _make_axis(parameter: Mapping[str, Any], configurations: Sequence[Mapping[st
     if kind == "choice" or len(numbers) < len(seen):
         choices = _list_choices(domain if kind == "choice" else {}, seen)
         top = float(max(len(choices) - 1, 1))
-        return SearchAxis(name, sentence, choices, 0.0, top, is_log=False, is_conditional=is_conditional)
+        return SearchAxis(
+            name, sentence, choices, 0.0, top, is_log=False, is_conditional=is_conditional, is_settled=bool(choices)
+        )
     bounds = domain if isinstance(domain, Mapping) and kind in ("float", "int") else {}
     given = [float(bounds[end]) for end in ("min", "max") if isinstance(bounds.get(end), int | float)]
     low, high = min([*given, *numbers], default=0.0), max([*given, *numbers], default=1.0)
     is_log = low > 0 and (bounds.get("scale") == "log" or kind == "logNormal")
+    is_settled = len({*given, *numbers}) > 1
     if low == high:
         low, high = (low / 2, high * 2) if is_log else (low - 0.5, high + 0.5)
-    return SearchAxis(name, sentence, (), low, high, is_log=is_log, is_conditional=is_conditional)
+    return SearchAxis(
+        name, sentence, (), low, high, is_log=is_log, is_conditional=is_conditional, is_settled=is_settled
+    )
 
 
 def _list_choices(domain: Mapping[str, Any], seen: Sequence[str]) -> tuple[str, ...]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.dashboard.keeping import Keeper
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.search_axes import SearchAxis, make_axes
 
+_LARGE_SHARE = 4
+"""If more than one trial in so many has changed, all are ranked anew."""
 _EARLY = frozenset({TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED})
 
 
@@ -34,6 +38,7 @@ _BY_STATE = {
     TrialState.TERMINATED: ShownState.DONE,
     TrialState.ERROR: ShownState.FAILED,
 }
+ENDED_PROGRESS = frozenset({ShownState.DONE, ShownState.STOPPED, ShownState.FAILED})
 STATE_WORDS = {
     ShownState.DONE: "Completed",
     ShownState.STOPPED: "Stopped early",
@@ -87,17 +92,25 @@ class TrialRow:
 
 @dataclass(frozen=True, eq=False)
 class ExperimentRows:
-    """An experiment with its trials; another object as soon as there is news, so charts are kept by its identity.
+    """An experiment with its trials; another object as soon as there is news, so charts are kept with it.
 
     Attributes:
         view: The Experiment.
         rows: Its trials, by index.
         axes: Its parameters.
+        by_name: The trials by name.
+        ranked: The trials that have a value, the best first.
+        trials: What the rows were read from.
+        keeper: What was worked out of it.
     """
 
     view: ExperimentView
     rows: Sequence[TrialRow]
-    axes: Sequence[SearchAxis]
+    axes: tuple[SearchAxis, ...]
+    by_name: Mapping[str, TrialRow]
+    ranked: Sequence[TrialRow]
+    trials: Sequence[TrialView]
+    keeper: Keeper = field(default_factory=Keeper, repr=False)
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
@@ -116,20 +129,9 @@ class ExperimentRows:
         return next((name for name, settings in asked if settings is not None and name != "resources"), "fifo")
 
     @cached_property
-    def by_name(self) -> Mapping[str, TrialRow]:
-        """The trials by name."""
-        return {row.name: row for row in self.rows}
-
-    @cached_property
     def counts(self) -> Counter[ShownState]:
         """How many trials are how far."""
         return Counter(row.progress for row in self.rows)
-
-    @cached_property
-    def ranked(self) -> Sequence[TrialRow]:
-        """The trials that have a value, the best first."""
-        valued = [row for row in self.rows if row.value is not None]
-        return sorted(valued, key=lambda row: (-self.signs[0] * (row.value or 0.0), row.view.index))
 
     @property
     def best(self) -> TrialRow | None:
@@ -167,26 +169,83 @@ def collect_rows(
     Args:
         view: The experiment.
         trials: Its trials, by index.
-        earlier: The same at an earlier time: rows of trials that are still the same objects are taken from it.
+        earlier: The same at an earlier time: only what has changed since is read. The outcome is the same without it.
     """
+    if earlier is not None and [*earlier.view.objectives.items()] == [*view.objectives.items()]:
+        changed = _find_changes(trials, earlier.trials)
+        if changed is not None:
+            return _update_rows(view, trials, earlier, changed)
     metrics = tuple(view.objectives)
-    known = earlier.by_name if earlier is not None and earlier.metrics == metrics else {}
-    rows = [
-        row if (row := known.get(trial.name)) is not None and row.view is trial else _make_row(trial, metrics)
-        for trial in trials
-    ]
-    parameters = view.spec.get("parameters") or ()
-    if earlier is not None and parameters == earlier.view.spec.get("parameters") and _have_same_values(rows, earlier):
-        return ExperimentRows(view, rows, earlier.axes)
-    return ExperimentRows(view, rows, make_axes(parameters, [row.view.parameters for row in rows]))
-
-
-def _have_same_values(rows: Sequence[TrialRow], earlier: ExperimentRows) -> bool:
-    """Whether trials run with the parameters that they ran with earlier, and there are no others."""
-    return len(rows) == len(earlier.rows) and all(
-        row is before or (row.name == before.name and row.view.parameters == before.view.parameters)
-        for row, before in zip(rows, earlier.rows, strict=True)
+    rows = [_make_row(trial, metrics) for trial in trials]
+    return ExperimentRows(
+        view=view,
+        rows=rows,
+        axes=make_axes(view.spec.get("parameters") or (), [row.view.parameters for row in rows]),
+        by_name={row.name: row for row in rows},
+        ranked=sorted((row for row in rows if row.value is not None), key=_make_rank(view)),
+        trials=trials,
     )
+
+
+def _find_changes(trials: Sequence[TrialView], earlier: Sequence[TrialView]) -> list[int] | None:
+    """The places of trials that have changed or are new; None where one is gone or in another place."""
+    if len(trials) < len(earlier):
+        return None
+    changed = [place for place, (now, then) in enumerate(zip(trials, earlier, strict=False)) if now is not then]
+    if any(trials[place].name != earlier[place].name for place in changed):
+        return None
+    return [*changed, *range(len(earlier), len(trials))]
+
+
+def _update_rows(
+    view: ExperimentView, trials: Sequence[TrialView], earlier: ExperimentRows, changed: Sequence[int]
+) -> ExperimentRows:
+    count = len(earlier.rows)
+    fresh = [_make_row(trials[place], earlier.metrics) for place in changed]
+    rows = [*earlier.rows, *fresh[len(fresh) - (len(trials) - count) :]]
+    for place, row in zip(changed, fresh, strict=True):
+        rows[place] = row
+    parameters, axes = view.spec.get("parameters") or (), earlier.axes
+    pairs = [(row, earlier.rows[place] if place < count else None) for place, row in zip(changed, fresh, strict=True)]
+    is_same = parameters == (earlier.view.spec.get("parameters") or ())
+    if not is_same or not all(_keeps_axes(row, before, axes) for row, before in pairs):
+        axes = make_axes(parameters, [row.view.parameters for row in rows])
+    return ExperimentRows(
+        view=view,
+        rows=rows,
+        axes=axes,
+        by_name={**earlier.by_name, **{row.name: row for row in fresh}},
+        ranked=_update_ranked(view, earlier.ranked, pairs),
+        trials=trials,
+        keeper=earlier.keeper.pass_on(changed, len(rows)),
+    )
+
+
+def _update_ranked(
+    view: ExperimentView, ranked: Sequence[TrialRow], changed: Sequence[tuple[TrialRow, TrialRow | None]]
+) -> list[TrialRow]:
+    find_rank, gone = _make_rank(view), {id(before) for _, before in changed}
+    updated = [row for row in ranked if id(row) not in gone]
+    added = sorted((row for row, _ in changed if row.value is not None), key=find_rank)
+    if len(added) * _LARGE_SHARE > len(updated):
+        return sorted([*updated, *added], key=find_rank)
+    for row in added:
+        insort(updated, row, key=find_rank)
+    return updated
+
+
+def _keeps_axes(row: TrialRow, before: TrialRow | None, axes: Sequence[SearchAxis]) -> bool:
+    """Whether the axes are the same with a trial as it is now: what others have may be all that made them so."""
+    values = row.view.parameters
+    if before is not None:
+        return values is before.view.parameters or values == before.view.parameters
+    return all(axis.has_room_for(values[axis.name]) for axis in axes if axis.name in values)
+
+
+def _make_rank(view: ExperimentView) -> Callable[[TrialRow], tuple[float, int, str]]:
+    """What trials with a value are sorted by, the best first."""
+    sign = -1.0 if next(iter(view.objectives.values()), "") == "max" else 1.0
+    return lambda row: (sign * (row.value or 0.0), row.view.index, row.view.name)
 
 
 def read_moment(text: str | None) -> float | None:

@@ -6,12 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 from podtune.dashboard.charts.importance import ENDED_STATES, find_step
 from podtune.dashboard.charts.plots import MANY, SIZE
 from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -24,7 +24,6 @@ TRIALS_IN_CELL = 2.5
 """So many trials would be in each cell if they were spread evenly; with fewer, most cells would be empty."""
 LEVELS = 6
 """So many colours can be told from each other."""
-_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class Contour:
         return f"{self.metric} over {self.x.name} and {self.y.name}"
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def draw_contour(experiment: ExperimentRows, place: int, x_name: str, y_name: str) -> Contour | None:
     """The mean of an objective over two parameters; None where no ended trial has both and a value.
 

@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from podtune.dashboard.charts.failures import KIND_WORDS, FailureKind, list_failures
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 MOST_ENDINGS = 5
@@ -16,7 +16,6 @@ MOST_ENDINGS = 5
 MOST_LINES = 12
 MOST_NAMED = 5
 LONGEST_HEADLINE = 200
-_KEPT = 8
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?")
 """What differs between two trials that failed alike: a step, an address, an amount of memory."""
 
@@ -57,7 +56,7 @@ class KindEndings:
     silent: int
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def list_log_endings(experiment: ExperimentRows) -> Sequence[KindEndings]:
     """The endings by kind, in the order of the kinds; only kinds of which any status holds lines."""
     found: dict[FailureKind, defaultdict[str, list[TrialRow]]] = {kind: defaultdict(list) for kind in KIND_WORDS}

@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 
 from podtune.api.names import TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.dashboard.charts.contour import FINEST, ContourAxis, divide_axis, draw_dots, place_dot
 from podtune.dashboard.charts.plots import MANY
+from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 MOST_FAILURES = 100
 """So many trials are in the table, those first that have failed for good."""
-_KEPT = 16
 
 
 class FailureKind(StrEnum):
@@ -119,7 +118,7 @@ class FailureMap:
         return f"Failures over {self.x.name} and {self.y.name}"
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def draw_failures(experiment: ExperimentRows, x_name: str, y_name: str) -> FailureMap | None:
     """Failures over two parameters; None where no trial has failed."""
     failures = list_failures(experiment)
@@ -143,13 +142,14 @@ def draw_failures(experiment: ExperimentRows, x_name: str, y_name: str) -> Failu
     )
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def list_failures(experiment: ExperimentRows) -> Sequence[LastFailure]:
     """The last failure of each trial: first of those that have failed for good, and the latest trials first."""
-    found = [failure for row in experiment.rows if (failure := find_last_failure(row)) is not None]
+    found = [failure for failure in find_last_failure.read_all(experiment) if failure is not None]
     return sorted(found, key=lambda failure: (not failure.is_lasting, -failure.row.view.index))
 
 
+@keep_by_trial
 def find_last_failure(row: TrialRow) -> LastFailure | None:
     """How a trial failed last, even if it went on later; None where its status knows of no failure."""
     status = row.view.status

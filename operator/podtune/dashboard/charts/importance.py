@@ -8,10 +8,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
@@ -36,7 +36,6 @@ LEAST_TIMED = 10
 """With fewer trials on record, nothing is said on time."""
 FEW_BEST = 10
 MOST_BARS = 24
-_KEPT = 8
 FEW_LEARNED = 50
 """A forest that has learned from fewer trials knows little of the space."""
 ENDED_STATES = frozenset({ShownState.DONE, ShownState.STOPPED})
@@ -179,7 +178,7 @@ def measure_importance(
         return _measure(experiment, place, method)
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def _measure(experiment: ExperimentRows, place: int, method: ImportanceMethod) -> ImportanceChart:
     metric, sign = experiment.metrics[place], experiment.signs[place]
     ended = list_valued_trials(experiment, place)

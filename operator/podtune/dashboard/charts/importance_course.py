@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from podtune.dashboard.charts.importance import find_all_cells, list_valued_trials
 from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.scales import Scale, Tick
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 from podtune.tuning.importance import LEAST_TRIALS, ParameterCells, estimate_importance
 
@@ -20,7 +20,6 @@ MOST_IN_TABLE = 24
 _LEAST_POINTS = 2
 _LEAST_APART = 0.075
 """Between the names at the ends of two lines, as a part of the height."""
-_KEPT = 8
 _one_at_a_time = threading.Lock()
 
 
@@ -87,7 +86,7 @@ def draw_importance_course(experiment: ExperimentRows, place: int) -> Importance
         return _draw(experiment, place)
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def _draw(experiment: ExperimentRows, place: int) -> ImportanceCourse | None:
     points = _measure_parts(experiment, place)
     if len(points) < _LEAST_POINTS:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from weakref import WeakKeyDictionary
+from itertools import accumulate, pairwise
 
 from podtune.cli.views.formats import format_duration
-from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, fit_to_most
+from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, fit_to_most, loosen_scale
+from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
@@ -17,12 +17,11 @@ SIZE = 1000
 MOST_SLICES = 24
 SLICE = "slice:"
 """Before a parameter's name, in addresses."""
-KEPT = 32
-"""So many charts of a kind are kept."""
 MANY = 1500
 """With more dots than this, each is drawn smaller."""
-_sparklines: WeakKeyDictionary[ExperimentRows, str] = WeakKeyDictionary()
-"""Of each experiment that the list may show, for as long as its rows are kept."""
+_ACROSS = [f"M{x} " for x in range(SIZE + 1)]
+_DOWN = [f"{y}h0" for y in range(SIZE + 1)]
+"""What dots are made of: a text of a place is not written thousands of times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +76,31 @@ class Plot:
         return "".join(f"M{x} {y}h0" for x, y in cells)
 
 
-@lru_cache(maxsize=KEPT)
+@keep_chart
 def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
     """Best value so far over trials or time; None as long as no trial has a value.
 
     A trial counts from its end on, and one that still runs from the latest moment on record.
     """
-    start = min((row.started for row in experiment.rows if row.started is not None), default=None)
+    rows, values = list_valued(experiment)
     last = experiment.last_moment
-    if not experiment.ranked or (by_time and (start is None or last is None)):
+    if not rows or (by_time and last is None):
         return None
     sign = experiment.signs[0]
-
-    def find_hours(row: TrialRow) -> float:
-        return ((row.ended or last or 0.0) - (start or 0.0)) / 3600
-
     if by_time:
-        placed = sorted((find_hours(row), row.view.index, row) for row in experiment.ranked)
-        points = [(hours, row) for hours, _, row in placed]
+        start = min((row.started for row in experiment.rows if row.started is not None), default=None)
+        if start is None:
+            return None
+        hours = [((row.ended or last or 0.0) - start) / 3600 for row in rows]
+        ordered = sorted(zip(hours, range(len(rows)), strict=True))
+        at, rows = [hour for hour, _ in ordered], [rows[place] for _, place in ordered]
+        values = [values[place] for _, place in ordered]
     else:
-        points = sorted(((float(row.view.index), row) for row in experiment.ranked), key=lambda pair: pair[0])
-    high = max(at for at, _ in points)
-    x = Scale(-0.02 * (high or 1.0), (high or 1.0) * 1.02)
-    y = fit_to_most([row.value or 0.0 for _, row in points], sign)
-    steps = find_improvements(points, sign)
+        at = [float(row.view.index) for row in rows]
+    high = max(*at, 0.0) or 1.0  # an end may lie before all starts
+    x = loosen_scale(Scale(-0.02 * high, 1.02 * high))
+    y = fit_objective(experiment)
+    steps = find_improvements(rows, at, values, sign)
     return Plot(
         key="progress",
         title="Best value so far",
@@ -112,11 +112,19 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
         y=y,
         x_ticks=_list_time_ticks(x) if by_time else [tick for tick in x.list_ticks() if "." not in tick.label],
         y_ticks=y.list_ticks(5),
-        dots=collect_dots(((row, x.place(at), y.place(row.value or 0.0)) for at, row in points)),
+        dots=collect_dots(rows, write_dots(x.place_all(at), y.place_all(values)))
+        if by_time
+        else collect_dots(experiment.rows, _draw_number.read_all(experiment, x, y)),
         line=draw_steps([(x.place(at), y.place(value)) for _, at, value in steps]),
         line_label="best so far",
         steps=steps[:-1] if len(steps) > 1 and steps[-1][0] is steps[-2][0] else steps,
     )
+
+
+@keep_chart
+def fit_objective(experiment: ExperimentRows) -> Scale:
+    """The scale of the first objective's values."""
+    return loosen_scale(fit_to_most([row.values[0] or 0.0 for row in experiment.ranked], experiment.signs[0]))
 
 
 def draw_slices(experiment: ExperimentRows) -> Sequence[Plot]:
@@ -132,7 +140,7 @@ def find_slice(experiment: ExperimentRows, key: str) -> Plot | None:
     return _draw_slice(experiment, axis) if axis is not None and experiment.ranked else None
 
 
-@lru_cache(maxsize=KEPT)
+@keep_chart
 def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> Plot | None:
     """Two objectives against each other, with the front of the trials that none beats in both; None for just one."""
     if len(experiment.metrics) < 2:
@@ -155,44 +163,31 @@ def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> P
         y=y,
         x_ticks=x.list_ticks(),
         y_ticks=y.list_ticks(5),
-        dots=collect_dots(((row, x.place(at), y.place(to)) for row, at, to in places)),
+        dots=collect_dots(
+            [row for row, _, _ in places],
+            write_dots(x.place_all(at for _, at, _ in places), y.place_all(to for _, _, to in places)),
+        ),
         line=draw_steps([(x.place(at), y.place(to)) for _, at, to in front], is_upright=signs[0] > 0),
         line_label="Pareto front",
         steps=front,
     )
 
 
+@keep_chart
 def draw_sparkline(experiment: ExperimentRows) -> str:
     """The best value so far over the trials as one path; empty with fewer than two values."""
-    path = _sparklines.get(experiment)
-    if path is None:
-        path = _sparklines[experiment] = _draw_sparkline(experiment)
-    return path
-
-
-def _draw_sparkline(experiment: ExperimentRows) -> str:
-    rows = sorted(experiment.ranked, key=lambda row: row.view.index)
+    rows, values = list_valued(experiment)
     if len(rows) < 2:
         return ""
-    points = [(float(row.view.index), row) for row in rows]
-    steps = find_improvements(points, experiment.signs[0])
-    x, y = Scale(points[0][0], points[-1][0]), fit_scale(value for _, _, value in steps)
+    at = [float(row.view.index) for row in rows]
+    steps = find_improvements(rows, at, values, experiment.signs[0])
+    x, y = Scale(at[0], at[-1]), fit_scale(value for _, _, value in steps)
     return draw_steps([(x.place(at), y.place(value)) for _, at, value in steps])
 
 
-@lru_cache(maxsize=4)
-def _fit_objective(experiment: ExperimentRows) -> Scale:
-    return fit_to_most([row.value or 0.0 for row in experiment.ranked], experiment.signs[0])
-
-
-@lru_cache(maxsize=3 * MOST_SLICES)
+@keep_chart
 def _draw_slice(experiment: ExperimentRows, axis: SearchAxis) -> Plot:
-    y = _fit_objective(experiment)
-    places = [
-        (row, at, row.value or 0.0)
-        for row in experiment.ranked
-        if (at := axis.find_position(row.view.parameters.get(axis.name))) is not None
-    ]
+    y = fit_objective(experiment)
     if axis.choices:
         x = Scale(-0.5, len(axis.choices) - 0.5)
         ticks = [Tick(x.place(place), choice) for place, choice in enumerate(axis.choices)]
@@ -210,19 +205,45 @@ def _draw_slice(experiment: ExperimentRows, axis: SearchAxis) -> Plot:
         y=y,
         x_ticks=ticks,
         y_ticks=y.list_ticks(4),
-        dots=collect_dots(((row, x.place(at), y.place(to)) for row, at, to in places)),
+        dots=collect_dots(experiment.rows, _draw_parameter.read_all(experiment, axis, x, y)),
     )
 
 
-def find_improvements(points: Iterable[tuple[float, TrialRow]], sign: float) -> list[tuple[TrialRow, float, float]]:
-    """The trials that were better than all before them, and the last point with what was best then."""
-    steps: list[tuple[TrialRow, float, float]] = []
-    last = 0.0
-    for at, row in points:
-        last = at
-        if not steps or sign * (row.value or 0.0) > sign * steps[-1][2]:
-            steps.append((row, at, row.value or 0.0))
-    return [*steps, (steps[-1][0], last, steps[-1][2])] if steps and last > steps[-1][1] else steps
+@keep_by_trial
+def _draw_number(row: TrialRow, x: Scale, y: Scale) -> str:
+    """A trial's value over its number; empty where it has none."""
+    return "" if row.value is None else write_dots([x.place(float(row.view.index))], [y.place(row.value)])[0]
+
+
+@keep_by_trial
+def _draw_parameter(row: TrialRow, axis: SearchAxis, x: Scale, y: Scale) -> str:
+    """A trial's value over a parameter; empty where it lacks one of them."""
+    at = axis.find_position(row.view.parameters.get(axis.name))
+    return "" if at is None or row.value is None else write_dots([x.place(at)], [y.place(row.value)])[0]
+
+
+@keep_chart
+def list_valued(experiment: ExperimentRows) -> tuple[Sequence[TrialRow], Sequence[float]]:
+    """The trials that have a value, by index, and these values."""
+    rows = [row for row in experiment.rows if row.values[0] is not None]
+    return rows, [row.values[0] or 0.0 for row in rows]
+
+
+def find_improvements(
+    rows: Sequence[TrialRow], at: Sequence[float], values: Sequence[float], sign: float
+) -> list[tuple[TrialRow, float, float]]:
+    """The trials that were better than all before them, and the last point with what was best then.
+
+    Args:
+        rows: The trials, in their order.
+        at: Where each is.
+        values: The value of each.
+        sign: 1 where high values are good, otherwise -1.
+    """
+    best = list(accumulate(values, max if sign > 0 else min))
+    improved = [0, *(place for place, (before, now) in enumerate(pairwise(best), start=1) if before != now)]
+    steps = [(rows[place], at[place], values[place]) for place in improved]
+    return [*steps, (steps[-1][0], at[-1], steps[-1][2])] if at[-1] > steps[-1][1] else steps
 
 
 def _find_front(
@@ -235,17 +256,21 @@ def _find_front(
             yield row, at, to
 
 
-def collect_dots(places: Iterable[tuple[TrialRow, float, float]]) -> list[Dots]:
-    """Dots by how far their trials are, each place once: more can't be seen."""
-    found: dict[ShownState, dict[tuple[int, int], None]] = {progress: {} for progress in STATE_WORDS}
-    counts = dict.fromkeys(STATE_WORDS, 0)
-    for row, x, y in places:
-        found[row.progress][_to_box(x, y)] = None
-        counts[row.progress] += 1
+def write_dots(x: Iterable[float], y: Iterable[float]) -> list[str]:
+    """Dots by their places, to the right and upwards from 0 to 1."""
+    return [_ACROSS[round(at * SIZE)] + _DOWN[round((1 - to) * SIZE)] for at, to in zip(x, y, strict=True)]
+
+
+def collect_dots(rows: Iterable[TrialRow], dots: Iterable[str]) -> list[Dots]:
+    """Dots by how far their trials are, each place once: more can't be seen. Trials without a dot are left out."""
+    found: dict[ShownState, list[str]] = {progress: [] for progress in STATE_WORDS}
+    for row, dot in zip(rows, dots, strict=True):
+        if dot:
+            found[row.progress].append(dot)
     return [
-        Dots(progress, STATE_WORDS[progress], "".join(f"M{x} {y}h0" for x, y in cells), counts[progress])
-        for progress, cells in found.items()
-        if cells
+        Dots(progress, STATE_WORDS[progress], "".join(dict.fromkeys(own)), len(own))
+        for progress, own in found.items()
+        if own
     ]
 
 

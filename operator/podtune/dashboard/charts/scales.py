@@ -11,6 +11,9 @@ from podtune.dashboard.numbers import format_measure
 _DECADES = 3
 """Over fewer powers of ten than this, numbers between them stand beside an axis, too."""
 _LEAST = 3
+_STEPS = 50
+"""A scale that is loosened ends at one of so many round numbers."""
+_MANY = 5_000
 _MARGIN = 0.04
 """Share of the axis that is left free at each end."""
 
@@ -44,6 +47,14 @@ class Scale:
             low, high, at = math.log(low), math.log(high), math.log(max(value, self.low))
         return min(max((at - low) / (high - low), 0.0), 1.0)
 
+    def place_all(self, values: Iterable[float]) -> list[float]:
+        """Where many numbers are."""
+        if self.is_log:
+            return [self.place(value) for value in values]
+        low, width = self.low, self.high - self.low
+        places = [(value - low) / width for value in values]
+        return [0.0 if place < 0.0 else 1.0 if place > 1.0 else place for place in places]
+
     def list_ticks(self, most: int = 6) -> list[Tick]:
         """Round numbers along the axis."""
         numbers = _list_powers(self.low, self.high, most) if self.is_log else _list_round(self.low, self.high, most)
@@ -70,18 +81,36 @@ def fit_to_most(values: Sequence[float], sign: float) -> Scale:
         values: What is drawn; what is beyond the scale is drawn at its end.
         sign: 1 where high values are good, otherwise -1.
     """
-    ordered = sorted(values, key=lambda value: sign * value)
-    return fit_scale(ordered[len(ordered) // 20 :])
+    best = [max(values) if sign > 0 else min(values)] if values else []
+    return fit_scale([*best, *leave_out_worst(values, sign, 1 / 20)])
+
+
+def leave_out_worst(values: Sequence[float], sign: float, share: float) -> Sequence[float]:
+    """The values without a share of them; of very many, a sample, as it takes no more to know where that share ends."""
+    ordered = sorted(values[:: -(-len(values) // _MANY) or 1], reverse=sign < 0)
+    return ordered[int(len(ordered) * share) :]
+
+
+def loosen_scale(scale: Scale) -> Scale:
+    """The scale with rounder ends: as results come in it mostly stays as it is, and so does what is drawn on it."""
+    low, high = (math.log10(scale.low), math.log10(scale.high)) if scale.is_log else (scale.low, scale.high)
+    step = _find_round_step(low, high, _STEPS)
+    low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+    return Scale(10.0**low, 10.0**high, is_log=True) if scale.is_log else Scale(low, high)
 
 
 def _list_round(low: float, high: float, most: int) -> list[float]:
     if not high > low:
         return [low]
-    raw = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next((power * factor for factor in (1, 2, 2.5, 5) if power * factor >= raw), power * 10)
+    step = _find_round_step(low, high, most)
     first = math.ceil(low / step)
     return [number * step for number in range(first, math.floor(high / step) + 1)]
+
+
+def _find_round_step(low: float, high: float, most: int) -> float:
+    raw = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(raw))
+    return next((power * factor for factor in (1, 2, 2.5, 5) if power * factor >= raw), power * 10)
 
 
 def _list_powers(low: float, high: float, most: int) -> list[float]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache, partial
-from typing import Any
+from itertools import accumulate, repeat
+from operator import add, mul, neg, sub
+from typing import Any, NamedTuple
 
 from podtune.api.resources.trial import Usage
-from podtune.dashboard.charts.plots import KEPT, Plot, collect_dots, draw_steps, find_improvements
-from podtune.dashboard.charts.scales import Scale, fit_to_most
+from podtune.dashboard.charts.plots import Plot, collect_dots, draw_steps, find_improvements, fit_objective, write_dots
+from podtune.dashboard.charts.scales import Scale
+from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.numbers import format_hours, format_measure
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -30,14 +32,37 @@ class SpentResource:
     Attributes:
         label: What stands below the axis.
         name: What a sentence calls it.
-        measure: How much of it a trial has used.
+        gpu: How much of it an hour of a GPU takes.
+        pod: The same of a pod's hour.
+        training: The same of an hour of training.
         price: At which price, where it is money.
     """
 
     label: str
     name: str
-    measure: Callable[[Usage], float]
+    gpu: float = 0.0
+    pod: float = 0.0
+    training: float = 0.0
     price: str = ""
+
+    def measure(self, usage: Usage) -> float:
+        """How much of it a trial has used."""
+        gpu, pod, training = self.gpu * usage.gpu_seconds, self.pod * usage.pod_seconds, usage.training_seconds
+        return (gpu + pod + self.training * training) / _HOUR
+
+
+class _Stretch(NamedTuple):
+    """What a trial has used, from its start to its end.
+
+    Attributes:
+        rate: What it used in a second.
+        lump: What it used at its end where it took no time.
+    """
+
+    start: float
+    end: float
+    rate: float
+    lump: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +99,30 @@ class SpentSoFar:
     """What had been spent at the end of each trial, or by the latest moment on record.
 
     Attributes:
-        by_trial: By name; a trial without any time on record is not in it.
+        by_place: By the trials' places; None for a trial without any time on record.
     """
 
     resource: SpentResource
-    by_trial: Mapping[str, float]
+    by_place: Sequence[float | None]
     total: float
 
 
-@lru_cache(maxsize=KEPT)
+@keep_chart
 def draw_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> Spending | None:
     """Best value so far over what was spent; None where no trial has a value, or no usage is on record."""
     spent = add_spending(experiment, price)
     if spent is None:
         return None
-    placed = [(spent.by_trial[row.name], row) for row in experiment.ranked if row.name in spent.by_trial]
-    if not placed:
+    found = zip(experiment.rows, spent.by_place, strict=True)
+    amounts = {place: at for place, (row, at) in enumerate(found) if at is not None and row.values[0] is not None}
+    if not amounts:
         return None
-    points = sorted(placed, key=lambda pair: (pair[0], pair[1].view.index))
     sign, metric, total = experiment.signs[0], experiment.metrics[0], spent.total
-    x = Scale(-0.02 * total, 1.02 * total)
-    y = fit_to_most([row.value or 0.0 for _, row in points], sign)
-    steps = find_improvements(points, sign)
+    x, y = Scale(-0.02 * total, 1.02 * total), fit_objective(experiment)
+    placed = sorted(amounts, key=amounts.__getitem__)
+    at, rows = [amounts[place] for place in placed], [experiment.rows[place] for place in placed]
+    values = [row.values[0] or 0.0 for row in rows]
+    steps = find_improvements(rows, at, values, sign)
     improved = steps[:-1] if len(steps) > 1 and steps[-1][0] is steps[-2][0] else steps
     line = draw_steps([(x.place(at), y.place(value)) for _, at, value in [*improved, (None, total, improved[-1][2])]])
     plot = Plot(
@@ -109,7 +136,7 @@ def draw_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> Spe
         y=y,
         x_ticks=[tick for tick in x.list_ticks() if not tick.label.startswith("-")],
         y_ticks=y.list_ticks(5),
-        dots=collect_dots(((row, x.place(at), y.place(row.value or 0.0)) for at, row in points)),
+        dots=collect_dots(rows, write_dots(x.place_all(at), y.place_all(values))),
         line=line,
         line_label="best so far",
         steps=improved,
@@ -120,7 +147,7 @@ def draw_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> Spe
     return Spending(plot, spent.resource, total, text, _sum_up(plot, spent), list(_list_purchases(improved)))
 
 
-@lru_cache(maxsize=KEPT)
+@keep_chart
 def add_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> SpentSoFar | None:
     """What was spent by the end of each trial; None where no usage is on record.
 
@@ -128,14 +155,37 @@ def add_spending(experiment: ExperimentRows, price: GpuPrice = NO_PRICE) -> Spen
     the latest moment on record for one that goes on; then what trials use side by side is counted side by side.
     """
     last = experiment.last_moment
-    used = [(row, row.view.status.usage) for row in experiment.rows if row.view.status.usage is not None]
     for resource in _list_resources(experiment.view.spec, price):
-        amounts = [(row, amount) for row, usage in used if usage and (amount := resource.measure(usage)) > 0]
-        if amounts and last is not None:
-            by_moment = _add_up(amounts, last)
-            ends = {row.name: row.ended or last for row in experiment.rows if row.started or row.ended}
-            return SpentSoFar(resource, _look_up(by_moment, ends), sum(amount for _, amount in amounts))
+        amounts = _find_amount.read_all(experiment, resource)
+        if last is not None and any(amounts):
+            known = _spread.read_all(experiment, resource)
+            stretches = [
+                stretch or _spread_amount(row, amount, last)
+                for stretch, row, amount in zip(known, experiment.rows, amounts, strict=True)
+                if amount
+            ]
+            ends = [(row.ended or last) if row.started or row.ended else None for row in experiment.rows]
+            return SpentSoFar(resource, _look_up(*_add_up(stretches), ends), sum(amounts))
     return None
+
+
+@keep_by_trial
+def _find_amount(row: TrialRow, resource: SpentResource) -> float:
+    usage = row.view.status.usage
+    return max(resource.measure(usage), 0.0) if usage is not None else 0.0
+
+
+@keep_by_trial
+def _spread(row: TrialRow, resource: SpentResource) -> _Stretch | None:
+    """What a trial has used evenly over its time; None as long as it goes on."""
+    return _spread_amount(row, _find_amount(row, resource), row.ended) if row.ended is not None else None
+
+
+def _spread_amount(row: TrialRow, amount: float, end: float) -> _Stretch:
+    start = row.started
+    if start is None or start >= end:
+        return _Stretch(end, end, 0.0, amount)
+    return _Stretch(start, end, amount / (end - start), 0.0)
 
 
 def _list_resources(spec: Mapping[str, Any], price: GpuPrice) -> Iterator[SpentResource]:
@@ -145,20 +195,16 @@ def _list_resources(spec: Mapping[str, Any], price: GpuPrice) -> Iterator[SpentR
         gpu, pod = (_read_price(given, name) for name in ("perGpuHour", "perPodHour"))
         prices = [(gpu, "GPU-hour"), (pod, "pod-hour")]
         told = " and ".join(f"{_format_amount(each, price)} per {unit}" for each, unit in prices if each)
-        yield SpentResource(label, "money", partial(_measure_money, gpu, pod), f"{told}, as the manifest has it")
+        yield SpentResource(label, "money", gpu=gpu, pod=pod, price=f"{told}, as the manifest has it")
     if price.per_hour is not None:
         told = f"{_format_amount(price.per_hour, price)} per GPU-hour, the price that this dashboard was started with"
-        yield SpentResource(label, "money", partial(_measure_money, price.per_hour, 0.0), told)
-    yield SpentResource("GPU-hours", "GPU-hours", lambda usage: usage.gpu_seconds / _HOUR)
-    yield SpentResource("hours of training", "training time", lambda usage: usage.training_seconds / _HOUR)
+        yield SpentResource(label, "money", gpu=price.per_hour, price=told)
+    yield SpentResource("GPU-hours", "GPU-hours", gpu=1.0)
+    yield SpentResource("hours of training", "training time", training=1.0)
 
 
 def _format_amount(amount: float, price: GpuPrice) -> str:
     return f"{format_measure(amount)}\u00a0{price.currency}" if price.currency else format_measure(amount)
-
-
-def _measure_money(gpu: float, pod: float, usage: Usage) -> float:
-    return (usage.gpu_seconds * gpu + usage.pod_seconds * pod) / _HOUR
 
 
 def _find_prices(rules: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -174,29 +220,30 @@ def _read_price(budget: Mapping[str, Any], name: str) -> float:
     return float(price) if isinstance(price, int | float) else 0.0
 
 
-def _add_up(amounts: Sequence[tuple[TrialRow, float]], last: float) -> list[tuple[float, float]]:
-    """Moments, and what had been spent until then."""
-    changes: list[tuple[float, float, float]] = []  # moment, change of what is spent in a second, what is spent at once
-    for row, amount in amounts:
-        end = row.ended or last
-        if row.started is not None and row.started < end:
-            rate = amount / (end - row.started)
-            changes += [(row.started, rate, 0.0), (end, -rate, 0.0)]
-        else:
-            changes.append((end, 0.0, amount))
-    spent, rate, at = 0.0, 0.0, 0.0
-    found: list[tuple[float, float]] = []
-    for moment, change, amount in sorted(changes):
-        spent += max(rate, 0.0) * (moment - at) + amount  # a sum of rates may end a little below 0
-        rate, at = rate + change, moment
-        found.append((moment, spent))
-    return found
+def _add_up(stretches: Sequence[_Stretch]) -> tuple[Sequence[float], Sequence[float]]:
+    """Moments, and what had been spent by then. Thousands of trials go through each step of this as one list."""
+    starts, ends, rates, lumps = zip(*stretches, strict=True)
+    changes, amounts, at = [*rates, *map(neg, rates)], [*repeat(0.0, len(lumps)), *lumps], [*starts, *ends]
+    order = sorted(range(len(at)), key=at.__getitem__)
+    moments = [at[place] for place in order]
+    # A sum of rates may end a little below 0.
+    passed = map(max, accumulate([changes[place] for place in order], initial=0.0), repeat(0.0))
+    spent = map(mul, passed, map(sub, moments, [moments[0], *moments]))
+    return moments, list(accumulate(map(add, spent, [amounts[place] for place in order])))
 
 
-def _look_up(by_moment: Sequence[tuple[float, float]], ends: Mapping[str, float]) -> dict[str, float]:
-    """What had been spent at the end of each trial."""
-    moments, sums = [moment for moment, _ in by_moment], [0.0, *(spent for _, spent in by_moment)]
-    return {name: sums[bisect_right(moments, end)] for name, end in ends.items()}
+def _look_up(moments: Sequence[float], sums: Sequence[float], ends: Sequence[float | None]) -> list[float | None]:
+    """What had been spent at each end."""
+    # Most ends are among the moments; of several at once, the last one counts.
+    known: dict[float | None, float] = dict(zip(moments, sums, strict=True))
+    return [known[end] if end in known else _look_up_between(moments, sums, end) for end in ends]
+
+
+def _look_up_between(moments: Sequence[float], sums: Sequence[float], end: float | None) -> float | None:
+    if end is None:
+        return None
+    place = bisect_right(moments, end)
+    return sums[place - 1] if place else 0.0
 
 
 def _list_purchases(improved: Sequence[tuple[TrialRow, float, float]]) -> Iterator[Purchase]:

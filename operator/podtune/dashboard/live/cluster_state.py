@@ -37,11 +37,31 @@ class _Family:
 
     Attributes:
         by_name: All of them.
-        sorted: The same by index; None as long as nobody has asked since the last change.
+        is_sorted: Whether that is by index.
+        listed: The same by index; None as long as nobody has asked since the last change.
     """
 
     by_name: dict[str, _Kept[TrialView]] = field(default_factory=dict)
-    sorted: tuple[TrialView, ...] | None = None
+    is_sorted: bool = True
+    listed: tuple[TrialView, ...] | None = None
+
+    def put(self, kept: _Kept[TrialView]) -> None:
+        """Takes in a trial. Most are known, or the newest: the order is kept then."""
+        known = self.by_name.get(kept.view.name)
+        last = next(reversed(self.by_name.values()), None) if known is None else known
+        is_after = last is None or _find_order(last) < _find_order(kept)
+        is_in_place = is_after if known is None else _find_order(known) == _find_order(kept)
+        self.is_sorted, self.listed = self.is_sorted and is_in_place, None
+        self.by_name[kept.view.name] = kept
+
+    def list_by_index(self) -> Sequence[TrialView]:
+        """All trials in their order."""
+        if not self.is_sorted:
+            self.by_name = {each.view.name: each for each in sorted(self.by_name.values(), key=_find_order)}
+            self.is_sorted = True
+        if self.listed is None:
+            self.listed = tuple([each.view for each in self.by_name.values()])
+        return self.listed
 
 
 class ClusterState:
@@ -76,12 +96,7 @@ class ClusterState:
         family = self._families.get(key)
         if family is None:
             return ()
-        if family.sorted is None:
-            kept = sorted(family.by_name.values(), key=_find_order)
-            # Kept in that order, the next time they are sorted already.
-            family.by_name = {each.view.name: each for each in kept}
-            family.sorted = tuple(each.view for each in kept)
-        return family.sorted
+        return family.list_by_index()
 
     def find_revision(self, key: ObjectKey) -> int:
         """The number of the last change to an Experiment or its Trials; 0 where there was none."""
@@ -130,7 +145,7 @@ class ClusterState:
             return
         view = read_trial(item)
         family = self._families.setdefault(owner, _Family())
-        family.by_name[view.name], family.sorted = _Kept(version, view), None
+        family.put(_Kept(version, view))
         self._note(owner)
 
     def _remove(self, plural: str, key: ObjectKey, experiment: str) -> None:
@@ -146,7 +161,7 @@ class ClusterState:
         family = self._families.get(owner)
         if family is None or family.by_name.pop(name, None) is None:
             return
-        family.sorted = None
+        family.listed = None
         if not family.by_name:
             del self._families[owner]
         self._note(owner)

@@ -63,7 +63,13 @@ def find_live_page(request: web.Request) -> LivePage | None:
         return None
     namespace, experiment = _find_topic(request)
     folder = f"experiments/{quote(namespace, safe='')}/{quote(experiment, safe='')}/" if experiment else ""
-    return LivePage(f"{folder}{_EVENTS}", request[_REVISION], _get_source(request).outage)
+    return LivePage(f"{folder}{_EVENTS}", find_revision(request), _get_source(request).outage)
+
+
+def find_revision(request: web.Request) -> str:
+    """The revision that was the newest when the request came; empty where what is shown never changes."""
+    revision: str = request.get(_REVISION, "")
+    return revision
 
 
 @web.middleware

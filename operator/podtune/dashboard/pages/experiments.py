@@ -20,17 +20,19 @@ from podtune.dashboard.charts.failures import KIND_WORDS
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
 from podtune.dashboard.charts.spending import draw_spending
+from podtune.dashboard.keeping import keep_by_trial
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_now, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
 from podtune.dashboard.pages.importance import find_course, list_methods, send_course, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
+from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.timeline import TIMELINE_CHARTS, find_states, send_timeline_chart
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.progress.waiting import describe_waiting
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.table.experiments import SORTS, make_line, parse_experiment_query, select_experiments
-from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
+from podtune.dashboard.trial_rows import ENDED_PROGRESS, ExperimentRows, TrialRow
 
 NEWEST = 12
 """So many of the newest decisions are shown."""
@@ -45,6 +47,7 @@ class TrialDecision:
     entry: LedgerEntry
 
 
+@share_answer
 async def show_experiments(request: web.Request) -> web.Response:
     """All experiments, or those that the address asks for."""
     source = get_source(request)
@@ -62,12 +65,13 @@ async def show_experiments(request: web.Request) -> web.Response:
     )
 
 
+@share_answer
 async def show_experiment(request: web.Request) -> web.Response:
     """How an experiment goes."""
     experiment = find_rows(request)
     now = find_now(request, experiment)
     by_time = request.query.get("x") == "time"
-    troubled = find_troubled_trials(row.view for row in experiment.rows if not row.view.has_ended)
+    troubled = find_troubled_trials(row.view for row in experiment.rows if row.progress not in ENDED_PROGRESS)
     return render_page(
         request,
         "experiment.html",
@@ -94,6 +98,7 @@ async def show_experiment(request: web.Request) -> web.Response:
     )
 
 
+@share_answer
 async def show_parameters(request: web.Request) -> web.Response:
     """Where the search looks."""
     experiment = find_rows(request)
@@ -115,6 +120,7 @@ async def show_parameters(request: web.Request) -> web.Response:
     )
 
 
+@share_answer
 async def send_columns(request: web.Request) -> web.Response:
     """All trials, for the charts that the browser draws."""
     response = web.Response(
@@ -124,6 +130,7 @@ async def send_columns(request: web.Request) -> web.Response:
     return response
 
 
+@share_answer
 async def send_chart(request: web.Request) -> web.Response:
     """A chart as a file of its own.
 
@@ -151,10 +158,17 @@ async def send_chart(request: web.Request) -> web.Response:
 
 def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:
     """The newest decisions on all trials, the newest first."""
-    newest = (TrialDecision(row, row.view.status.ledger[-1]) for row in experiment.rows if row.view.status.ledger)
-    trials = heapq.nlargest(count, newest, key=_find_age)
-    decisions = (TrialDecision(each.row, entry) for each in trials for entry in each.row.view.status.ledger)
-    return sorted(decisions, key=_find_age, reverse=True)[:count]
+    moments = _find_newest.read_all(experiment)
+    since = sorted(moments)[-count:][:1] or [""]  # at most so many trials have a newer one
+    decided = (row for row, moment in zip(experiment.rows, moments, strict=True) if moment and moment >= since[0])
+    decisions = (TrialDecision(row, entry) for row in decided for entry in row.view.status.ledger)
+    return heapq.nlargest(count, decisions, key=_find_age)
+
+
+@keep_by_trial
+def _find_newest(row: TrialRow) -> str:
+    """The moment of the newest decision on a trial; empty where there is none."""
+    return row.view.status.ledger[-1].time if row.view.status.ledger else ""
 
 
 def _find_algorithm(spec: Mapping[str, Any]) -> str:

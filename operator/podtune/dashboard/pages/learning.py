@@ -14,6 +14,7 @@ from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, RungPlot, dra
 from podtune.dashboard.charts.learning.trial_curve import TrialCurvePlot, draw_trial_curve, write_trial_points
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.pages.context import NotThere, find_rows
+from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.rendering import render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
@@ -129,6 +130,7 @@ def render_learning_chart(experiment: ExperimentRows, key: str, request: web.Req
     return render_svg(request, f"learning/{kind}.svg", plot=plot, experiment=experiment, outcomes=OUTCOME_WORDS)
 
 
+@share_answer
 async def send_points(request: web.Request) -> web.Response:
     """What a pointer can find in a chart.
 

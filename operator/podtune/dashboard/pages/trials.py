@@ -13,6 +13,7 @@ from podtune.cli.views.troubles import find_trial_trouble
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
 from podtune.dashboard.progress.attempts import list_attempts
 from podtune.dashboard.rendering import render_download, render_page
@@ -41,6 +42,7 @@ class ParameterLine:
     sentence: str
 
 
+@share_answer
 async def show_trials(request: web.Request) -> web.Response:
     """The table; where its address asks for what there is not, the table says so and is empty."""
     experiment = find_rows(request)
@@ -83,6 +85,7 @@ async def send_json(request: web.Request) -> web.Response:
     return render_download(write_json(shown, rows, facts), "application/json", f"{experiment.view.name}-trials.json")
 
 
+@share_answer
 async def show_trial(request: web.Request) -> web.Response:
     """One trial.
 

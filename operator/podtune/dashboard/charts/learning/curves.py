@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from enum import Enum, auto
+from itertools import chain, islice
 
 from podtune.dashboard.charts.learning.frame import (
-    MOST_PLOTS,
     CurveAxes,
     Frame,
     Point,
     draw_line,
-    fit_frame,
+    fit_to_ends,
     list_metrics,
     read_points,
 )
+from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
@@ -27,6 +30,9 @@ FIRST = 100
 MOST_LISTED = 50
 DENSE_CURVES = 120
 """With more curves than this, each is drawn thinner."""
+_GOLDEN = 0.6180339887498949
+_STEPS = 256
+"""The share of the curves that is drawn changes in so many steps."""
 _BUNDLE = 40
 """Strokes of one path don't add up, so many curves are drawn in several."""
 _ORDER = (
@@ -38,6 +44,14 @@ _ORDER = (
     ShownState.RUNNING,
 )
 """What is drawn later lies on top."""
+
+
+class _Claim(Enum):
+    """Why a trial's curve is drawn even where there are very many."""
+
+    NONE = auto()
+    GOES_ON = auto()
+    FAILED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +103,31 @@ class CurvePlot:
         return len(self.curves) > DENSE_CURVES
 
 
-@lru_cache(maxsize=MOST_PLOTS)
+@keep_chart
 def draw_curves(experiment: ExperimentRows, axes: CurveAxes) -> CurvePlot | None:
     """All trials' curves, or as many as a page can hold; None where no trial has one that can be drawn."""
     metric, sign = list_metrics(experiment)[axes.objective]
-    known = [row for row in experiment.rows if row.view.status.curve is not None]
-    shown = [DrawnCurve(row, points) for row in _select(known, experiment) if (points := read_points(row, axes))]
-    if not shown:
+    counts = _count_points.read_all(experiment)
+    chosen = _choose(experiment, counts)
+    read = zip(chosen, read_points.read_some(experiment, chosen, axes), strict=True)
+    drawn = {place: points for place, points in read if points}
+    if not drawn:
         return None
-    frame = fit_frame((point for curve in shown for point in curve.points if point), axes, metric, sign)
+    extents = _measure.read_some(experiment, list(drawn), axes)
+    ends, values = (list(chain.from_iterable(extent[part] for extent in extents)) for part in (0, 1))
+    frame = fit_to_ends(ends, values, axes, metric, sign)
+    shown = _rank(experiment, drawn)
+    lines: defaultdict[ShownState, list[str]] = defaultdict(list)
+    for place, line in zip(drawn, _draw_curve.read_some(experiment, list(drawn), axes, frame), strict=True):
+        lines[experiment.rows[place].progress].append(line)
     best = next((curve for curve in shown if curve.row is experiment.best), None)
     return CurvePlot(
         title=f"Learning curves: {metric} over {'training time' if axes.by_time else 'iterations'}",
         axes=axes,
         frame=frame,
-        groups=[group for progress in _ORDER if (group := _group(shown, progress, frame)).count],
+        groups=[_group(progress, lines[progress]) for progress in _ORDER if lines[progress]],
         curves=shown,
-        total=len(known),
+        total=len(counts) - counts.count(0),
         best=draw_line(best.points, frame) if best else "",
         ends=[
             frame.place_share((curve.end[0] / frame.unit, curve.end[1]))
@@ -115,7 +137,7 @@ def draw_curves(experiment: ExperimentRows, axes: CurveAxes) -> CurvePlot | None
     )
 
 
-@lru_cache(maxsize=MOST_PLOTS)
+@keep_chart
 def write_curve_points(experiment: ExperimentRows, axes: CurveAxes) -> str:
     """The curves of `draw_curves` as JSON, to name them under the pointer: see `write_items`."""
     plot = draw_curves(experiment, axes)
@@ -145,28 +167,65 @@ def write_items(
     return json.dumps({"labels": labels, "items": items}, ensure_ascii=False, separators=(",", ":"))
 
 
-def _select(known: Sequence[TrialRow], experiment: ExperimentRows) -> list[TrialRow]:
-    """What is drawn: all, or those that go on, the best, some that failed, and an even sample of the others."""
-    rank = {row.view.index: place for place, row in enumerate(experiment.ranked)}
-    ordered = sorted(known, key=lambda row: rank.get(row.view.index, len(rank)))
-    if _count_points(ordered) <= MOST_POINTS:
-        return ordered
-    first = [row for row in ordered if row.progress in (ShownState.RUNNING, ShownState.PENDING)][: 3 * FIRST]
-    first += ordered[:FIRST]
-    first += [row for row in ordered if row.progress is ShownState.FAILED][:FIRST]
-    chosen = {row.view.index for row in first}
-    others = [row for row in ordered if row.view.index not in chosen]
-    room = MOST_POINTS - _count_points(row for row in ordered if row.view.index in chosen)
-    share = min(1.0, max(room, 0) / max(_count_points(others), 1))
-    chosen |= {row.view.index for place, row in enumerate(others) if int((place + 1) * share) > int(place * share)}
-    return [row for row in ordered if row.view.index in chosen]
+def _choose(experiment: ExperimentRows, counts: Sequence[int]) -> list[int]:
+    """The places of what is drawn: all, or those that go on, the best, some that failed, and a sample of the others.
+
+    The sample depends on the trials' numbers, and on how many curves there is room for in steps: curves don't come and
+    go while results come in.
+    """
+    known = [place for place, count in enumerate(counts) if count]
+    total = sum(counts)
+    if total <= MOST_POINTS:
+        return known
+    rows, claims = experiment.rows, _find_claim.read_all(experiment)
+    best = {id(row) for row in islice((row for row in experiment.ranked if _count_points(row)), FIRST)}
+    first = {place for place in known if id(rows[place]) in best}
+    for claim, most in ((_Claim.GOES_ON, 3 * FIRST), (_Claim.FAILED, FIRST)):
+        first.update([place for place in known if claims[place] is claim][:most])
+    taken = sum(counts[place] for place in first)
+    share = math.floor(_STEPS * max(MOST_POINTS - taken, 0) / max(total - taken, 1)) / _STEPS
+    turns = _find_turn.read_all(experiment)
+    return [place for place in known if turns[place] < share or place in first]
 
 
-def _count_points(rows: Iterable[TrialRow]) -> int:
-    return sum(row.view.status.curve.count for row in rows if row.view.status.curve is not None)
+def _rank(experiment: ExperimentRows, drawn: Mapping[int, Sequence[Point | None]]) -> list[DrawnCurve]:
+    """The curves, the best trials first; those of trials without a value come last."""
+    curves = {id(experiment.rows[place]): DrawnCurve(experiment.rows[place], own) for place, own in drawn.items()}
+    ranked = [curve for row in experiment.ranked if (curve := curves.get(id(row))) is not None]
+    return [*ranked, *(curve for curve in curves.values() if curve.row.values[0] is None)]
 
 
-def _group(curves: Sequence[DrawnCurve], progress: ShownState, frame: Frame) -> CurveGroup:
-    lines = [draw_line(curve.points, frame) for curve in curves if curve.row.progress is progress]
+@keep_by_trial
+def _measure(row: TrialRow, axes: CurveAxes) -> tuple[tuple[float, float], Sequence[float]]:
+    """Where a curve begins and ends, and its values."""
+    known = [point for point in read_points(row, axes) if point is not None]
+    at = [point[0] for point in known]
+    return (min(at), max(at)), [point[1] for point in known]
+
+
+@keep_by_trial
+def _find_claim(row: TrialRow) -> _Claim:
+    if row.progress in (ShownState.RUNNING, ShownState.PENDING):
+        return _Claim.GOES_ON
+    return _Claim.FAILED if row.progress is ShownState.FAILED else _Claim.NONE
+
+
+@keep_by_trial
+def _find_turn(row: TrialRow) -> float:
+    """From 0 to 1, spread evenly over the trials: those below a share are an even sample."""
+    return row.view.index * _GOLDEN % 1.0
+
+
+@keep_by_trial
+def _count_points(row: TrialRow) -> int:
+    return row.view.status.curve.count if row.view.status.curve is not None else 0
+
+
+@keep_by_trial
+def _draw_curve(row: TrialRow, axes: CurveAxes, frame: Frame) -> str:
+    return draw_line(read_points(row, axes), frame)
+
+
+def _group(progress: ShownState, lines: Sequence[str]) -> CurveGroup:
     paths = ["".join(lines[first : first + _BUNDLE]) for first in range(0, len(lines), _BUNDLE)]
     return CurveGroup(progress, STATE_WORDS[progress], paths, len(lines))

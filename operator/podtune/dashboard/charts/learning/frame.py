@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from podtune.dashboard.charts.scales import Scale, Tick, fit_scale
+from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, leave_out_worst, loosen_scale
+from podtune.dashboard.keeping import keep_by_trial
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 WIDTH, HEIGHT = 2000, 1000
 """The box that curves are drawn in; it is stretched to what there is room for."""
-MOST_PLOTS = 16
-"""So many charts of a kind are kept."""
 _WORST = 0.05
 """Share of the values that the axis may leave out at its bad end: first results are often far off."""
 _UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
@@ -84,6 +83,7 @@ def list_metrics(experiment: ExperimentRows) -> list[tuple[str, float]]:
     return list(zip(experiment.metrics, experiment.signs, strict=True))
 
 
+@keep_by_trial
 def read_points(row: TrialRow, axes: CurveAxes) -> list[Point | None]:
     """A trial's curve as the axes show it, None where a value is missing; empty where nothing can be drawn."""
     curve = row.view.status.curve
@@ -110,9 +110,21 @@ def fit_frame(
         beside: Other values that the y axis must hold.
     """
     placed = list(points)
-    ordered = sorted((value for _, value in placed), key=lambda value: sign * value)
-    kept = ordered[int(len(ordered) * _WORST) :]
-    ends = [at for at, _ in placed]
+    return fit_to_ends([at for at, _ in placed], [value for _, value in placed], axes, metric, sign, beside=beside)
+
+
+def fit_to_ends(
+    ends: Sequence[float],
+    values: Sequence[float],
+    axes: CurveAxes,
+    metric: str,
+    sign: float,
+    *,
+    beside: Iterable[float] = (),
+) -> Frame:
+    """The same for curves of which the x axis must hold the ends, and the y axis most values."""
+    best = [max(values) if sign > 0 else min(values)] if values else []
+    kept = leave_out_worst(values, sign, _WORST)
     longest = max(ends, default=1.0)
     unit, word = 1.0, "iteration"
     if axes.by_time:
@@ -120,8 +132,8 @@ def fit_frame(
     low = min(ends, default=1.0) / unit if axes.is_log_x else 0.0
     high = max(longest / unit, low * 1.001, 1e-9)
     x = Scale(low * 0.97, high * 1.03, is_log=True) if axes.is_log_x else Scale(low, high * 1.01)
-    y = fit_scale([*kept, *beside], is_log=axes.is_log_y)
-    return Frame(x, y, word, metric, unit)
+    y = fit_scale([*best, *kept, *beside], is_log=axes.is_log_y)
+    return Frame(loosen_scale(x), loosen_scale(y), word, metric, unit)
 
 
 def draw_line(points: Sequence[Point | None], frame: Frame) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from itertools import groupby
+from itertools import chain
+from typing import NamedTuple
 
 from podtune.api.resources.trial import LedgerEntry
-from podtune.dashboard.charts.learning.frame import MOST_PLOTS, list_metrics
-from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most
+from podtune.dashboard.charts.learning.frame import list_metrics
+from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most, loosen_scale
+from podtune.dashboard.keeping import keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import format_apart, read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
 
@@ -57,6 +59,19 @@ class TrialAtRung:
     entry: LedgerEntry | None
 
 
+class _DrawnMark(NamedTuple):
+    """A trial's mark.
+
+    Attributes:
+        compared: The age of that decision and its cutoff; None where it was compared with nothing.
+    """
+
+    result: TrialAtRung
+    outcome: RungMark
+    path: str
+    compared: tuple[str, int, float] | None
+
+
 @dataclass(frozen=True, slots=True)
 class RungStrip:
     """A rung.
@@ -65,6 +80,7 @@ class RungStrip:
         paths: Marks of its trials, by outcome.
         cutoff: The latest one; None where none is on record.
         cutoffs: The least and the greatest one.
+        counts: How many trials there are, by outcome.
     """
 
     rung: float
@@ -72,10 +88,11 @@ class RungStrip:
     paths: Mapping[RungMark, str]
     cutoff: float | None
     cutoffs: tuple[float, float] | None
+    counts: Counter[RungMark]
 
     def count(self, outcome: RungMark) -> int:
         """How many trials this became of."""
-        return sum(result.outcome == outcome for result in self.results)
+        return self.counts[outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +114,7 @@ class RungPlot:
         return sum(strip.count(outcome) for strip in self.strips)
 
 
-@lru_cache(maxsize=MOST_PLOTS)
+@keep_chart
 def write_rung_points(experiment: ExperimentRows, rung: float) -> str:
     """A rung's marks as JSON, to name them under the pointer; see `write_curve_points`."""
     plot = draw_rungs(experiment)
@@ -118,21 +135,22 @@ def write_rung_points(experiment: ExperimentRows, rung: float) -> str:
     return json.dumps({"labels": labels, "items": items}, ensure_ascii=False, separators=(",", ":"))
 
 
-@lru_cache(maxsize=MOST_PLOTS)
+@keep_chart
 def draw_rungs(experiment: ExperimentRows) -> RungPlot | None:
     """The rungs; None where no decision on record has a cutoff to show."""
-    results = [result for row in experiment.rows for result in list_rung_results(row)]
-    if not any(result.cutoff is not None for result in results):
+    found = list(chain.from_iterable(list_rung_results.read_all(experiment)))
+    if not any(result.cutoff is not None for result in found):
         return None
     metric, sign = list_metrics(experiment)[0]
-    x = fit_to_most([result.value for result in results], sign)
-    ordered = sorted(results, key=lambda result: (result.rung, result.row.view.index))
-    strips = [_draw_strip(rung, list(found), x) for rung, found in groupby(ordered, key=lambda result: result.rung)]
+    x = loosen_scale(fit_to_most([result.value for result in found], sign))
+    rungs = sorted({result.rung for result in found})
+    strips = [_make_strip(rung, filter(None, _draw_mark.read_all(experiment, rung, x))) for rung in rungs]
     return RungPlot(
         metric, x, x.list_ticks(), strips, is_dense=max(len(strip.results) for strip in strips) > DENSE_MARKS
     )
 
 
+@keep_by_trial
 def list_rung_results(row: TrialRow) -> list[TrialAtRung]:
     """What was decided on a trial at rungs, the lowest first.
 
@@ -207,32 +225,31 @@ def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *,
     return RungMark.WAITING if is_top and is_paused else RungMark.CONTINUED
 
 
-def _draw_strip(rung: float, results: list[TrialAtRung], x: Scale) -> RungStrip:
-    ordered = sorted(
-        (result for result in results if result.cutoff is not None and result.entry is not None), key=_find_age
-    )
-    cutoffs = [result.cutoff for result in ordered if result.cutoff is not None]
-    paths = {
-        outcome: "".join(
-            _draw_mark(round(x.place(result.value) * WIDTH), place_across(result), outcome)
-            for result in results
-            if result.outcome is outcome
-        )
-        for outcome in RungMark
-    }
+def _make_strip(rung: float, marks: Iterable[_DrawnMark]) -> RungStrip:
+    results, outcomes, drawn, compared = zip(*marks, strict=True)
+    paths: dict[RungMark, list[str]] = {outcome: [] for outcome in RungMark}
+    for outcome, path in zip(outcomes, drawn, strict=True):
+        paths[outcome].append(path)
+    known = [each for each in compared if each is not None]
+    cutoffs = [cutoff for _, _, cutoff in known]
     return RungStrip(
         rung=rung,
         results=results,
-        paths={outcome: path for outcome, path in paths.items() if path},
-        cutoff=cutoffs[-1] if cutoffs else None,
+        paths={outcome: "".join(own) for outcome, own in paths.items() if own},
+        cutoff=max(known)[-1] if known else None,
         cutoffs=(min(cutoffs), max(cutoffs)) if cutoffs else None,
+        counts=Counter({outcome: len(own) for outcome, own in paths.items()}),
     )
 
 
-def _draw_mark(x: int, y: int, outcome: RungMark) -> str:
-    """A dot, or a stroke for what was stopped: colours alone don't tell everybody."""
-    return f"M{x} {y - 70}v140" if outcome is RungMark.STOPPED else f"M{x} {y}h0"
-
-
-def _find_age(result: TrialAtRung) -> tuple[str, int]:
-    return (result.entry.time, result.entry.number) if result.entry is not None else ("", 0)
+@keep_by_trial_from(list_rung_results)
+def _draw_mark(results: Sequence[TrialAtRung], rung: float, x: Scale) -> _DrawnMark | None:
+    """A dot, or a stroke for what was stopped, as not everybody sees colours. None for a trial that was never there."""
+    result = next((result for result in results if result.rung == rung), None)
+    if result is None:
+        return None
+    at, across = round(x.place(result.value) * WIDTH), place_across(result)
+    path = f"M{at} {across - 70}v140" if result.outcome is RungMark.STOPPED else f"M{at} {across}h0"
+    if result.cutoff is None or result.entry is None:
+        return _DrawnMark(result, result.outcome, path, None)
+    return _DrawnMark(result, result.outcome, path, (result.entry.time, result.entry.number, result.cutoff))

@@ -1,0 +1,234 @@
+"""What is kept from one update to the next: it costs what has changed, and shows what a fresh start would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
+from podtune.dashboard.charts.columns import write_columns
+from podtune.dashboard.charts.failures import list_failures
+from podtune.dashboard.charts.learning import curves
+from podtune.dashboard.charts.learning.curves import draw_curves, write_curve_points
+from podtune.dashboard.charts.learning.frame import CurveAxes
+from podtune.dashboard.charts.learning.rungs import draw_rungs
+from podtune.dashboard.charts.plots import draw_front, draw_progress, draw_slices, draw_sparkline
+from podtune.dashboard.charts.spending import draw_spending
+from podtune.dashboard.keeping import LONGEST_IDLE, MOST_CHARTS, Keeper, keep_by_trial, keep_by_trial_from, keep_chart
+from podtune.dashboard.pages.experiments import list_newest_decisions
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
+from tests.unit.dashboard.archives import Manifest, experiment_body, trial_body
+
+STATES = ("RUNNING", "PAUSED", "TERMINATED", "ERROR", "")
+TIMES = [f"2026-01-01T{hour:02}:{minute:02}:00Z" for hour in (9, 10, 12) for minute in (0, 20, 40)]
+TWO = {"metric": "accuracy", "mode": "max", "others": [{"metric": "loss", "mode": "min"}]}
+VALUES = st.sampled_from(["0.1", "0.5", "0.51", "0.9", "0.95", "nan", ""])
+LEDGER = st.lists(
+    st.fixed_dictionaries(
+        {
+            "number": st.integers(1, 3),
+            "time": st.sampled_from(TIMES),
+            "action": st.sampled_from(["STOP", "PAUSE", "RETRY"]),
+            "message": st.just("decided"),
+            "inputs": st.fixed_dictionaries(
+                {"rung": st.sampled_from(["1", "3", "9"]), "value": VALUES},
+                optional={"cutoff": VALUES, "user": st.just("1")},
+            ),
+        }
+    ),
+    max_size=2,
+)
+CURVE = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=4).map(
+    lambda values: {
+        "results": len(values),
+        "every": 1,
+        "steps": list(range(1, 1 + len(values))),
+        "seconds": [60.0 * place for place in range(len(values))],
+        "values": [values, [1 - value for value in values]],
+    }
+)
+STATUS = st.fixed_dictionaries(
+    {"state": st.sampled_from(STATES)},
+    optional={
+        "bestValue": VALUES,
+        "best": st.fixed_dictionaries({"accuracy": VALUES, "loss": VALUES}),
+        "reason": st.sampled_from(["StoppedByScheduler", "Completed"]),
+        "startTime": st.sampled_from(TIMES),
+        "completionTime": st.sampled_from(TIMES),
+        "usage": st.builds(lambda hours: {"gpuSeconds": 3600 * hours, "trainingSeconds": 60}, st.integers(0, 5)),
+        "parameters": st.builds(lambda lr: {"lr": lr, "optimizer": "sgd"}, st.sampled_from(["0.01", "0.2", "x"])),
+        "curve": CURVE,
+        "ledger": LEDGER,
+    },
+)
+TRIALS = st.dictionaries(st.integers(0, 9), STATUS, max_size=7)
+
+
+def read(statuses: dict[int, Manifest]) -> dict[int, TrialView]:
+    return {index: read_trial(trial_body(index, **status)) for index, status in statuses.items()}
+
+
+def order(trials: dict[int, TrialView]) -> tuple[TrialView, ...]:
+    return tuple(trials[index] for index in sorted(trials))
+
+
+def draw_all(experiment: ExperimentRows) -> list[Any]:
+    """All that an experiment's pages show of its trials."""
+    return [
+        experiment.rows,
+        experiment.axes,
+        experiment.ranked,
+        experiment.by_name,
+        experiment.best,
+        experiment.counts,
+        experiment.last_moment,
+        experiment.gpu_hours,
+        draw_progress(experiment, by_time=False),
+        draw_progress(experiment, by_time=True),
+        draw_slices(experiment),
+        draw_front(experiment),
+        draw_sparkline(experiment),
+        draw_spending(experiment),
+        draw_rungs(experiment),
+        draw_curves(experiment, CurveAxes()),
+        draw_curves(experiment, CurveAxes(objective=1, by_time=True)),
+        write_curve_points(experiment, CurveAxes()),
+        write_columns(experiment),
+        list_failures(experiment),
+        list_newest_decisions(experiment, 3),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TRIALS, st.sets(st.integers(0, 9), max_size=2)), min_size=2, max_size=4))
+def test_after_any_changes_all_is_as_from_scratch(changes: list[tuple[dict[int, Manifest], set[int]]]) -> None:
+    view = read_experiment(experiment_body(objective=TWO))
+    trials: dict[int, TrialView] = {}
+    kept: ExperimentRows | None = None
+    for statuses, gone in changes:
+        trials = {index: trial for index, trial in (trials | read(statuses)).items() if index not in gone}
+        kept = collect_rows(view, order(trials), kept)
+        assert draw_all(kept) == draw_all(collect_rows(view, order(trials)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(TRIALS, TRIALS, st.sampled_from(["max", "min"]), st.booleans())
+def test_after_a_change_of_the_experiment_all_is_as_from_scratch(
+    before: dict[int, Manifest], after: dict[int, Manifest], mode: str, has_two: bool
+) -> None:
+    trials = read(before)
+    kept = collect_rows(read_experiment(experiment_body(objective=TWO)), order(trials))
+    draw_all(kept)
+    others = TWO["others"] if has_two else []
+    parameters = [{"name": "lr", "float": {"min": 0.001, "max": 0.5}}]
+    objective = {"metric": "accuracy", "mode": mode, "others": others}
+    view = read_experiment(experiment_body(objective=objective, parameters=parameters))
+    trials |= read(after)
+    if not has_two:
+        kept, fresh = collect_rows(view, order(trials), kept), collect_rows(view, order(trials))
+        assert (kept.rows, kept.axes, kept.ranked) == (fresh.rows, fresh.axes, fresh.ranked)
+    else:
+        assert draw_all(collect_rows(view, order(trials), kept)) == draw_all(collect_rows(view, order(trials)))
+
+
+def test_of_very_many_curves_the_same_are_drawn_as_results_come_in(monkeypatch: Any) -> None:
+    monkeypatch.setattr(curves, "FIRST", 5)
+    monkeypatch.setattr(curves, "MOST_POINTS", 400)
+    view, trials = make_many(600)
+    before = collect_rows(view, trials)
+    changed = (*trials[:300], replace(trials[300], status=replace_best(trials[300], "0.7")), *trials[301:])
+    after = collect_rows(view, changed, before)
+    drawn = [{curve.row.name for curve in draw(each)} for each in (before, after)]
+    assert len(drawn[0] ^ drawn[1]) <= 2
+    assert 380 <= 2 * len(drawn[0]) <= 400
+
+
+def draw(experiment: ExperimentRows) -> Sequence[curves.DrawnCurve]:
+    plot = draw_curves(experiment, CurveAxes())
+    assert plot is not None
+    return plot.curves
+
+
+def make_many(count: int) -> tuple[ExperimentView, tuple[TrialView, ...]]:
+    """Trials of two results each, the later the better."""
+    columns = {"results": 2, "every": 1, "steps": [1, 2], "seconds": [1, 2], "values": [[0.1, 0.2]]}
+    status: Manifest = {"state": "TERMINATED", "curve": columns}
+    bodies = (trial_body(index, **status, bestValue=f"0.{index + 1000}") for index in range(count))
+    return read_experiment(experiment_body()), tuple(map(read_trial, bodies))
+
+
+def replace_best(trial: TrialView, value: str) -> Any:
+    return trial.status.model_copy(update={"best_value": value})
+
+
+def test_only_what_has_changed_is_read() -> None:
+    read_names: list[str] = []
+
+    @keep_by_trial
+    def find_length(row: TrialRow, factor: int) -> int:
+        read_names.append(row.name)
+        return factor * len(row.name)
+
+    view, trials = make_many(20)
+    before = collect_rows(view, trials)
+    assert find_length.read_some(before, [3, 4], 2) == [16, 16]
+    assert read_names == ["digits-3", "digits-4"]
+    assert list(find_length.read_all(before, 2)) == [16] * 10 + [18] * 10
+    assert len(read_names) == 20
+    later = collect_rows(view, (*trials[:7], replace(trials[7]), *trials[8:], read_trial(trial_body(20))), before)
+    find_length.read_all(later, 2)
+    assert sorted(read_names[20:]) == ["digits-20", "digits-7"]
+    find_length.read_all(later, 3)
+    assert len(read_names) == 22 + 21
+
+
+def test_what_is_read_from_what_was_read_changes_with_it() -> None:
+    @keep_by_trial
+    def find_state(row: TrialRow) -> str:
+        return row.view.state
+
+    @keep_by_trial_from(find_state)
+    def shout(state: str) -> str:
+        return f"{state}!"
+
+    view, trials = make_many(2)
+    before = collect_rows(view, trials)
+    assert list(shout.read_all(before)) == ["TERMINATED!", "TERMINATED!"]
+    later = collect_rows(view, (trials[0], replace(trials[1], state="ERROR")), before)
+    assert list(shout.read_all(later)) == ["TERMINATED!", "ERROR!"]
+    assert list(shout.read_all(before)) == ["TERMINATED!", "TERMINATED!"]
+    assert shout(later.rows[1]) == "ERROR!"
+
+
+def test_a_column_that_nobody_needs_any_more_is_dropped() -> None:
+    keeper = Keeper()
+    keeper.find_column("scale", 3).gaps.clear()
+    for _ in range(LONGEST_IDLE):
+        keeper = keeper.pass_on([], 3)
+    assert not keeper.find_column("scale", 3).gaps
+    for _ in range(LONGEST_IDLE + 1):
+        keeper = keeper.pass_on([], 3)
+    assert keeper.find_column("scale", 3).gaps == {0, 1, 2}
+
+
+def test_a_chart_is_drawn_once_and_of_very_many_the_first_are_forgotten() -> None:
+    drawn: list[int] = []
+
+    @keep_chart
+    def draw_number(experiment: ExperimentRows, number: int) -> int:
+        drawn.append(number)
+        return number
+
+    view, trials = make_many(1)
+    experiment = collect_rows(view, trials)
+    assert [draw_number(experiment, 1), draw_number(experiment, 1)] == [1, 1]
+    assert drawn == [1]
+    for number in range(2, 3 + MOST_CHARTS):
+        draw_number(experiment, number)
+    draw_number(experiment, 2 + MOST_CHARTS)
+    draw_number(experiment, 1)
+    assert drawn == [*range(1, 3 + MOST_CHARTS), 1]
