@@ -41,6 +41,7 @@ class SegmentUploader(threading.Thread):
         results: Where to put results; None where they are not stored.
         logs: Where to put lines of the program's output; None where they are not stored.
         is_finished: Whether all that could be stored after the program's end has been stored; hold `changed`.
+        was_refused: Whether something was not stored since the store refused it; final once finished.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class SegmentUploader(threading.Thread):
         self._told_left_out: Counter[str] = Counter()
         self._ending = threading.Event()
         self.is_finished = False
+        self.was_refused = False
 
     def resume(self) -> None:
         """An earlier process of this agent has stored some of it."""
@@ -101,7 +103,7 @@ class SegmentUploader(threading.Thread):
         self._ending.set()
 
     def store_rest(self) -> None:
-        """Stores what was added after the end, if the store takes it at once."""
+        """Stores what was added after the end, or was refused then, if the store takes it at once."""
         self._store_changes()
 
     def run(self) -> None:
@@ -120,6 +122,7 @@ class SegmentUploader(threading.Thread):
             failure = self._store_changes()
         with self._attempt.changed:
             self.is_finished = True
+            self.was_refused = failure is not None and failure.permanent
             self._attempt.changed.notify_all()
 
     @property

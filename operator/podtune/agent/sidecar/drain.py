@@ -163,8 +163,8 @@ class Drain:
     def _conclude(self, seconds: float) -> None:
         self._write_commit()
         printed = self._print_rest()
-        if self._segments and printed:
-            self._segments.store_rest()
+        if self._segments and (printed or self._segments.was_refused):
+            self._segments.store_rest()  # meanwhile checkpoints were waited for: the store may allow it by now
         with self._attempt.changed:
             commit = self._attempt.build_final_commit()
         self._log.info(

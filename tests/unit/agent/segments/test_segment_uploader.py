@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from podtune.agent.checkpoints import store_retry
+from podtune.agent.segments import segment_uploader
 from podtune.protocol.messages import Result
 from podtune.storage.content import Content
 from podtune.storage.errors import AccessDenied, Unreachable
@@ -157,6 +158,29 @@ def test_a_store_that_can_not_be_used_does_not_hold_up_the_end_and_is_no_trouble
     agent.write(dumps(accuracy=0.5))
     operator.wait_for(lambda: operator.acked_seq == 1)
     assert agent.end(10.0).store_problem is None
+
+
+def test_results_that_were_refused_are_stored_once_the_store_has_taken_the_last_checkpoint(
+    start: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A volume that is read-only for some seconds: checkpoints are waited for, and results alone are not."""
+    put_bytes, put_content = store.put_bytes, store.put_content
+
+    def refuse(key: str, data: bytes) -> None:
+        raise AccessDenied("mounted read-only")
+
+    def put_when_writable(key: str, content: Content) -> None:
+        wait_until(lambda: agent.log.getvalue().count("results not stored") == 2)
+        monkeypatch.setattr(store, "put_bytes", put_bytes)
+        put_content(key, content)
+
+    monkeypatch.setattr(store, "put_bytes", refuse)
+    monkeypatch.setattr(store, "put_content", put_when_writable)
+    monkeypatch.setattr(segment_uploader.LogThrottle, "should_log", lambda _: True)
+    agent = start({"segmentPeriod": 3600})
+    take_checkpoint(agent, {"weights": b"w"}, tmp_path, accuracy=0.5)
+    agent.end()
+    assert len(read(store)) == 1
 
 
 def test_an_agent_that_is_started_again_goes_on_with_the_same_segment(
