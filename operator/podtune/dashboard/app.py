@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from podtune.dashboard.access.gate import Access, add_access
 from podtune.dashboard.actions.pages import ViewerApi, add_actions
@@ -30,8 +30,6 @@ from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
-
-PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -138,7 +136,7 @@ def _refuse_foreign_hosts(allows: Callable[[str], bool]) -> Middleware:
     """Any site can have a name that leads to 127.0.0.1, and would read the pages in its visitors' browsers."""
 
     @web.middleware
-    async def check(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if allows(request.host):
             return await handler(request)
         return web.Response(status=403, text="open the dashboard as localhost: other names are refused\n")
@@ -147,7 +145,7 @@ def _refuse_foreign_hosts(allows: Callable[[str], bool]) -> Middleware:
 
 
 @web.middleware
-async def _show_errors(request: web.Request, handler: PageHandler) -> web.StreamResponse:
+async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except Deleted as error:

@@ -11,17 +11,17 @@ import typer
 
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.access.session import ProxyTrust
-from podtune.dashboard.server.cluster_server import serve
+from podtune.dashboard.server.cluster_server import run_server
 from podtune.dashboard.server.logs import configure_logging
 from podtune.dashboard.server.settings import (
     DEFAULT_PORT,
     DEFAULT_SESSION_HOURS,
     TlsFiles,
-    make_settings,
+    check_settings,
 )
 from podtune.kube.errors import ApiError
 
-UsageError: Any = typer.BadParameter.__mro__[1]
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def _option(name: str, text: str, metavar: str | None = None) -> Any:
@@ -73,7 +73,7 @@ def serve_dashboard(
     log_level: Annotated[str, _option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
     """Show the experiments of a cluster in the browser, to each viewer those that they may see."""
-    settings = make_settings(
+    settings = check_settings(
         address=address,
         port=port,
         prefix=prefix,
@@ -90,7 +90,7 @@ def serve_dashboard(
         log_level=log_level,
     )
     configure_logging(settings.log_level)
-    serve(settings)
+    run_server(settings)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CliError, ApiError) as error:
         typer.echo(f"podtune-dashboard: {explain_error(error)}", err=True)
         return 1
-    except UsageError as error:
+    except _UsageError as error:
         typer.echo(f"podtune-dashboard: {error.format_message().rstrip('.')}; --help shows what there is", err=True)
         return 2
 

@@ -5,30 +5,27 @@ from __future__ import annotations
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 
 from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.access import login
 from podtune.dashboard.access.login import LoginNeeded, describe_refusal
-from podtune.dashboard.access.reviews import Reviewer, Right, TokenRefused, TooManyLogins
-from podtune.dashboard.access.rights import find_namespaces, may_see
-from podtune.dashboard.access.session import ProxyTrust, Session, read_proxied_viewer, read_session
+from podtune.dashboard.access.reviews import Reviewer, Right, TokenRefused, TooManyLogins, find_namespaces, may_see
+from podtune.dashboard.access.session import LoginSession, ProxyTrust, read_proxied_viewer, read_session
 from podtune.dashboard.access.viewed_source import Scope, ViewedSource
-from podtune.dashboard.access.viewer import SERVICE_ACCOUNT_PREFIX, Viewer
+from podtune.dashboard.access.viewer import Viewer
 from podtune.dashboard.access.visit import GATE, IS_OPEN, OFFERS_ACTIONS, VISIT, Visit
 from podtune.dashboard.pages.context import STATIC, WITH_BUTTONS
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.sources import LiveSource
 from podtune.kube.errors import ApiError
 
-PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PUBLIC = login.PUBLIC | {STATIC}
+_PUBLIC = login.PUBLIC | {STATIC}
 """Names of the routes that ask nobody who they are."""
 _log = logging.getLogger(__name__)
 
@@ -74,8 +71,8 @@ class _Gate:
     @property
     def middleware(self) -> Middleware:
         @web.middleware
-        async def admit(request: web.Request, handler: PageHandler) -> web.StreamResponse:
-            if request.match_info.route.name in PUBLIC:
+        async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if request.match_info.route.name in _PUBLIC:
                 return await handler(request)
             try:
                 request[VISIT] = await self._admit(request)
@@ -124,7 +121,7 @@ class _Gate:
         plural, name = (TRIAL_PLURAL, info["trial"]) if "trial" in info else (EXPERIMENT_PLURAL, info["experiment"])
         return await self._reviewer.allows(viewer, Right("patch", plural, info["namespace"], name))
 
-    async def _identify(self, request: web.Request) -> tuple[Viewer, Session | None]:
+    async def _identify(self, request: web.Request) -> tuple[Viewer, LoginSession | None]:
         session = read_session(request)
         if session is None:
             proxied = read_proxied_viewer(request, self._access.proxy)
@@ -156,6 +153,5 @@ class _Gate:
 
 def _write_subject(viewer: Viewer) -> str:
     """The viewer, as an option of `kubectl create rolebinding`."""
-    if viewer.name.startswith(SERVICE_ACCOUNT_PREFIX):
-        return f"--serviceaccount {shlex.quote(viewer.name.removeprefix(SERVICE_ACCOUNT_PREFIX))}"
-    return f"--user {shlex.quote(viewer.name)}"
+    account = viewer.service_account
+    return f"--serviceaccount {shlex.quote(account)}" if account else f"--user {shlex.quote(viewer.name)}"

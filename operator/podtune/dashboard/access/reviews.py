@@ -1,4 +1,8 @@
-"""Asks the API server whose a token is, and what they may do."""
+"""Asks the API server whose a token is, and what they may see.
+
+They see what kubectl would list for them: Experiments and Trials of a namespace. Who may get a single Experiment alone,
+and list the Trials beside it, sees its pages, but no list.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ import asyncio
 import hashlib
 import http.client
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from podtune.api.names import GROUP
+from podtune.api.names import EXPERIMENT_PLURAL, GROUP, TRIAL_PLURAL
 from podtune.cli.client.api_client import Api
 from podtune.dashboard.access.review_cache import ReviewCache
 from podtune.dashboard.access.viewer import Viewer, read_viewer
@@ -138,3 +142,25 @@ class Reviewer:
             # Our own token has been replaced by a newer one: it is good for an hour.
             api = self._api = self._connect()
             return api.create(path, body)
+
+
+async def find_namespaces(reviewer: Reviewer, viewer: Viewer, candidates: Collection[str]) -> frozenset[str] | None:
+    """Those of some namespaces that a viewer may see; None where they may see all there are."""
+    if await _may_list(reviewer, viewer, ""):
+        return None
+    names = sorted(set(candidates))
+    seen = await asyncio.gather(*(_may_list(reviewer, viewer, name) for name in names))
+    return frozenset(name for name, is_seen in zip(names, seen, strict=True) if is_seen)
+
+
+async def may_see(reviewer: Reviewer, viewer: Viewer, namespace: str, experiment: str) -> bool:
+    """Whether a viewer may see an Experiment, be it there or not."""
+    if await _may_list(reviewer, viewer, namespace):
+        return True
+    rights = Right("get", EXPERIMENT_PLURAL, namespace, experiment), Right("list", TRIAL_PLURAL, namespace)
+    return all(await asyncio.gather(*(reviewer.allows(viewer, right) for right in rights)))
+
+
+async def _may_list(reviewer: Reviewer, viewer: Viewer, namespace: str) -> bool:
+    rights = Right("list", EXPERIMENT_PLURAL, namespace), Right("list", TRIAL_PLURAL, namespace)
+    return all(await asyncio.gather(*(reviewer.allows(viewer, right) for right in rights)))

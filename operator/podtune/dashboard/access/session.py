@@ -40,7 +40,7 @@ class ProxyTrust:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LoginSession:
     """A token, and since when it is in use.
 
     Attributes:
@@ -74,14 +74,14 @@ def find_expiry(token: str) -> float | None:
         return None
 
 
-def read_session(request: web.Request) -> Session | None:
+def read_session(request: web.Request) -> LoginSession | None:
     """The token that a request brings; None where it brings none."""
     header = request.headers.get(hdrs.AUTHORIZATION, "")
     if header.lower().startswith(_BEARER):
         token = header[len(_BEARER) :].strip()
-        return Session(token) if is_token(token) else None
+        return LoginSession(token) if is_token(token) else None
     began, _, token = request.cookies.get(COOKIE, "").partition(".")
-    return Session(token, int(began)) if began.isdecimal() and len(began) < 12 and is_token(token) else None
+    return LoginSession(token, int(began)) if began.isdecimal() and len(began) < 12 and is_token(token) else None
 
 
 def keep_session(request: web.Request, response: web.StreamResponse, token: str, length: timedelta) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.dashboard.sources import LiveSource, Outage
 
-PACE = 1.0
+FILTER_PACE = 1.0
 """Seconds between two looks at whether news are news to this viewer."""
 
 
@@ -87,4 +87,4 @@ class ViewedSource:
             if (revision := self.find_revision("", "")) != known:
                 return revision
             await self._source.wait_for_news("", "", any_news)
-            await asyncio.sleep(PACE)
+            await asyncio.sleep(FILTER_PACE)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,12 @@ class Viewer:
     @property
     def short_name(self) -> str:
         """A service account without its namespace, and other names as they are."""
-        is_account = self.name.startswith(SERVICE_ACCOUNT_PREFIX)
-        return self.name.rpartition(":")[2] if is_account else self.name
+        return self.service_account.partition(":")[2] or self.name
+
+    @property
+    def service_account(self) -> str:
+        """Namespace and name of a service account, with a colon between them; empty for who is none."""
+        return self.name.removeprefix(_ACCOUNT) if self.name.startswith(_ACCOUNT) else ""
 
 
 def read_viewer(user: Mapping[str, Any], token: str) -> Viewer:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from aiohttp import web
 
-from podtune.dashboard.access.session import Session
+from podtune.dashboard.access.session import LoginSession
 from podtune.dashboard.access.viewed_source import ViewedSource
 from podtune.dashboard.access.viewer import Viewer
 
@@ -22,7 +22,7 @@ class Visit:
     """
 
     viewer: Viewer
-    session: Session | None
+    session: LoginSession | None
     source: ViewedSource
     may_act: bool = False
 
@@ -73,7 +73,7 @@ def find_page_access(request: web.Request) -> PageAccess | None:
         return None
     visit = request.get(VISIT)
     if visit is None:
-        return PageAccess(is_open=request.app[IS_OPEN])
+        return PageAccess(is_open=request.app[IS_OPEN], offers_actions=request.app[OFFERS_ACTIONS])
     has_cookie = visit.session is not None and visit.session.began > 0
     return PageAccess(
         name=visit.viewer.name,

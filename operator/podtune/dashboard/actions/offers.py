@@ -18,7 +18,7 @@ _WAITING = frozenset({TrialReason.BACKING_OFF, TrialReason.NOT_PLACED})
 _ENDS = "The experiment ends for good; results and checkpoints are kept."
 
 
-class Action(StrEnum):
+class ViewerAction(StrEnum):
     """What a viewer may ask for."""
 
     PAUSE = "pause"
@@ -37,7 +37,7 @@ class Offer:
         is_final: Whether nothing takes it back.
     """
 
-    action: Action
+    action: ViewerAction
     sentence: str
     attempt: int = 0
     is_final: bool = False
@@ -53,11 +53,13 @@ def _list_experiment_offers(experiment: ExperimentRows) -> list[Offer]:
     if experiment.view.state in FINISHED or (spec.get("stop") or {}).get("now"):
         return []
     running, waiting = counts[ShownState.RUNNING], counts[ShownState.PENDING] + counts[ShownState.PAUSED]
-    stop = Offer(Action.STOP, f"{_say_stop(experiment, running, waiting)} {_ENDS}", is_final=True)
+    stop = Offer(ViewerAction.STOP, f"{_say_stop(experiment, running, waiting)} {_ENDS}", is_final=True)
     if spec.get("suspend"):
-        return [Offer(Action.RESUME, _say_resume(waiting)), stop]
+        return [Offer(ViewerAction.RESUME, _say_resume(waiting)), stop]
     return [
-        Offer(Action.PAUSE, f"{_say_pause(experiment, running)} No trial starts until the experiment is resumed."),
+        Offer(
+            ViewerAction.PAUSE, f"{_say_pause(experiment, running)} No trial starts until the experiment is resumed."
+        ),
         stop,
     ]
 
@@ -67,18 +69,20 @@ def _list_trial_offers(experiment: ExperimentRows, row: TrialRow) -> list[Offer]
         return []
     offers = []
     if row.view.status.reason == TrialReason.PAUSED_BY_USER:
-        offers.append(Offer(Action.RESUME, "It goes on from its last checkpoint as soon as a slot is free."))
+        offers.append(Offer(ViewerAction.RESUME, "It goes on from its last checkpoint as soon as a slot is free."))
     elif not row.view.is_running:
-        offers.append(Offer(Action.PAUSE, "It does not start until somebody resumes it."))
+        offers.append(Offer(ViewerAction.PAUSE, "It does not start until somebody resumes it."))
     elif _has_store(experiment):
         offers.append(
-            Offer(Action.PAUSE, "It saves a checkpoint and gives its GPUs back. It waits until somebody resumes it.")
+            Offer(
+                ViewerAction.PAUSE, "It saves a checkpoint and gives its GPUs back. It waits until somebody resumes it."
+            )
         )
     if sentence := _say_retry(experiment, row):
-        offers.append(Offer(Action.RETRY, sentence, attempt=find_current_attempt(row.view)))
+        offers.append(Offer(ViewerAction.RETRY, sentence, attempt=find_current_attempt(row.view)))
     value = f" Its best value so far, {format_measure(row.value)}, is kept." if row.value is not None else ""
     pods = "It gives its GPUs back" if row.view.is_running else "It starts no more"
-    return [*offers, Offer(Action.STOP, f"{pods}, and ends for good.{value}", is_final=True)]
+    return [*offers, Offer(ViewerAction.STOP, f"{pods}, and ends for good.{value}", is_final=True)]
 
 
 def _say_pause(experiment: ExperimentRows, running: int) -> str:

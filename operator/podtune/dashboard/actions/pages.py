@@ -12,7 +12,7 @@ from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.access.session import is_from_own_page
 from podtune.dashboard.access.visit import VISIT, Visit
-from podtune.dashboard.actions.offers import Action, Offer, list_offers
+from podtune.dashboard.actions.offers import Offer, ViewerAction, list_offers
 from podtune.dashboard.actions.requests import ActionTarget, request_action
 from podtune.dashboard.addresses import lead_to
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
@@ -29,11 +29,11 @@ class ViewerApi(Protocol):
 
 
 CONNECT_AS = web.AppKey("connect_as", ViewerApi)
-DONE = {
-    Action.PAUSE: "The pause was asked for. Running trials save a checkpoint first, which may take a moment.",
-    Action.RESUME: "It was asked to go on. Trials start as soon as slots are free.",
-    Action.STOP: "The stop was asked for. Running trials end after their last checkpoint.",
-    Action.RETRY: "The retry was asked for. A new attempt starts when the present one has ended.",
+OUTCOMES = {
+    ViewerAction.PAUSE: "The pause was asked for. Running trials save a checkpoint first, which may take a moment.",
+    ViewerAction.RESUME: "It was asked to go on. Trials start as soon as slots are free.",
+    ViewerAction.STOP: "The stop was asked for. Running trials end after their last checkpoint.",
+    ViewerAction.RETRY: "The retry was asked for. A new attempt starts when the present one has ended.",
 }
 _log = logging.getLogger(__name__)
 
@@ -90,13 +90,13 @@ async def _say_done(request: web.Request) -> web.Response:
     action, target = _find_action(request), _find_target(request)
     find_rows(request)
     return render_page(
-        request, "actions/done.html", get_source(request).title, target=target, action=action, sentence=DONE[action]
+        request, "actions/done.html", get_source(request).title, target=target, action=action, sentence=OUTCOMES[action]
     )
 
 
-def _find_action(request: web.Request) -> Action:
+def _find_action(request: web.Request) -> ViewerAction:
     try:
-        return Action(request.match_info["action"])
+        return ViewerAction(request.match_info["action"])
     except ValueError as error:
         raise web.HTTPNotFound from error
 
@@ -107,7 +107,7 @@ def _find_target(request: web.Request) -> ActionTarget:
     return ActionTarget(info["namespace"], info["experiment"], info.get("trial", ""))
 
 
-def _find_offer(request: web.Request, action: Action) -> Offer | None:
+def _find_offer(request: web.Request, action: ViewerAction) -> Offer | None:
     """The action with what it does; None where the state doesn't allow it.
 
     Raises:

@@ -9,7 +9,7 @@ from podtune.cli.client.resources import read_trial_with_spec
 from podtune.cli.commands.lifecycle import find_target, request_pause, request_resume, request_stop
 from podtune.cli.commands.retry import find_current_attempt, request_retry
 from podtune.cli.errors import CliError
-from podtune.dashboard.actions.offers import Action
+from podtune.dashboard.actions.offers import ViewerAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ActionTarget:
         return "/".join(filter(None, (self.namespace, self.experiment, self.trial)))
 
 
-def request_action(api: Api, action: Action, target: ActionTarget, attempt: int) -> str:
+def request_action(api: Api, action: ViewerAction, target: ActionTarget, attempt: int) -> str:
     """Asks for an action; says in a sentence what will happen.
 
     Args:
@@ -49,16 +49,16 @@ def request_action(api: Api, action: Action, target: ActionTarget, attempt: int)
         ApiError: The API server refuses, or doesn't answer.
     """
     kind = "trial" if target.trial else "experiment"
-    if action is Action.RETRY:
+    if action is ViewerAction.RETRY:
         trial, _ = read_trial_with_spec(api, target.namespace, target.trial)
         if find_current_attempt(trial) != attempt:
             raise CliError(f"attempt {attempt} of trial {trial.name} has ended meanwhile")
         return request_retry(api, target.namespace, target.trial)
     found = find_target(api, target.namespace, f"{kind}/{target.name}")
     match action:
-        case Action.PAUSE:
+        case ViewerAction.PAUSE:
             return request_pause(api, target.namespace, found)
-        case Action.RESUME:
+        case ViewerAction.RESUME:
             return request_resume(api, target.namespace, found)
-        case Action.STOP:
+        case ViewerAction.STOP:
             return request_stop(api, found)

@@ -1,4 +1,4 @@
-"""Starts the server, watches the cluster for it, and ends it in good order."""
+"""Starts the server, watches the cluster for it, answers the kubelet's probes, and ends in good order."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 from functools import partial
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from podtune.cli.client.api_client import Api, HttpApi
 from podtune.cli.client.kubeconfig import connect
@@ -21,15 +22,40 @@ from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.server.logs import FACTS
-from podtune.dashboard.server.probes import Probes
 from podtune.dashboard.server.settings import ServerSettings
 
 SHUTDOWN_SECONDS = 5.0
 """How long answers that are under way may take at the end; streams end at once."""
+STARTING = "the dashboard is starting: it reads what the cluster has\n"
 _log = logging.getLogger(__name__)
 
 
-def serve(settings: ServerSettings) -> None:
+class ProbeAnswers:
+    """Healthy is who answers; ready is who knows the cluster. While its API server is away, pages say so.
+
+    Attributes:
+        is_ready: Whether all is known that there was at the start.
+    """
+
+    def __init__(self) -> None:
+        self.is_ready = False
+
+    @property
+    def middleware(self) -> Middleware:
+        """Answers the probes, and keeps pages back until there is something to show."""
+
+        @web.middleware
+        async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if request.path == "/healthz":
+                return web.Response(text="ok\n")
+            if not self.is_ready:
+                return web.Response(status=503, text=STARTING, headers={"Retry-After": "2"})
+            return web.Response(text="ok\n") if request.path == "/readyz" else await handler(request)
+
+        return answer
+
+
+def run_server(settings: ServerSettings) -> None:
     """Serves a cluster's experiments until SIGTERM or SIGINT.
 
     Raises:
@@ -46,7 +72,7 @@ def serve(settings: ServerSettings) -> None:
 
 
 def build_application(
-    settings: ServerSettings, source: ClusterSource | JoinedSource, probes: Probes
+    settings: ServerSettings, source: ClusterSource | JoinedSource, probes: ProbeAnswers
 ) -> web.Application:
     """The pages below their prefix, and the probes beside them."""
     app = make_app(
@@ -107,7 +133,7 @@ def _listen(settings: ServerSettings) -> socket.socket:
 
 
 async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource, listener: socket.socket) -> None:
-    probes, stopped = Probes(), asyncio.Event()
+    probes, stopped = ProbeAnswers(), asyncio.Event()
     runner = web.AppRunner(
         build_application(settings, source, probes),
         access_log=None,
@@ -129,7 +155,7 @@ async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource,
         await runner.cleanup()
 
 
-async def _start(starting: asyncio.Task[None], stopped: asyncio.Event, probes: Probes) -> None:
+async def _start(starting: asyncio.Task[None], stopped: asyncio.Event, probes: ProbeAnswers) -> None:
     """Waits until all is known that there is, or the program is to end."""
     ending = asyncio.create_task(stopped.wait())
     await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)

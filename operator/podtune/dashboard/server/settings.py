@@ -70,7 +70,7 @@ class ServerSettings:
     log_level: str
 
 
-def make_settings(
+def check_settings(
     *,
     address: str,
     port: int,
@@ -113,7 +113,7 @@ def make_settings(
         offers_actions=actions,
         is_open=is_open,
         session=timedelta(hours=session_hours),
-        tls=_open_tls(tls),
+        tls=open_tls(tls),
         proxy=proxy,
         price=check_price(gpu_price, currency),
         log_level=log_level.lower(),
@@ -151,7 +151,12 @@ def _check_proxy(proxy: ProxyTrust, tls: TlsFiles, *, is_open: bool) -> None:
         raise CliError("--proxy-authority does nothing without --proxy-user-header")
 
 
-def _open_tls(files: TlsFiles) -> ssl.SSLContext | None:
+def open_tls(files: TlsFiles) -> ssl.SSLContext | None:
+    """The server's side of TLS; None where there is none.
+
+    Raises:
+        CliError: The files can't be used.
+    """
     if files.certificate is None and files.key is None:
         return None
     if files.certificate is None or files.key is None:

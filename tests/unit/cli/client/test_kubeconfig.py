@@ -176,3 +176,23 @@ def test_what_an_exec_plugin_was_asked_names_the_cluster_where_it_wants_to_know(
     config = _config(exec=_plugin(tmp_path, answer) | {"provideClusterInfo": True})
     path = _write(tmp_path / "config", config)
     assert connect(path, environment={}).headers == {"Authorization": "Bearer http://one:8080"}
+
+
+def test_somebody_elses_token_takes_the_place_of_all_credentials(tmp_path: Path) -> None:
+    # A client certificate would win over the token, and the API server would see us in the place of them.
+    path = _write(tmp_path / "config", _config(username="me", password="mine") | {"users": []})
+    assert connect(path, environment={}, token="theirs").headers == {"Authorization": "Bearer theirs"}
+    broken = {"client-certificate": "/no/such.crt", "client-key": "/no/such.key"}
+    secured = _write(tmp_path / "secured", _config("https://one:6443", **broken))
+    assert connect(secured, environment={}, token="theirs").headers == {"Authorization": "Bearer theirs"}
+
+
+def test_in_a_pod_somebody_elses_token_takes_the_place_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT_FILES", tmp_path)
+    _write(tmp_path / "namespace", "vision")
+    _write(tmp_path / "token", "own")
+    _write(tmp_path / "ca.crt", Path(ssl.get_default_verify_paths().cafile or "/dev/null").read_text())
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOME": str(tmp_path)}
+    assert connect(environment=environment, token="theirs").headers == {"Authorization": "Bearer theirs"}

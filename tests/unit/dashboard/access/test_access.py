@@ -49,7 +49,7 @@ def api() -> ReviewingApi:
 @pytest.fixture
 def source(api: ReviewingApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterSource]:
     monkeypatch.setattr(event_stream, "PACE", 0.0)
-    monkeypatch.setattr(viewed_source, "PACE", 0.0)
+    monkeypatch.setattr(viewed_source, "FILTER_PACE", 0.0)
     yield from open_source(api)
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from podtune.api.names import TrialReason
 from podtune.cli.client.resources import read_experiment, read_trial
-from podtune.dashboard.actions.offers import Action, list_offers
+from podtune.dashboard.actions.offers import ViewerAction, list_offers
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import done, experiment_body, trial_body
 
+PAUSE, RESUME, STOP, RETRY = ViewerAction.PAUSE, ViewerAction.RESUME, ViewerAction.STOP, ViewerAction.RETRY
 STORE = {"checkpoints": {"store": {"s3": {"bucket": "b"}}}}
 RUNNING = {"state": "RUNNING", "reason": "Training", "attempt": 2}
 
@@ -22,32 +23,32 @@ def make_rows(*statuses: dict[str, Any], state: str = "Running", store: bool = T
     return collect_rows(read_experiment(body), trials, None)
 
 
-def read_offers(experiment: ExperimentRows, trial: int | None = None) -> dict[Action, str]:
+def read_offers(experiment: ExperimentRows, trial: int | None = None) -> dict[ViewerAction, str]:
     offers = list_offers(experiment, None if trial is None else experiment.rows[trial])
-    assert {offer.action for offer in offers if offer.is_final} <= {Action.STOP}
+    assert {offer.action for offer in offers if offer.is_final} <= {STOP}
     return {offer.action: offer.sentence for offer in offers}
 
 
 def test_a_running_experiment_can_be_paused_and_stopped() -> None:
     offers = read_offers(make_rows(RUNNING, RUNNING, RUNNING, {}, done(0.5)))
     assert offers == {
-        Action.PAUSE: "3 trials are running. They save a checkpoint and give their GPUs back. "
+        PAUSE: "3 trials are running. They save a checkpoint and give their GPUs back. "
         "No trial starts until the experiment is resumed.",
-        Action.STOP: "3 trials are running and end after their last checkpoints. 1 trial that waits starts no more. "
+        STOP: "3 trials are running and end after their last checkpoints. 1 trial that waits starts no more. "
         "The experiment ends for good; results and checkpoints are kept.",
     }
 
 
 def test_without_a_store_the_loss_is_said() -> None:
     offers = read_offers(make_rows(RUNNING, store=False))
-    assert "It loses its progress" in offers[Action.PAUSE]
-    assert "1 trial is running and ends at once." in offers[Action.STOP]
+    assert "It loses its progress" in offers[PAUSE]
+    assert "1 trial is running and ends at once." in offers[STOP]
 
 
 def test_a_paused_experiment_can_be_resumed() -> None:
     offers = read_offers(make_rows({"state": "PAUSED"}, {}, state="Suspended", suspend=True))
-    assert list(offers) == [Action.RESUME, Action.STOP]
-    assert offers[Action.RESUME] == "2 trials are waiting and go on as soon as slots are free; others may follow."
+    assert list(offers) == [RESUME, STOP]
+    assert offers[RESUME] == "2 trials are waiting and go on as soon as slots are free; others may follow."
 
 
 @pytest.mark.parametrize("ended", [{"state": "Complete"}, {"state": "Failed"}, {"stop": {"now": True}}])
@@ -58,23 +59,31 @@ def test_what_has_ended_or_is_about_to_offers_nothing(ended: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("status", "store", "offered"),
     [
-        (RUNNING, True, [Action.PAUSE, Action.RETRY, Action.STOP]),
-        (RUNNING, False, [Action.RETRY, Action.STOP]),
-        ({"state": "PENDING", "reason": "Queued"}, True, [Action.PAUSE, Action.STOP]),
-        ({"state": "PENDING", "reason": "BackingOff"}, True, [Action.PAUSE, Action.RETRY, Action.STOP]),
-        ({"state": "PENDING", "reason": "PullingImage"}, True, [Action.PAUSE, Action.RETRY, Action.STOP]),
-        ({"state": "PAUSED", "reason": TrialReason.PAUSED_BY_USER}, True, [Action.RESUME, Action.STOP]),
-        ({"state": "PAUSED", "reason": "PausedByScheduler"}, True, [Action.PAUSE, Action.STOP]),
+        (RUNNING, True, [PAUSE, RETRY, STOP]),
+        (RUNNING, False, [RETRY, STOP]),
+        ({"state": "PENDING", "reason": "Queued"}, True, [PAUSE, STOP]),
+        (
+            {"state": "PENDING", "reason": "BackingOff"},
+            True,
+            [PAUSE, RETRY, STOP],
+        ),
+        (
+            {"state": "PENDING", "reason": "PullingImage"},
+            True,
+            [PAUSE, RETRY, STOP],
+        ),
+        ({"state": "PAUSED", "reason": TrialReason.PAUSED_BY_USER}, True, [RESUME, STOP]),
+        ({"state": "PAUSED", "reason": "PausedByScheduler"}, True, [PAUSE, STOP]),
         (done(0.5), True, []),
         ({"state": "ERROR", "reason": "MaxFailuresExceeded"}, True, []),
     ],
 )
-def test_a_trial_offers_what_its_state_allows(status: dict[str, Any], store: bool, offered: list[Action]) -> None:
+def test_a_trial_offers_what_its_state_allows(status: dict[str, Any], store: bool, offered: list[ViewerAction]) -> None:
     assert list(read_offers(make_rows(status, store=store), 0)) == offered
 
 
 def test_a_retry_is_of_the_attempt_that_is_seen() -> None:
     experiment = make_rows({**RUNNING, "lastAttempt": {"attempt": 1, "class": "user", "reason": "Error"}})
-    offer = next(each for each in list_offers(experiment, experiment.rows[0]) if each.action == Action.RETRY)
+    offer = next(each for each in list_offers(experiment, experiment.rows[0]) if each.action == RETRY)
     assert offer.attempt == 2
     assert offer.sentence.startswith("Attempt 2 saves a checkpoint and ends.")

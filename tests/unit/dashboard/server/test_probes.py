@@ -5,11 +5,11 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from podtune.dashboard.server.probes import Probes
+from podtune.dashboard.server.cluster_server import ProbeAnswers
 
 
 async def test_it_is_ready_as_soon_as_it_has_something_to_show() -> None:
-    probes = Probes()
+    probes = ProbeAnswers()
     app = web.Application(middlewares=[probes.middleware])
     async with TestClient(TestServer(app)) as client:
         assert (await client.get("/healthz")).status == 200

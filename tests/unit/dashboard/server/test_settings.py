@@ -17,7 +17,7 @@ from podtune.dashboard.server.settings import ServerSettings
 def served(monkeypatch: pytest.MonkeyPatch) -> list[ServerSettings]:
     """The settings that a server would have started with."""
     served: list[ServerSettings] = []
-    monkeypatch.setattr(entry, "serve", served.append)
+    monkeypatch.setattr(entry, "run_server", served.append)
     monkeypatch.setattr(entry, "configure_logging", lambda _: None)
     return served
 
