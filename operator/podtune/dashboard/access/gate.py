@@ -107,13 +107,13 @@ class _Gate:
             if not await may_see(self._reviewer, viewer, namespace, experiment):
                 raise Forbidden
             scope = Scope(frozenset(), (namespace, experiment))
-            may_act = session is not None and await self._may_act(request, viewer)
-            return Visit(viewer, session, ViewedSource(self._source, scope), may_act)
+            can_act = session is not None and await self._is_allowed_to_act(request, viewer)
+            return Visit(viewer, session, ViewedSource(self._source, scope), can_act)
         candidates = {view.namespace for view in self._source.list_experiments()}
         scope = Scope(await find_namespaces(self._reviewer, viewer, candidates))
         return Visit(viewer, session, ViewedSource(self._source, scope))
 
-    async def _may_act(self, request: web.Request, viewer: Viewer) -> bool:
+    async def _is_allowed_to_act(self, request: web.Request, viewer: Viewer) -> bool:
         """Whether the viewer may change what a page is about, where it offers that."""
         info = request.match_info
         if not self._access.offers_actions or not (info.route.name in WITH_BUTTONS or "action" in info):

@@ -15,7 +15,7 @@ from podtune.dashboard.access.reviews import Reviewer, TokenRefused, TooManyLogi
 from podtune.dashboard.access.session import (
     LONGEST_TOKEN,
     drop_session,
-    find_expiry,
+    find_token_end,
     is_from_own_page,
     is_token,
     keep_session,
@@ -59,9 +59,9 @@ def add_login(app: web.Application, reviewer: Reviewer, length: timedelta) -> No
 
 def describe_refusal(token: str) -> str:
     """Why the API server doesn't take a token, as far as the token itself says."""
-    expiry = find_expiry(token)
-    if expiry is not None and expiry < time.time():
-        return f"This token expired on {datetime.fromtimestamp(expiry, UTC):%-d %b at %H:%M} UTC."
+    end = find_token_end(token)
+    if end is not None and end < time.time():
+        return f"This token expired on {datetime.fromtimestamp(end, UTC):%-d %b at %H:%M} UTC."
     return "The API server does not take this token: it is mistyped, revoked, or from another cluster."
 
 

@@ -65,7 +65,7 @@ def is_token(text: str) -> bool:
     return bool(_TOKEN.fullmatch(text))
 
 
-def find_expiry(token: str) -> float | None:
+def find_token_end(token: str) -> float | None:
     """When a token expires by its own word, in seconds since 1970; None where it doesn't say that to us."""
     try:
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
@@ -87,8 +87,8 @@ def read_session(request: web.Request) -> LoginSession | None:
 def keep_session(request: web.Request, response: web.StreamResponse, token: str, length: timedelta) -> None:
     """Has the browser bring a token with each request, until it or the session expires."""
     now = time.time()
-    expiry = find_expiry(token)
-    seconds = length.total_seconds() if expiry is None else min(length.total_seconds(), expiry - now)
+    end = find_token_end(token)
+    seconds = length.total_seconds() if end is None else min(length.total_seconds(), end - now)
     response.set_cookie(
         COOKIE,
         f"{int(now)}.{token}",

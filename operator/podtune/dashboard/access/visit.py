@@ -18,13 +18,13 @@ class Visit:
 
     Attributes:
         session: The token that it came with; None where a proxy says who the viewer is.
-        may_act: Whether they may change the Experiment or the Trial that the page is about.
+        can_act: Whether they may change the Experiment or the Trial that the page is about.
     """
 
     viewer: Viewer
     session: LoginSession | None
     source: ViewedSource
-    may_act: bool = False
+    can_act: bool = False
 
 
 VISIT = web.RequestKey("visit", Visit)
@@ -55,7 +55,7 @@ class PageAccess:
         form_token: For the form that logs out; empty where there is no session to end.
         is_restricted: Whether there may be experiments that they don't see.
         offers_actions: Whether anybody may act.
-        may_act: Whether this viewer may, on what the page is about.
+        can_act: Whether this viewer may, on what the page is about.
     """
 
     is_open: bool = False
@@ -64,7 +64,7 @@ class PageAccess:
     form_token: str = ""
     is_restricted: bool = False
     offers_actions: bool = False
-    may_act: bool = False
+    can_act: bool = False
 
 
 def find_page_access(request: web.Request) -> PageAccess | None:
@@ -81,7 +81,7 @@ def find_page_access(request: web.Request) -> PageAccess | None:
         form_token=visit.session.make_form_token(LOG_OUT) if visit.session is not None and has_cookie else "",
         is_restricted=visit.source.scope.namespaces is not None,
         offers_actions=request.app[OFFERS_ACTIONS],
-        may_act=visit.may_act,
+        can_act=visit.can_act,
     )
 
 

@@ -124,7 +124,7 @@ def _find_problem(visit: Visit, offer: Offer | None, target: ActionTarget) -> st
     """Why an action can't be asked for; empty where it can."""
     if visit.session is None:
         return "A proxy says who you are. Actions take your own token: log in with it."
-    if not visit.may_act:
+    if not visit.can_act:
         plural = "trials" if target.trial else "experiments"
         return f"{visit.viewer.name} needs the right to patch {plural}.podtune.dev {target.name} in {target.namespace}."
     return "" if offer is not None else "Its present state does not allow that. It may have changed a moment ago."

@@ -41,8 +41,8 @@ async def log_in(client: Client, token: str = ALICE, goal: str = "", **headers: 
     return await client.post("/login", data=form, headers=OWN | headers, allow_redirects=False)
 
 
-def make_jwt(expiry: float) -> str:
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": expiry}).encode()).decode().rstrip("=")
+def make_jwt(end: float) -> str:
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": end}).encode()).decode().rstrip("=")
     return f"e30.{claims}.c2ln"
 
 

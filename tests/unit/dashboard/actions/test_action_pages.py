@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from aiohttp import ClientResponse
@@ -31,7 +32,7 @@ from tests.unit.dashboard.archives import BASE, Client
 from tests.unit.dashboard.live.live_api import team_experiment, team_trial
 
 EXPERIMENT, TRIAL = paths.experiment("team", "digits"), paths.trial("team", "digits-1")
-RUNNING = {"state": "RUNNING", "reason": "Training", "attempt": 1}
+RUNNING: dict[str, Any] = {"state": "RUNNING", "reason": "Training", "attempt": 1}
 OWN = {"Sec-Fetch-Site": "same-origin"}
 
 
@@ -191,7 +192,7 @@ async def test_the_api_servers_refusal_is_shown_in_words(
 async def test_a_retry_does_not_touch_an_attempt_that_has_begun_meanwhile(api: ActingApi, client: Client) -> None:
     address = f"{BASE}/trials/digits-1/actions/retry"
     form = await ask(client, address)
-    last = {"lastAttempt": {"attempt": 1, "class": "user", "reason": "Error"}}
+    last: dict[str, Any] = {"lastAttempt": {"attempt": 1, "class": "user", "reason": "Error"}}
     api.objects[TRIAL] = team_trial(1, "9", **RUNNING, **last)
     answer = await confirm(client, address, form)
     assert answer.status == 409

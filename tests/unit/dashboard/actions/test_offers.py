@@ -13,8 +13,8 @@ from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import done, experiment_body, trial_body
 
 PAUSE, RESUME, STOP, RETRY = ViewerAction.PAUSE, ViewerAction.RESUME, ViewerAction.STOP, ViewerAction.RETRY
-STORE = {"checkpoints": {"store": {"s3": {"bucket": "b"}}}}
-RUNNING = {"state": "RUNNING", "reason": "Training", "attempt": 2}
+STORE: dict[str, Any] = {"checkpoints": {"store": {"s3": {"bucket": "b"}}}}
+RUNNING: dict[str, Any] = {"state": "RUNNING", "reason": "Training", "attempt": 2}
 
 
 def make_rows(*statuses: dict[str, Any], state: str = "Running", store: bool = True, **spec: Any) -> ExperimentRows:
