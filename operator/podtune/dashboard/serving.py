@@ -54,7 +54,7 @@ def serve_cluster(
     try:
         source.start()
         app = make_app(source, AppSettings(price=price, reader=KubeconfigReader(connect)))
-        _spare_collector()
+        spare_collector()
         asyncio.run(_serve(app, listener, announce))
     finally:
         source.stop()
@@ -75,7 +75,7 @@ def serve_archive(file: Path, port: int, announce: Callable[[str], None], *, pri
     """
     app = make_app(read_source(file), AppSettings(price=price))
     listener = _listen(port)
-    _spare_collector()
+    spare_collector()
     asyncio.run(_serve(app, listener, announce))
 
 
@@ -102,7 +102,7 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _spare_collector() -> None:
+def spare_collector() -> None:
     """Has the collector of cycles pass over what is there: a look at 10,000 trials takes a third of a second."""
     gc.collect()
     gc.freeze()

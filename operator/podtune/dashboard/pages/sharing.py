@@ -11,6 +11,7 @@ from functools import wraps
 from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
+from podtune.dashboard.access.visit import VISIT
 from podtune.dashboard.live.event_stream import find_revision
 
 SHARED_SECONDS = 2.0
@@ -93,12 +94,17 @@ SHARED_ANSWERS = web.AppKey("shared_answers", SharedAnswers)
 
 
 def share_answer(handler: _Handler) -> _Handler:
-    """Lets all who ask for the same page of the same revision have one answer, made and compressed once."""
+    """Lets all who ask for the same page of the same revision have one answer, made and compressed once.
+
+    Viewers whose rights are their own share with nobody but themselves.
+    """
 
     @wraps(handler)
     async def answer(request: web.Request) -> web.Response:
         own = tuple(sorted((name, value) for name, value in request.headers.items() if not _is_indifferent(name)))
-        key = (request.rel_url.raw_path_qs, find_revision(request), own)
+        visit = request.get(VISIT)
+        whose = (visit.viewer, visit.session, visit.source.scope, visit.can_act) if visit is not None else None
+        key = (request.rel_url.raw_path_qs, find_revision(request), own, whose)
         found = await request.app[SHARED_ANSWERS].find(key, lambda: handler(request))
         return found.make_response(request)
 

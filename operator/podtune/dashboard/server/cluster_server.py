@@ -23,6 +23,7 @@ from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.server.logs import FACTS
 from podtune.dashboard.server.settings import ServerSettings
+from podtune.dashboard.serving import spare_collector
 
 SHUTDOWN_SECONDS = 5.0
 """How long answers that are under way may take at the end; streams end at once."""
@@ -162,6 +163,7 @@ async def _start(starting: asyncio.Task[None], stopped: asyncio.Event, probes: P
     ending.cancel()
     if starting.done():
         starting.result()
+        spare_collector()
         probes.is_ready = True
         _log.info("dashboard is ready")
 

@@ -245,3 +245,10 @@ def find_revision(page: str) -> str:
     found = re.search('data-revision="([^"]+)"', page)
     assert found
     return found[1]
+
+
+async def test_viewers_share_no_page(client: Client, api: ReviewingApi) -> None:
+    api.grants |= grant_sight("carol", "team")
+    api.users["carol-token"] = "carol"
+    for token, name in ((ALICE, "alice"), ("carol-token", "carol"), (ALICE, "alice")):
+        assert f"Logged in as <strong>{name}</strong>" in await read(client, f"{BASE}/", token)

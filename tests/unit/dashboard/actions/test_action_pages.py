@@ -16,6 +16,7 @@ from podtune.cli.client.api_client import Change
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
 from podtune.dashboard.access.session import COOKIE, ProxyTrust
+from podtune.dashboard.live import event_stream
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.kube import paths
 from podtune.kube.errors import make_refusal
@@ -60,7 +61,8 @@ def api() -> ActingApi:
 
 
 @pytest.fixture
-def source(api: ActingApi) -> Iterator[ClusterSource]:
+def source(api: ActingApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterSource]:
+    monkeypatch.setattr(event_stream, "PACE", 0.0)
     yield from open_source(api, api.objects[EXPERIMENT], api.objects[TRIAL])
 
 

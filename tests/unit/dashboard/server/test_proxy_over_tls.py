@@ -24,7 +24,7 @@ from tests.unit.dashboard.archives import BASE
 
 OPENSSL = shutil.which("openssl") or ""
 pytestmark = pytest.mark.skipif(not OPENSSL, reason="its certificates are made with openssl")
-NAMED = {"X-User": "alice", "X-Groups": "admins"}
+NAMED = {"Sec-User": "alice", "X-Groups": "admins"}
 
 
 def make_certificate(folder: Path, name: str) -> Path:
@@ -40,7 +40,7 @@ def make_certificate(folder: Path, name: str) -> Path:
 @pytest.fixture
 def api() -> ReviewingApi:
     api = ReviewingApi()
-    api.grants |= {("alice", "patch", "experiments", "team", "")} | grant_sight("x", "team")
+    api.grants |= {("alice", "patch", "experiments", "team", "")} | grant_sight("carol", "team")
     return api
 
 
@@ -54,7 +54,7 @@ async def address(api: ReviewingApi, source: ClusterSource, tmp_path: Path) -> A
     own, proxy = make_certificate(tmp_path, "dashboard"), make_certificate(tmp_path, "proxy")
     make_certificate(tmp_path, "stranger")
     reviewer = Reviewer(lambda: api, Clock())
-    access = Access(reviewer, timedelta(hours=1), ProxyTrust("X-User", "X-Groups"), offers_actions=True)
+    access = Access(reviewer, timedelta(hours=1), ProxyTrust("Sec-User", "X-Groups"), offers_actions=True)
     settings = AppSettings(allows_host=lambda _: True, access=access, connect_as=lambda token: api)
     server = TestServer(make_app(source, settings), scheme="https")
     await server.start_server(ssl=open_tls(TlsFiles(own, own.with_suffix(".key"), proxy)))
@@ -78,6 +78,12 @@ async def test_the_proxy_says_who_the_viewer_is(api: ReviewingApi, address: str,
     assert "Logged in as <strong>alice</strong>" in page
     assert api.specs[0]["groups"] == ["admins", "system:authenticated"]
     assert not api.reviewed["TokenReview"]
+
+
+async def test_whom_the_proxy_names_is_shown_a_page_of_their_own(address: str, tmp_path: Path) -> None:
+    for name in ("alice", "carol"):
+        _, page = await read(f"{address}{BASE}/", tmp_path, "proxy", NAMED | {"Sec-User": name})
+        assert f"Logged in as <strong>{name}</strong>" in page
 
 
 async def test_actions_take_more_than_a_proxys_word(address: str, tmp_path: Path) -> None:
