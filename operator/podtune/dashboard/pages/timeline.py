@@ -119,8 +119,8 @@ async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, 
         facts = {"lanes": lanes, "activities": ACTIVITY_WORDS, "marks": MARK_WORDS, "told": format_moment}
         return render_svg(request, "timeline/lanes.svg", "timeline.svg", experiment=experiment, **facts)
     plot = await asyncio.to_thread(draw_states if key == "states" else draw_activities, timeline)
-    facts = {"plot": plot, "told": format_moment}
-    return render_svg(request, "timeline/areas.svg", f"{key}.svg", experiment=experiment, **facts)
+    name, has_counts = f"{key}.svg", key == "states"
+    return render_svg(request, "timeline/areas.svg", name, experiment=experiment, plot=plot, has_counts=has_counts)
 
 
 def read_query(request: web.Request) -> tuple[TimelineQuery, str]:

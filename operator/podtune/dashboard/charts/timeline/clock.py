@@ -13,14 +13,14 @@ MOST_TICKS = 8
 
 
 def list_time_ticks(begin: float, end: float) -> list[Tick]:
-    """Round times from one moment to another; every second one goes where there is little room."""
+    """Round times from one moment to another; two of three go where there is little room."""
     length = end - begin
     wanted = length / MOST_TICKS
     step = next((step for step in _STEPS if step >= wanted), _DAY * math.ceil(wanted / _DAY))
     first = math.ceil(begin / step)
     moments = [step * number for number in range(first, math.floor(end / step) + 1)]
     return [
-        Tick((moment - begin) / length, _format_tick(moment, step), is_minor=number % 2 == 1)
+        Tick((moment - begin) / length, _format_tick(moment, step), is_minor=number % 3 != 0)
         for number, moment in enumerate(moments)
     ]
 
