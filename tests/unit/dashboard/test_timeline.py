@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -13,12 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.dashboard.charts.timeline.clock import list_time_ticks
-from podtune.dashboard.charts.timeline.collection import Timeline, trace_experiment
-from podtune.dashboard.charts.timeline.counts import COLUMNS, count_changes, draw_activities, draw_states
+from podtune.dashboard.charts.timeline.collection import Timeline, read_history, trace_experiment
+from podtune.dashboard.charts.timeline.counts import (
+    MOST_COLUMNS,
+    STATE_NAMES,
+    count_changes,
+    draw_activities,
+    draw_states,
+    encode_changes,
+)
 from podtune.dashboard.charts.timeline.history import trace_trial
 from podtune.dashboard.charts.timeline.lanes import TimelineQuery, draw_lanes
 from podtune.dashboard.charts.timeline.purposes import Purpose, count_replicas, divide_time, draw_purposes
-from podtune.dashboard.charts.timeline.spans import Activity, Mark, Span
+from podtune.dashboard.charts.timeline.spans import STATES, Activity, Mark, Span
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import (
     BASE,
@@ -191,11 +200,11 @@ def test_what_nothing_is_on_record_of_is_not_drawn() -> None:
 def test_time_goes_on_where_trials_are_under_way_and_nowhere_else() -> None:
     trials = [trial_body(0, **done(0.5)), trial_body(1, state="RUNNING", attempt=1, startTime="2026-01-01T11:00:00Z")]
     late = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
-    assert find_timeline(trials, late).end == late
+    assert find_timeline(trials, late).range.end == late
     ended = collect(trials, status={"state": "Complete", "completionTime": "2026-01-01T12:00:00Z"})
     over = trace_experiment(ended, late)
     assert over is not None
-    assert over.end < late
+    assert over.range.end < late
 
 
 minutes = st.integers(0, 600)
@@ -275,7 +284,7 @@ def test_the_purposes_of_a_trial_add_up_to_its_time(status: Manifest, replicas: 
 @given(st.lists(draw_status(), min_size=1, max_size=6))
 def test_the_purposes_of_all_trials_add_up_to_the_total(statuses: list[Manifest]) -> None:
     experiment = collect([trial_body(index, **status) for index, status in enumerate(statuses)])
-    plot = draw_purposes(experiment, trace_experiment(experiment))
+    plot = draw_purposes(experiment)
     used = sum(row.view.status.usage.gpu_seconds for row in experiment.rows if row.view.status.usage is not None)
     if plot is None:
         assert used == 0
@@ -286,37 +295,58 @@ def test_the_purposes_of_all_trials_add_up_to_the_total(statuses: list[Manifest]
 
 @given(st.lists(draw_status(), min_size=1, max_size=6))
 def test_the_counts_of_states_add_up_to_the_trials_on_record_by_then(statuses: list[Manifest]) -> None:
-    timeline = trace_experiment(collect([trial_body(index, **status) for index, status in enumerate(statuses)]))
-    if timeline is None:
+    experiment = collect([trial_body(index, **status) for index, status in enumerate(statuses)])
+    plot, timeline = draw_states(experiment), trace_experiment(experiment)
+    if plot is None or timeline is None:
+        assert plot is timeline
         return
-    plot = draw_states(timeline)
-    for column in range(COLUMNS):
-        moment = plot.moments[column]
-        assert sum(area.counts[column] for area in plot.areas) == sum(
-            trial.begin <= moment + 1e-3 for trial in timeline.trials
-        )
+    assert len(plot.moments) <= MOST_COLUMNS + 1
+    for column, moment in enumerate(plot.moments):
+        there = sum(trial.begin <= moment for trial in timeline.trials)
+        assert sum(area.counts[column] for area in plot.areas) == there
+    assert {area.label: area.counts[-1] for area in plot.areas if area.counts[-1]} == count_last(timeline)
+
+
+def count_last(timeline: Timeline) -> dict[str, int]:
+    """How many trials are in each state at the end."""
+    lasts = (trial.history.final or STATES[trial.history.spans[-1].activity] for trial in timeline.trials)
+    return dict(Counter(STATE_NAMES[last] for last in lasts))
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100), st.sampled_from("ab")), max_size=20),
-    st.integers(2, 40),
+    st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100), st.integers(0, 1)), max_size=20),
+    st.sampled_from([0.5, 4.0, 32.0]),
 )
-def test_what_is_counted_at_a_time_is_what_covers_it(spans: list[tuple[int, int, str]], columns: int) -> None:
-    known = [(min(begin, end), max(begin, end), kind) for begin, end, kind in spans]
-    changes = [change for begin, end, kind in known for change in ((begin, kind, 1), (end, kind, -1))]
-    counts = count_changes(changes, "ab", 0.0, 100.0, columns)
-    for column in range(columns):
-        moment = 100.0 * column / (columns - 1)
-        for kind in "ab":
-            covering = [1 for begin, end, other in known if begin - 1e-6 <= moment < end - 1e-6 and other == kind]
-            assert counts[kind][column] == len(covering)
+def test_what_is_counted_at_a_time_is_what_covers_it(spans: list[tuple[int, int, int]], width: float) -> None:
+    known = [(float(min(begin, end)), float(max(begin, end)), kind) for begin, end, kind in spans]
+    codes = [encode_changes([(begin, kind, 1), (end, kind, -1)], width) for begin, end, kind in known]
+    last = int(100 // width)
+    for kind, counts in enumerate(count_changes(codes, 2, 0, last)):
+        for column in range(last):  # the last one has what is after it as well
+            moment = column * width
+            assert counts[column] == sum(begin <= moment < end and kind == other for begin, end, other in known)
+
+
+def test_histories_of_trials_that_have_not_changed_are_kept() -> None:
+    source = make_source(list(make_many(3)))
+    view = source.find_experiment("team", "digits")
+    assert view is not None
+    trials = source.list_trials("team", "digits")
+    before = collect_rows(view, trials)
+    earlier = list(read_history.read_all(before))
+    changed = [replace(trials[0], state="ERROR"), *trials[1:]]
+    after = collect_rows(view, changed, before)
+    later = read_history.read_all(after)
+    assert [one is other for one, other in zip(earlier, later, strict=True)] == [False, True, True]
+    plot, anew = draw_states(after), draw_states(collect_rows(view, changed))
+    assert plot == anew
 
 
 def test_lost_training_is_what_the_last_result_leaves_out() -> None:
     retry = decide(1, 30, "RETRY", 1, RETRY, user="1")
     status = done(0.5, attempt=2, failures=1, startTime=at(0), completionTime=at(90), ledger=[retry])
     status |= {"usage": use(80, 100), "lastResult": {"time_total_s": "3600"}}
-    plot = draw_purposes(experiment := collect([trial_body(0, **status)]), trace_experiment(experiment))
+    plot = draw_purposes(collect([trial_body(0, **status)]))
     assert plot is not None
     hours = {each.purpose: round(60 * each.hours) for each in plot.shares}
     assert hours == {Purpose.TRAINED: 60, Purpose.LOST: 20, Purpose.HELD: 20}
@@ -334,7 +364,7 @@ def test_clones_have_no_training_time_of_their_own() -> None:
     exploit = decide(1, 30, "EXPLOIT", 1)
     status = done(0.5, attempt=2, failures=1, startTime=at(0), completionTime=at(90), ledger=[exploit], usage=use(90))
     experiment = collect([trial_body(0, **(status | {"lastResult": {"time_total_s": "60"}}))])
-    plot = draw_purposes(experiment, None)
+    plot = draw_purposes(experiment)
     assert plot is not None
     assert (plot.untold, [each.hours for each in plot.shares if each.purpose is Purpose.LOST]) == (1, [0])
 
@@ -353,7 +383,7 @@ def test_a_span_of_time_has_the_trials_that_were_there() -> None:
         for index, (begin, end) in enumerate(times)
     ]
     timeline = find_timeline(trials)
-    query = TimelineQuery(begin=timeline.begin + 31 * 60, end=timeline.begin + 45 * 60)
+    query = TimelineQuery(begin=timeline.range.begin + 31 * 60, end=timeline.range.begin + 45 * 60)
     lanes = draw_lanes(timeline, query)
     assert [lane.row.name for lane in lanes.lanes] == ["digits-1"]
     bar = lanes.lanes[0].bars[0]
@@ -473,7 +503,8 @@ async def test_what_an_attempt_said_is_escaped() -> None:
 
 
 def test_activities_end_with_their_trials() -> None:
-    plot = draw_activities(find_timeline([trial_body(0, **done(0.5))]))
+    plot = draw_activities(collect([trial_body(0, **done(0.5))]))
+    assert plot is not None
     assert [(area.key, area.counts[0], area.counts[-1]) for area in plot.areas] == [("training", 1, 0)]
 
 
@@ -484,11 +515,11 @@ def test_a_page_of_many_shows_the_time_that_its_lanes_took() -> None:
     ]
     timeline = find_timeline(trials)
     pages = [draw_lanes(timeline, TimelineQuery(page=page, size=25)) for page in (1, 2, 3)]
-    assert [(page.begin - timeline.begin) / 60 for page in pages] == [0, 250, 500]
+    assert [(page.begin - timeline.range.begin) / 60 for page in pages] == [0, 250, 500]
     assert [(page.end - page.begin) / 60 for page in pages] == [270, 270, 120]
     # A span that is asked for holds for all pages.
-    asked = TimelineQuery(begin=timeline.begin, end=timeline.end, page=2, size=25)
-    assert draw_lanes(timeline, asked).begin == timeline.begin
+    asked = TimelineQuery(begin=timeline.range.begin, end=timeline.range.end, page=2, size=25)
+    assert draw_lanes(timeline, asked).begin == timeline.range.begin
 
 
 async def test_links_lead_to_other_spans_and_back() -> None:

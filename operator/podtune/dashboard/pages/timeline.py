@@ -24,6 +24,7 @@ from podtune.dashboard.charts.timeline.lanes import (
 from podtune.dashboard.charts.timeline.purposes import draw_purposes
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.sources import LiveSource
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, read_moment
@@ -44,11 +45,13 @@ class SpanLink:
     query: str | None
 
 
+@share_answer
 async def show_timeline(request: web.Request) -> web.Response:
     """The page; what its address asks for in vain is said, and passed over."""
     experiment = find_rows(request)
     query, problem = read_query(request)
-    timeline = await find_timeline(request, experiment)
+    now = find_present(request)
+    timeline = await asyncio.to_thread(trace_experiment, experiment, now)
     lanes = await asyncio.to_thread(draw_lanes, timeline, query) if timeline is not None else None
     response = render_page(
         request,
@@ -57,8 +60,8 @@ async def show_timeline(request: web.Request) -> web.Response:
         experiment=experiment,
         timeline=timeline,
         lanes=lanes,
-        strip=await asyncio.to_thread(draw_activities, timeline) if timeline is not None else None,
-        purposes=await asyncio.to_thread(draw_purposes, experiment, timeline),
+        strip=await asyncio.to_thread(draw_activities, experiment, now),
+        purposes=await asyncio.to_thread(draw_purposes, experiment),
         query=query,
         problem=problem,
         address=write_address(query),
@@ -85,15 +88,13 @@ async def show_timeline(request: web.Request) -> web.Response:
 
 async def find_states(request: web.Request, experiment: ExperimentRows) -> StackedPlot | None:
     """States over time, for the overview; None where nothing is on record."""
-    timeline = await find_timeline(request, experiment)
-    return await asyncio.to_thread(draw_states, timeline) if timeline is not None else None
+    return await asyncio.to_thread(draw_states, experiment, find_present(request))
 
 
-async def find_timeline(request: web.Request, experiment: ExperimentRows) -> Timeline | None:
-    """What the trials were doing, up to now where what is shown is under way."""
+def find_present(request: web.Request) -> float | None:
+    """The present where what is shown may be under way, in seconds since 1970; None for what was exported."""
     is_live = isinstance(get_source(request), LiveSource)
-    now = float(-(-int(time.time()) // _STEP) * _STEP) if is_live else None
-    return await asyncio.to_thread(trace_experiment, experiment, now)
+    return float(-(-int(time.time()) // _STEP) * _STEP) if is_live else None
 
 
 async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, key: str) -> web.Response:
@@ -102,23 +103,26 @@ async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, 
     Raises:
         NotThere: There is nothing to draw.
     """
-    timeline = await find_timeline(request, experiment)
+    now = find_present(request)
     missing = NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
     if key == "purposes":
-        purposes = await asyncio.to_thread(draw_purposes, experiment, timeline)
+        purposes = await asyncio.to_thread(draw_purposes, experiment)
         if purposes is None:
             raise missing
         return render_svg(request, "timeline/purposes.svg", "purposes.svg", plot=purposes, experiment=experiment)
-    if timeline is None:
-        raise missing
     if key == "timeline":
         query, problem = read_query(request)
         if problem:
             raise web.HTTPBadRequest(text=f"{problem}\n")
+        timeline = await asyncio.to_thread(trace_experiment, experiment, now)
+        if timeline is None:
+            raise missing
         lanes = await asyncio.to_thread(draw_lanes, timeline, query)
         facts = {"lanes": lanes, "activities": ACTIVITY_WORDS, "marks": MARK_WORDS, "told": format_moment}
         return render_svg(request, "timeline/lanes.svg", "timeline.svg", experiment=experiment, **facts)
-    plot = await asyncio.to_thread(draw_states if key == "states" else draw_activities, timeline)
+    plot = await asyncio.to_thread(draw_states if key == "states" else draw_activities, experiment, now)
+    if plot is None:
+        raise missing
     name, has_counts = f"{key}.svg", key == "states"
     return render_svg(request, "timeline/areas.svg", name, experiment=experiment, plot=plot, has_counts=has_counts)
 
@@ -180,11 +184,11 @@ def list_links(timeline: Timeline, lanes: LanePage, query: TimelineQuery) -> Seq
     begin, end = lanes.begin, lanes.end
     length, middle = end - begin, (begin + end) / 2
     spans = {
-        "earlier": ("Earlier", begin - length / 2, end - length / 2, begin > timeline.begin),
-        "later": ("Later", begin + length / 2, end + length / 2, end < timeline.end),
+        "earlier": ("Earlier", begin - length / 2, end - length / 2, begin > timeline.range.begin),
+        "later": ("Later", begin + length / 2, end + length / 2, end < timeline.range.end),
         "in": ("Zoom in", middle - length / 4, middle + length / 4, length > 2 * _LEAST_SPAN),
-        "out": ("Zoom out", middle - length, middle + length, length < timeline.seconds),
-        "all": ("Whole run", timeline.begin, timeline.end, length < timeline.seconds),
+        "out": ("Zoom out", middle - length, middle + length, length < timeline.range.seconds),
+        "all": ("Whole run", timeline.range.begin, timeline.range.end, length < timeline.range.seconds),
     }
     links = [
         SpanLink(key, label, write_address(_move(timeline, query, low, high)) if is_possible else None)
@@ -204,6 +208,6 @@ def list_page_links(lanes: LanePage, query: TimelineQuery) -> Mapping[str, str |
 
 def _move(timeline: Timeline, query: TimelineQuery, begin: float, end: float) -> TimelineQuery:
     """The same with another span of time, moved to where the experiment is."""
-    length = min(end - begin, timeline.seconds)
-    begin = min(max(begin, timeline.begin), timeline.end - length)
+    length = min(end - begin, timeline.range.seconds)
+    begin = min(max(begin, timeline.range.begin), timeline.range.end - length)
     return replace(query, begin=begin, end=begin + length, page=1)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from podtune.dashboard.charts.timeline.history import trace_trial
 from podtune.dashboard.charts.timeline.spans import Span, TrialHistory
+from podtune.dashboard.keeping import keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, read_moment
-
-_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
 class TracedTrial:
-    """A trial with its history up to the moment that all are looked at."""
+    """A trial with its history."""
 
     row: TrialRow
     history: TrialHistory
@@ -32,18 +29,16 @@ class TracedTrial:
         return self.history.end or 0.0
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Timeline:
-    """An experiment over time.
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """The time that an experiment has taken.
 
     Attributes:
-        trials: Those of whose time anything is on record, by when they begin.
         begin: In seconds since 1970.
         end: The present moment, or else the last one that is on record; after `begin`.
         untold: How many trials nothing is on record of.
     """
 
-    trials: Sequence[TracedTrial]
     begin: float
     end: float
     untold: int
@@ -54,56 +49,69 @@ class Timeline:
         return self.end - self.begin
 
 
-_kept: OrderedDict[tuple[str, str], Mapping[str, tuple[TrialRow, TrialHistory]]] = OrderedDict()
-"""The latest histories of each experiment. They hold no moment at which they were looked at."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Timeline:
+    """An experiment over time.
+
+    Attributes:
+        trials: Those of whose time anything is on record, by when they begin, up to the end of the range.
+    """
+
+    trials: Sequence[TracedTrial]
+    range: TimeRange
 
 
-def trace_experiment(experiment: ExperimentRows, now: float | None = None) -> Timeline | None:
-    """What all trials were doing when; None where nothing is on record.
+@keep_by_trial
+def read_history(row: TrialRow) -> TracedTrial:
+    """A trial's history up to the last moment that is on record of it."""
+    return TracedTrial(row, trace_trial(row))
+
+
+@keep_by_trial_from(read_history)
+def read_ends(traced: TracedTrial) -> tuple[float, float] | None:
+    """The first and the last moment of a history."""
+    return (traced.begin, traced.end) if traced.history.spans else None
+
+
+@keep_chart
+def measure_range(experiment: ExperimentRows, now: float | None = None) -> TimeRange | None:
+    """The time that an experiment has taken; None where nothing is on record.
 
     Args:
         experiment: The experiment.
-        now: The present time, in seconds since 1970; None for what is no longer under way, or was exported.
+        now: The present time, in seconds since 1970; None for what was exported. What has ended goes on no longer.
     """
-    is_over = read_moment(experiment.view.status.completion_time) is not None
-    return _trace(experiment, None if is_over else now)
-
-
-@lru_cache(maxsize=_KEPT)
-def _trace(experiment: ExperimentRows, now: float | None) -> Timeline | None:
-    began = read_moment(experiment.view.status.start_time)
-    histories = _trace_all(experiment, began)
-    told = [(row, history) for row, history in histories.values() if history.spans]
-    if not told:
+    known = [ends for ends in read_ends.read_all(experiment) if ends is not None]
+    if not known:
         return None
-    ends = [history.spans[-1].end for _, history in told]
-    last = max([*ends, *([now] if now is not None else ())])
-    done = read_moment(experiment.view.status.completion_time)
-    last = max(last, done) if done is not None else last
-    trials = [TracedTrial(row, _extend(history, last)) for row, history in told]
+    status = experiment.view.status
+    began, done = read_moment(status.start_time), read_moment(status.completion_time)
+    begin = began if began is not None else min(first for first, _ in known)
+    last = max(last for _, last in known)
+    present = done if done is not None else now
+    end = max(last, present) if present is not None else last
+    return TimeRange(begin, max(end, begin + 1.0), len(experiment.rows) - len(known))
+
+
+@keep_chart
+def trace_experiment(experiment: ExperimentRows, now: float | None = None) -> Timeline | None:
+    """What all trials were doing when; None where nothing is on record. The arguments are as for `measure_range`."""
+    span = measure_range(experiment, now)
+    if span is None:
+        return None
+    trials = [_fit(traced, span) for traced in read_history.read_all(experiment) if traced.history.spans]
     trials.sort(key=lambda trial: (trial.begin, trial.row.view.index))
-    begin = min(trials[0].begin, began) if began is not None else trials[0].begin
-    return Timeline(trials, begin, max(last, begin + 1.0), len(experiment.rows) - len(trials))
+    return Timeline(trials, span)
 
 
-def _trace_all(experiment: ExperimentRows, began: float | None) -> Mapping[str, tuple[TrialRow, TrialHistory]]:
-    key = experiment.view.namespace, experiment.view.name
-    known = _kept.get(key, {})
-    found = {}
-    for row in experiment.rows:
-        before = known.get(row.name)
-        found[row.name] = before if before is not None and before[0] is row else (row, trace_trial(row, began))
-    _kept[key] = found
-    _kept.move_to_end(key)
-    while len(_kept) > _KEPT:
-        _kept.popitem(last=False)
-    return found
-
-
-def _extend(history: TrialHistory, last: float) -> TrialHistory:
-    """The same up to the moment that is looked at."""
-    if not history.is_open:
-        return history
-    *before, span = history.spans
-    spans: list[Span] = [*before, replace(span, end=max(last, span.begin))]
-    return replace(history, spans=spans)
+def _fit(traced: TracedTrial, span: TimeRange) -> TracedTrial:
+    """The same up to the moment that is looked at, and from the experiment's start, which whole seconds may miss."""
+    history = traced.history
+    if not history.is_open and traced.begin >= span.begin:
+        return traced
+    spans: list[Span] = list(history.spans)
+    if spans[0].begin < span.begin <= spans[0].end:
+        spans[0] = replace(spans[0], begin=span.begin)
+    if history.is_open:
+        spans[-1] = replace(spans[-1], end=max(span.end, spans[-1].begin))
+    return TracedTrial(traced.row, replace(history, spans=spans))

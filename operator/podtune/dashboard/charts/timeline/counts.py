@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 
 from podtune.api.names import TrialState
 from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.scales import Scale, Tick
 from podtune.dashboard.charts.timeline.clock import format_moment, list_time_ticks
-from podtune.dashboard.charts.timeline.collection import Timeline, TracedTrial
-from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES, Activity
+from podtune.dashboard.charts.timeline.collection import TimeRange, TracedTrial, measure_range, read_history
+from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES
+from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
+from podtune.dashboard.trial_rows import ExperimentRows
 
-COLUMNS = 240
-"""At so many times, trials are counted."""
+MOST_COLUMNS = 240
+"""At so many times, trials are counted at most."""
 TABLE_ROWS = 24
 """At so many of them, the table has their numbers."""
-_KEPT = 32
 STATE_NAMES: Mapping[str, str] = {
     TrialState.TERMINATED: "Terminated",
     TrialState.ERROR: "Error",
@@ -28,9 +29,14 @@ STATE_NAMES: Mapping[str, str] = {
     TrialState.PENDING: "Pending",
 }
 """From the bottom to the top."""
+ACTIVITY_NAMES: Mapping[str, str] = {str(activity): word for activity, word in ACTIVITY_WORDS.items()}
+_STATE_PLACES = {state: place for place, state in enumerate(STATE_NAMES)}
+_ACTIVITY_PLACES = {activity: place for place, activity in enumerate(ACTIVITY_NAMES)}
+_KINDS = 16
+"""More than there are states or activities."""
 
-CountChange = tuple[float, str, int]
-"""A moment, a kind, and how many more of it there are from then on."""
+StateChange = tuple[float, int, int]
+"""A moment, the place of a kind, and how many more of it there are from then on: 1 or -1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,81 +80,120 @@ class StackedPlot:
         return [(format_moment(self.moments[at]), [area.counts[at] for area in self.areas]) for at in places]
 
 
-@lru_cache(maxsize=_KEPT)
-def draw_states(timeline: Timeline) -> StackedPlot:
-    """How many trials were in each state."""
-    changes = _list_changes(timeline.trials, lambda activity: STATES[activity], has_final=True)
-    return _stack("Trials by state over time", timeline, STATE_NAMES, changes)
+@keep_chart
+def draw_states(experiment: ExperimentRows, now: float | None = None) -> StackedPlot | None:
+    """How many trials were in each state; None where nothing is on record."""
+    span = measure_range(experiment, now)
+    if span is None:
+        return None
+    changes = read_state_changes.read_all(experiment, choose_width(span))
+    return _stack("Trials by state over time", span, STATE_NAMES, changes)
 
 
-@lru_cache(maxsize=_KEPT)
-def draw_activities(timeline: Timeline) -> StackedPlot:
+@keep_chart
+def draw_activities(experiment: ExperimentRows, now: float | None = None) -> StackedPlot | None:
     """How many trials were doing what; those that have ended do nothing."""
-    changes = _list_changes(timeline.trials, lambda activity: activity, has_final=False)
-    return _stack("Trials by what they do, over time", timeline, dict(ACTIVITY_WORDS.items()), changes)
+    span = measure_range(experiment, now)
+    if span is None:
+        return None
+    changes = read_activity_changes.read_all(experiment, choose_width(span))
+    return _stack("Trials by what they do, over time", span, ACTIVITY_NAMES, changes)
 
 
-def _list_changes(
-    trials: Sequence[TracedTrial], name: Callable[[Activity], str], *, has_final: bool
-) -> Iterable[CountChange]:
-    for trial in trials:
-        for span in trial.history.spans:
-            yield span.begin, name(span.activity), 1
-            if span is not trial.history.spans[-1] or trial.history.final is not None:
-                yield span.end, name(span.activity), -1
-        if has_final and trial.history.final is not None:
-            yield trial.end, trial.history.final, 1
+def choose_width(span: TimeRange) -> float:
+    """The time between two columns: a power of two, so that it stays the same while time goes on."""
+    return float(2.0 ** math.ceil(math.log2(span.seconds / (MOST_COLUMNS - 1))))
 
 
-def count_changes(
-    changes: Iterable[CountChange], kinds: Iterable[str], begin: float, end: float, columns: int = COLUMNS
-) -> Mapping[str, Sequence[int]]:
-    """How many there are of each kind at evenly spaced times, the first and the last of which are given."""
-    width = (end - begin) / (columns - 1)
-    added = {kind: [0] * (columns + 1) for kind in kinds}
-    for moment, kind, more in changes:
-        place = math.ceil((moment - begin) / width - 1e-9)
-        added[kind][min(max(place, 0), columns)] += more
-    return {kind: list(accumulate(each[:columns])) for kind, each in added.items()}
+@keep_by_trial_from(read_history)
+def read_state_changes(traced: TracedTrial, width: float) -> Sequence[int]:
+    """When a trial came into each state and left it, in codes."""
+    places = [_STATE_PLACES[STATES[span.activity]] for span in traced.history.spans]
+    final = traced.history.final
+    return encode_changes(_list_changes(traced, places, None if final is None else _STATE_PLACES[final]), width)
 
 
-def _stack(title: str, timeline: Timeline, words: Mapping[str, str], changes: Iterable[CountChange]) -> StackedPlot:
-    counts = count_changes(changes, words, timeline.begin, timeline.end)
-    shown = [kind for kind in words if any(counts[kind])]
-    sums = [sum(column) for column in zip(*(counts[kind] for kind in shown), strict=True)] or [0]
-    highest = max(*sums, 1)
-    areas, below = [], [0] * COLUMNS
-    for kind in shown:
-        above = [low + count for low, count in zip(below, counts[kind], strict=True)]
-        areas.append(Area(str(kind).lower(), words[kind], _draw(below, above, highest), counts[kind]))
+@keep_by_trial_from(read_history)
+def read_activity_changes(traced: TracedTrial, width: float) -> Sequence[int]:
+    """When a trial began and ceased to do something, in codes."""
+    places = [_ACTIVITY_PLACES[span.activity] for span in traced.history.spans]
+    return encode_changes(_list_changes(traced, places, None), width)
+
+
+def _list_changes(traced: TracedTrial, places: Sequence[int], final: int | None) -> Iterator[StateChange]:
+    """One kind after the other; a history that goes on stays in the last."""
+    history, spans = traced.history, traced.history.spans
+    if not spans:
+        return
+    yield spans[0].begin, places[0], 1
+    for (_, before), (span, after) in pairwise(zip(spans, places, strict=True)):
+        if before != after:
+            yield span.begin, before, -1
+            yield span.begin, after, 1
+    if not history.is_open:
+        yield spans[-1].end, places[-1], -1
+        if final is not None:
+            yield spans[-1].end, final, 1
+
+
+def encode_changes(changes: Iterable[StateChange], width: float) -> Sequence[int]:
+    """Changes as numbers that can be counted: the column from which on they hold, the kind and the direction."""
+    return tuple((math.ceil(moment / width) * _KINDS + place) * 2 + (more < 0) for moment, place, more in changes)
+
+
+def count_changes(codes: Iterable[Sequence[int]], kinds: int, first: int, last: int) -> Sequence[Sequence[int]]:
+    """How many there are of each kind at each column.
+
+    Args:
+        codes: The changes of all trials.
+        kinds: How many kinds there are.
+        first: Number of the first column; it has what was before as well.
+        last: Number of the last column; likewise of what is after.
+    """
+    added = [[0] * (last - first + 1) for _ in range(kinds)]
+    for code, count in Counter(chain.from_iterable(codes)).items():
+        column, place = divmod(code // 2, _KINDS)
+        added[place][min(max(column, first), last) - first] += -count if code % 2 else count
+    return [list(accumulate(each)) for each in added]
+
+
+def _stack(title: str, span: TimeRange, words: Mapping[str, str], codes: Iterable[Sequence[int]]) -> StackedPlot:
+    width = choose_width(span)
+    first, last = math.ceil(span.begin / width), math.ceil(span.end / width)
+    moments = [*(column * width for column in range(first, last)), span.end]
+    counted = zip(words, count_changes(codes, len(words), first, last), strict=True)
+    counts = {kind: each for kind, each in counted if any(each)}
+    highest = max(1, *(sum(column) for column in zip(*counts.values(), strict=True)))
+    places = [0.0, *(round(SIZE * (moment - span.begin) / span.seconds, 1) for moment in moments[1:])]
+    areas, below = [], [0] * len(moments)
+    for kind, each in counts.items():
+        above = [low + count for low, count in zip(below, each, strict=True)]
+        areas.append(Area(kind.lower(), words[kind], _draw(places, below, above, highest), each))
         below = above
-    y = Scale(0.0, float(highest))
     return StackedPlot(
         title=title,
         areas=areas,
-        moments=[timeline.begin + at * timeline.seconds / (COLUMNS - 1) for at in range(COLUMNS)],
+        moments=moments,
         highest=highest,
-        x_ticks=list_time_ticks(timeline.begin, timeline.end),
-        y_ticks=[tick for tick in y.list_ticks(4) if "." not in tick.label],
+        x_ticks=list_time_ticks(span.begin, span.end),
+        y_ticks=[tick for tick in Scale(0.0, float(highest)).list_ticks(4) if "." not in tick.label],
     )
 
 
-def _draw(below: Sequence[int], above: Sequence[int], highest: int) -> str:
-    """An area between two lines of steps, without the points between which nothing changes."""
+def _draw(places: Sequence[float], below: Sequence[int], above: Sequence[int], highest: int) -> str:
+    """An area between two lines of steps, without the columns in which nothing changes."""
+    tops, bottoms = list(_list_steps(places, above, highest)), list(_list_steps(places, below, highest))
+    (_, y), *steps = tops
+    there = "".join(f"H{x:g}V{to}" for x, to in steps)
+    # The way back: along each step to its beginning, and then to the height of the one before.
+    back = "".join(f"H{x:g}V{to}" for (x, _), (_, to) in zip(bottoms[:0:-1], bottoms[-2::-1], strict=True))
+    return f"M0 {y}{there}H{places[-1]:g}V{bottoms[-1][1]}{back}H0Z"
 
-    def place(column: int, value: int) -> tuple[float, int]:
-        return round(SIZE * column / (COLUMNS - 1), 1), round(SIZE * (1 - value / highest))
 
-    x, y = place(0, above[0])
-    path = [f"M{x:g} {y}"]
-    for column in range(1, COLUMNS):
-        x, y = place(column, above[column])
-        if column == COLUMNS - 1 or above[column] != above[column - 1]:
-            path.append(f"H{x:g}V{y}")
-    x, y = place(COLUMNS - 1, below[-1])
-    path.append(f"V{y}")
-    for column in range(COLUMNS - 1, 0, -1):
-        if column == 1 or below[column] != below[column - 1]:
-            path.append(f"H{place(column if below[column] != below[column - 1] else 0, 0)[0]:g}")
-            path.append(f"V{place(0, below[column - 1])[1]}")
-    return "".join([*path, f"H0V{place(0, above[0])[1]}Z"])
+def _list_steps(places: Sequence[float], values: Sequence[int], highest: int) -> Iterator[tuple[float, int]]:
+    """Where a line changes its height, and to which."""
+    before: int | None = None
+    for x, value in zip(places, values, strict=True):
+        if value != before:
+            yield x, round(SIZE * (1 - value / highest))
+        before = value

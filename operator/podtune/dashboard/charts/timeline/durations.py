@@ -21,7 +21,7 @@ def fill_in_durations(
     Args:
         spans: What is on record.
         status: The trial's status.
-        earliest: Nothing was before this.
+        earliest: When the trial was made; None where that is not on record.
         is_open: Whether the last of them goes on.
     """
     usage, evaluation = status.usage, status.evaluation

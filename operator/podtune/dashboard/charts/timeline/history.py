@@ -63,13 +63,8 @@ class _Course:
         self.sentence = "" if said else sentence
 
 
-def trace_trial(row: TrialRow, earliest: float | None = None) -> TrialHistory:
-    """What a trial was doing when, as far as its status tells.
-
-    Args:
-        row: The trial.
-        earliest: When the experiment began, in seconds since 1970; None where that is not known.
-    """
+def trace_trial(row: TrialRow) -> TrialHistory:
+    """What a trial was doing when, as far as its status tells."""
     status = row.view.status
     entries = [(moment, entry) for entry in status.ledger if (moment := read_moment(entry.time)) is not None]
     moments = [row.started, *(moment for moment, _ in entries), row.ended]
@@ -89,7 +84,7 @@ def trace_trial(row: TrialRow, earliest: float | None = None) -> TrialHistory:
         spans.append(
             Span(course.activity, course.at, course.at, attempt, is_exact=course.is_exact, sentence=course.sentence)
         )
-    divided = fill_in_durations(spans, status, first if made is not None else earliest, is_open=is_open)
+    divided = fill_in_durations(spans, status, made, is_open=is_open)
     told = list(_add_nodes(find_lost(divided, row), row))
     state = next((each for each in (TrialState.TERMINATED, TrialState.ERROR) if each == row.view.state), None)
     return TrialHistory(told, None if is_open else state or TrialState.TERMINATED, is_open)

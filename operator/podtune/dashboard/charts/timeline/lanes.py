@@ -158,8 +158,12 @@ def draw_lanes(timeline: Timeline, query: TimelineQuery) -> LanePage:
 
 def choose_span(timeline: Timeline, query: TimelineQuery) -> tuple[float, float]:
     """The span of time that is shown: that of the address, as far as the experiment goes."""
-    begin = timeline.begin if query.begin is None else min(max(query.begin, timeline.begin), timeline.end - 1.0)
-    end = timeline.end if query.end is None else min(max(query.end, begin + 1.0), timeline.end)
+    begin = (
+        timeline.range.begin
+        if query.begin is None
+        else min(max(query.begin, timeline.range.begin), timeline.range.end - 1.0)
+    )
+    end = timeline.range.end if query.end is None else min(max(query.end, begin + 1.0), timeline.range.end)
     return begin, max(end, begin + 1.0)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any
 
 from podtune.api.names import TrialState
-from podtune.dashboard.charts.timeline.collection import Timeline
+from podtune.dashboard.charts.timeline.collection import TracedTrial, read_history
 from podtune.dashboard.charts.timeline.spans import Activity, TrialHistory
+from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
-_KEPT = 16
 _HOUR = 3600
 _OTHERS_WEIGHTS = frozenset({"EXPLOIT", "UNDO", "RESTORE", "RECREATE"})
 """After such a decision, training time on record is that of weights from elsewhere."""
@@ -77,33 +76,64 @@ class PurposePlot:
     unused: int
 
 
-@lru_cache(maxsize=_KEPT)
-def draw_purposes(experiment: ExperimentRows, timeline: Timeline | None) -> PurposePlot | None:
+@dataclass(frozen=True, slots=True)
+class _DividedTime:
+    """The time of one trial.
+
+    Attributes:
+        shares: In the order of the purposes.
+        is_untold: Whether it runs with weights from elsewhere and has failed in between.
+    """
+
+    gpu_hours: float
+    pod_hours: float
+    shares: Sequence[float]
+    is_untold: bool
+
+
+@keep_chart
+def draw_purposes(experiment: ExperimentRows) -> PurposePlot | None:
     """What the time of all trials went into; None where no usage is on record."""
-    histories = {trial.row.name: trial.history for trial in timeline.trials} if timeline is not None else {}
-    used = [row for row in experiment.rows if row.view.status.usage is not None and _measure_pods(row) > 0]
+    divided = _read_times.read_all(experiment, count_replicas(experiment.view.spec))
+    used = [each for each in divided if each is not None]
     if not used:
         return None
-    replicas = count_replicas(experiment.view.spec)
-    has_gpus = any(row.gpu_hours for row in used)
-    sums, trials = dict.fromkeys(Purpose, 0.0), dict.fromkeys(Purpose, 0)
-    for row in used:
-        whole = (row.gpu_hours or 0.0) if has_gpus else _measure_pods(row) / _HOUR
-        for purpose, share in divide_time(row, histories.get(row.name, TrialHistory()), replicas).items():
-            sums[purpose] += share * whole
-            trials[purpose] += share * whole > 0
+    has_gpus = any(each.gpu_hours for each in used)
+    wholes = [each.gpu_hours if has_gpus else each.pod_hours for each in used]
+    amounts = {
+        purpose: [whole * each.shares[place] for whole, each in zip(wholes, used, strict=True)]
+        for place, purpose in enumerate(Purpose)
+    }
+    sums = {purpose: sum(each) for purpose, each in amounts.items()}
     total = sum(sums.values())
     return PurposePlot(
         unit="GPU-hours" if has_gpus else "pod-hours",
         shares=[
-            PurposeShare(purpose, *words, sums[purpose], sums[purpose] / total if total else 0.0, trials[purpose])
-            for purpose, words in PURPOSE_WORDS.items()
+            PurposeShare(
+                purpose=purpose,
+                label=label,
+                meaning=meaning,
+                hours=sums[purpose],
+                share=sums[purpose] / total if total else 0.0,
+                trials=sum(amount > 0 for amount in amounts[purpose]),
+            )
+            for purpose, (label, meaning) in PURPOSE_WORDS.items()
             if sums[purpose] > 0 or purpose in (Purpose.TRAINED, Purpose.LOST, Purpose.HELD)
         ],
         total=total,
-        untold=sum(_has_others_weights(row) and _count_failures(row) > 0 for row in used),
+        untold=sum(each.is_untold for each in used),
         unused=len(experiment.rows) - len(used),
     )
+
+
+@keep_by_trial_from(read_history)
+def _read_times(traced: TracedTrial, replicas: int) -> _DividedTime | None:
+    row, pods = traced.row, _measure_pods(traced.row)
+    if pods <= 0:
+        return None
+    shares = divide_time(row, traced.history, replicas)
+    is_untold = _has_others_weights(row) and _count_failures(row) > 0
+    return _DividedTime(row.gpu_hours or 0.0, pods / _HOUR, [shares[purpose] for purpose in Purpose], is_untold)
 
 
 def divide_time(row: TrialRow, history: TrialHistory, replicas: int = 1) -> Mapping[Purpose, float]:
