@@ -54,6 +54,11 @@ VIEWS = (
     View("search-space", f"{FINISHED}parameters"),
     View("search-space-failing", f"{FAILING}parameters"),
     View("search-space-10k", f"{SWEEP}parameters"),
+    View("timeline", f"{FINISHED}timeline"),
+    View("timeline-by-node", f"{FAILING}timeline?by=node&size=25"),
+    View("timeline-population", f"{POPULATION}timeline"),
+    View("timeline-10k", f"{SWEEP}timeline"),
+    View("timeline-refused-span", f"{FINISHED}timeline?from=yesterday", status=400),
     View("trials", f"{FINISHED}trials"),
     View("trials-10k", f"{SWEEP}trials?sort=-accuracy"),
     View("trials-no-match", f"{FINISHED}trials?q=accuracy%3E2"),
@@ -67,6 +72,7 @@ VIEWS = (
     View("compare-10k", f"{SWEEP}compare?" + "&".join(f"trial=sweep-10k-{place}" for place in range(0, 200, 10))),
     View("overview-hostile", HOSTILE),
     View("search-space-hostile", f"{HOSTILE}parameters"),
+    View("timeline-hostile", f"{HOSTILE}timeline"),
     View("trials-hostile", f"{HOSTILE}trials"),
     View("trial-hostile", f"{HOSTILE}trials/hostile-3"),
     View("compare-hostile", f"{HOSTILE}compare?trial=hostile-3&trial=hostile-4"),
@@ -77,6 +83,7 @@ VIEWS = (
     View("compare-wide", f"{WIDE}compare?trial=wide-3&trial=wide-4"),
     View("overview-new", NEW),
     View("search-space-new", f"{NEW}parameters"),
+    View("timeline-new", f"{NEW}timeline"),
     View("trials-new", f"{NEW}trials"),
 )
 

@@ -27,7 +27,7 @@ from podtune.dashboard.charts.timeline.counts import (
 from podtune.dashboard.charts.timeline.history import trace_trial
 from podtune.dashboard.charts.timeline.lanes import TimelineQuery, draw_lanes
 from podtune.dashboard.charts.timeline.purposes import Purpose, count_replicas, divide_time, draw_purposes
-from podtune.dashboard.charts.timeline.spans import STATES, Activity, Mark, Span
+from podtune.dashboard.charts.timeline.spans import STATES_BY_ACTIVITY, Activity, Mark, Span
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import (
     BASE,
@@ -309,7 +309,7 @@ def test_the_counts_of_states_add_up_to_the_trials_on_record_by_then(statuses: l
 
 def count_last(timeline: Timeline) -> dict[str, int]:
     """How many trials are in each state at the end."""
-    lasts = (trial.history.final or STATES[trial.history.spans[-1].activity] for trial in timeline.trials)
+    lasts = (trial.history.final or STATES_BY_ACTIVITY[trial.history.spans[-1].activity] for trial in timeline.trials)
     return dict(Counter(STATE_NAMES[last] for last in lasts))
 
 

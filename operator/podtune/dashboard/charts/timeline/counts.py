@@ -13,7 +13,7 @@ from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.scales import Scale, Tick
 from podtune.dashboard.charts.timeline.clock import format_moment, list_time_ticks
 from podtune.dashboard.charts.timeline.collection import TimeRange, TracedTrial, measure_range, read_history
-from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES
+from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES_BY_ACTIVITY
 from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows
 
@@ -35,7 +35,7 @@ _ACTIVITY_PLACES = {activity: place for place, activity in enumerate(ACTIVITY_NA
 _KINDS = 16
 """More than there are states or activities."""
 
-StateChange = tuple[float, int, int]
+CountChange = tuple[float, int, int]
 """A moment, the place of a kind, and how many more of it there are from then on: 1 or -1."""
 
 
@@ -108,7 +108,7 @@ def choose_width(span: TimeRange) -> float:
 @keep_by_trial_from(read_history)
 def read_state_changes(traced: TracedTrial, width: float) -> Sequence[int]:
     """When a trial came into each state and left it, in codes."""
-    places = [_STATE_PLACES[STATES[span.activity]] for span in traced.history.spans]
+    places = [_STATE_PLACES[STATES_BY_ACTIVITY[span.activity]] for span in traced.history.spans]
     final = traced.history.final
     return encode_changes(_list_changes(traced, places, None if final is None else _STATE_PLACES[final]), width)
 
@@ -120,7 +120,7 @@ def read_activity_changes(traced: TracedTrial, width: float) -> Sequence[int]:
     return encode_changes(_list_changes(traced, places, None), width)
 
 
-def _list_changes(traced: TracedTrial, places: Sequence[int], final: int | None) -> Iterator[StateChange]:
+def _list_changes(traced: TracedTrial, places: Sequence[int], final: int | None) -> Iterator[CountChange]:
     """One kind after the other; a history that goes on stays in the last."""
     history, spans = traced.history, traced.history.spans
     if not spans:
@@ -136,7 +136,7 @@ def _list_changes(traced: TracedTrial, places: Sequence[int], final: int | None)
             yield spans[-1].end, final, 1
 
 
-def encode_changes(changes: Iterable[StateChange], width: float) -> Sequence[int]:
+def encode_changes(changes: Iterable[CountChange], width: float) -> Sequence[int]:
     """Changes as numbers that can be counted: the column from which on they hold, the kind and the direction."""
     return tuple((math.ceil(moment / width) * _KINDS + place) * 2 + (more < 0) for moment, place, more in changes)
 

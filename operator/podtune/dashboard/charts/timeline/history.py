@@ -152,7 +152,8 @@ def _come_to_present(course: _Course, row: TrialRow) -> None:
         is_failed = row.view.state == TrialState.ERROR and not any(span.mark for span in course.spans[-1:])
         is_program = course.has_pod and course.activity is not Activity.SAVING
         mark = Mark.FAILURE if is_failed and is_program else Mark.NONE
-        course.turn(ended, Activity.WAITING, mark=mark, sentence=status.message)
+        said = "" if course.activity is Activity.SAVING else status.message  # the decision has said it
+        course.turn(ended, Activity.WAITING, mark=mark, sentence=said)
         return
     running = find_condition(status.conditions, ConditionType.RUNNING)
     since = read_moment(running.last_transition_time) if running is not None else None

@@ -60,7 +60,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TrialLane:
     """A row of the chart.
 
     Attributes:
@@ -79,7 +79,7 @@ class LaneGroup:
     """Lanes with a heading; without one where they are by trial."""
 
     heading: str
-    lanes: Sequence[Lane]
+    lanes: Sequence[TrialLane]
     total: int
 
 
@@ -110,7 +110,7 @@ class LanePage:
     has_inexact: bool
 
     @property
-    def lanes(self) -> Sequence[Lane]:
+    def lanes(self) -> Sequence[TrialLane]:
         """All of them."""
         return [lane for group in self.groups for lane in group.lanes]
 
@@ -197,13 +197,13 @@ def _cut(spans: Iterable[Span], begin: float, end: float) -> list[Span]:
     ]
 
 
-def _draw_lane(trial: TracedTrial, attempt: int, spans: Sequence[Span], begin: float, end: float) -> Lane:
+def _draw_lane(trial: TracedTrial, attempt: int, spans: Sequence[Span], begin: float, end: float) -> TrialLane:
     row = trial.row
     bars = [_draw_bar(span, begin, end) for span in spans]
     what = f"{row.name}, attempt {attempt}" if attempt else row.name
     told = "; ".join(bar.sentence for bar in bars[:6])
     more = f"; and {len(bars) - 6} more" if len(bars) > 6 else ""
-    return Lane(row, attempt, bars, f"{what} ({STATE_WORDS[row.progress].lower()}): {told}{more}")
+    return TrialLane(row, attempt, bars, f"{what} ({STATE_WORDS[row.progress].lower()}): {told}{more}")
 
 
 def _draw_bar(span: Span, begin: float, end: float) -> Bar:

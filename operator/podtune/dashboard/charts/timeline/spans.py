@@ -31,7 +31,7 @@ ACTIVITY_WORDS = {
     Activity.UNKNOWN: "Not on record",
 }
 """In the order in which they are shown."""
-STATES = {
+STATES_BY_ACTIVITY = {
     Activity.WAITING: TrialState.PENDING,
     Activity.STARTING: TrialState.PENDING,
     Activity.TRAINING: TrialState.RUNNING,
