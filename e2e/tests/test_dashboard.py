@@ -82,3 +82,21 @@ def test_an_open_page_sees_a_trial_appear_and_end_and_its_experiment_go(
     _, errors = dashboard.program.communicate(timeout=DEADLINE)
     assert dashboard.program.returncode == 0
     assert errors == f"reading namespace {namespace.namespace}\n"
+
+
+def test_a_running_trial_shows_the_end_of_its_log_and_its_manifest(namespace: Kubernetes, dashboard: Dashboard) -> None:
+    says = {"HOLD_AT": "3", "EPOCHS": "6"}
+    container = counter(says)
+    container["command"] = ["sh", "-c", 'echo "<the first line>"; exec "$@"', "sh", *container["command"]]
+    namespace.apply(experiment("read", container, search={"algorithm": "random", "maxTrials": 1}))
+    trial = f"experiments/{namespace.namespace}/read/trials/read-0"
+    dashboard.follow("", lambda page: "experiments/" in page and "/read/" in page)
+    page = dashboard.follow(trial, lambda page: bool(re.search(r"<h1>read-0 <span class=\"state running\">", page)))
+    assert "show the last lines</a>" in page
+    assert re.search(r'<pre id="text"[^>]*>&lt;the first line&gt;', dashboard.read(f"{trial}/log"))
+    manifest = dashboard.read(f"{trial}/manifest")
+    assert f"uid: {namespace.get('trials.podtune.dev', 'read-0')['metadata']['uid']}" in manifest
+    assert "managedFields" not in manifest
+    overview = dashboard.read(f"experiments/{namespace.namespace}/read/")
+    assert "It waits for read-0 to train." in overview
+    finish(namespace, "read")

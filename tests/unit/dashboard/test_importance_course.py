@@ -10,6 +10,7 @@ import pytest
 
 from podtune.dashboard.charts.importance import measure_importance
 from podtune.dashboard.charts.importance_course import ImportanceCourse, draw_importance_course
+from podtune.dashboard.pages import importance as pages
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
 
@@ -89,3 +90,13 @@ async def test_the_page_has_the_chart_its_table_and_its_picture() -> None:
     async with serve(make_source()) as client:
         assert 'id="course"' not in await read_page(client, f"{BASE}/parameters")
         assert "importance-course" in await read_page(client, f"{BASE}/charts/importance-course.svg", 404)
+
+
+async def test_of_very_many_trials_it_is_shown_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_AT_ONCE", 100)
+    trials = [make_trial(index) for index in range(200)]
+    async with serve(make_source(trials, experiment_body(parameters=PARAMETERS))) as client:
+        page = await read_page(client, f"{BASE}/parameters")
+        assert "Part of the run" not in page
+        assert "parameters?importance=accuracy&amp;course=1#course" in page
+        assert "Part of the run" in await read_page(client, f"{BASE}/parameters?importance=accuracy&course=1")

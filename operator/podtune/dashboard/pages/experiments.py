@@ -23,7 +23,7 @@ from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.keeping import keep_by_trial
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_now, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
-from podtune.dashboard.pages.importance import find_course, list_methods, send_course, send_importance
+from podtune.dashboard.pages.importance import asks_for_course, find_course, list_methods, send_course, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.timeline import TIMELINE_CHARTS, find_states, send_timeline_chart
@@ -111,7 +111,10 @@ async def show_parameters(request: web.Request) -> web.Response:
         slices=await asyncio.to_thread(draw_slices, experiment),
         importance=importance,
         methods=list_methods(),
-        course=await find_course(request, experiment),
+        course=await find_course(request, experiment)
+        if (with_course := asks_for_course(request, experiment))
+        else None,
+        with_course=with_course,
         pair=pair,
         contour=await find_contour(experiment, importance, pair) if importance is not None and pair else None,
         failures=await find_failures(experiment, pair),

@@ -18,6 +18,9 @@ from podtune.dashboard.pages.context import NotThere
 from podtune.dashboard.rendering import render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
+MOST_AT_ONCE = 2000
+"""With more trials, a page first shows what takes less time."""
+
 
 async def find_importance(request: web.Request, experiment: ExperimentRows) -> ImportanceChart | None:
     """The bars for the objective that the address names, or else the first; None for an experiment without any.
@@ -38,6 +41,11 @@ def list_methods() -> dict[ImportanceMethod, str]:
     return {
         method: word for method, word in METHOD_WORDS.items() if method is not ImportanceMethod.FANOVA or has_forests()
     }
+
+
+def asks_for_course(request: web.Request, experiment: ExperimentRows) -> bool:
+    """Whether the page has importance as the search went on; of very many trials on request, as it would come late."""
+    return len(experiment.rows) <= MOST_AT_ONCE or "course" in request.query
 
 
 async def find_course(request: web.Request, experiment: ExperimentRows) -> ImportanceCourse | None:
