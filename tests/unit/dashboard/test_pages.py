@@ -138,6 +138,24 @@ async def test_several_objectives_have_a_pareto_front() -> None:
         assert "<svg" in await read_page(client, f"{BASE}/charts/front.svg")
 
 
+async def test_of_three_objectives_two_are_picked_for_the_front() -> None:
+    others = [{"metric": "latency", "mode": "min"}, {"metric": "size", "mode": "min"}]
+    objective = {"metric": "accuracy", "mode": "max", "others": others}
+    points = [(0.9, 30.0, 5.0), (0.8, 10.0, 9.0), (0.7, 20.0, 7.0)]
+    trials = [
+        trial_body(index, **done(value, best={"accuracy": repr(value), "latency": repr(latency), "size": repr(size)}))
+        for index, (value, latency, size) in enumerate(points)
+    ]
+    async with serve(make_source(trials, experiment_body(objective=objective))) as client:
+        assert "accuracy against latency: no other trial" in await read_page(client, f"{BASE}/")
+        page = await read_page(client, f"{BASE}/?front=latency&front=size")
+        assert "latency against size: no other trial" in page
+        front = page[page.index('id="front"') : page.index('id="spending"')]
+        assert re.findall(r"trials/(digits-\d)\"", front) == ["digits-1", "digits-2", "digits-0"]
+        assert "latency against size" in await read_page(client, f"{BASE}/charts/front.svg?front=latency&front=size")
+        assert "accuracy against latency" in await read_page(client, f"{BASE}/?front=size&front=size")
+
+
 @pytest.mark.parametrize("path", PAGES)
 async def test_pages_have_nothing_inline_and_nothing_from_elsewhere(client: Client, path: str) -> None:
     answer = await client.get(path)

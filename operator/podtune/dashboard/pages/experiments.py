@@ -84,7 +84,7 @@ async def show_experiment(request: web.Request) -> web.Response:
         waiting=describe_waiting(experiment),
         learning=make_learning_part(experiment, request),
         outcomes=OUTCOME_WORDS,
-        front=draw_front(experiment),
+        front=draw_front(experiment, *choose_objectives(request, experiment)),
         spending=await asyncio.to_thread(draw_spending, experiment, request.app[GPU_PRICE]),
         currency=request.app[GPU_PRICE].currency,
         states=await find_states(request, experiment),
@@ -153,10 +153,19 @@ async def send_chart(request: web.Request) -> web.Response:
         return await send_timeline_chart(request, experiment, key)
     if key.partition(":")[0] in CHARTS:
         return render_learning_chart(experiment, key, request)
-    plot = _draw(experiment, key, request.app[GPU_PRICE], by_time=request.query.get("x") == "time")
+    if key == "front":
+        plot = draw_front(experiment, *choose_objectives(request, experiment))
+    else:
+        plot = _draw(experiment, key, request.app[GPU_PRICE], by_time=request.query.get("x") == "time")
     if plot is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
     return render_svg(request, "chart.svg", plot=plot, experiment=experiment)
+
+
+def choose_objectives(request: web.Request, experiment: ExperimentRows) -> tuple[int, int]:
+    """Which two objectives the address sets against each other; the first two where it names no two."""
+    named = [experiment.metrics.index(name) for name in request.query.getall("front", []) if name in experiment.metrics]
+    return (named[0], named[1]) if len(named) > 1 and named[0] != named[1] else (0, 1)
 
 
 def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:
@@ -185,8 +194,6 @@ def _find_age(decided: TrialDecision) -> tuple[str, int, int]:
 def _draw(experiment: ExperimentRows, key: str, price: GpuPrice, *, by_time: bool) -> Plot | None:
     if key == "progress":
         return draw_progress(experiment, by_time=by_time)
-    if key == "front":
-        return draw_front(experiment)
     if key == "spending":
         spending = draw_spending(experiment, price)
         return spending.plot if spending is not None else None
