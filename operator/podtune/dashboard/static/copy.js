@@ -10,3 +10,5 @@ const bind = (button) => {
 const bindAll = () => document.querySelectorAll("[data-copy-of]").forEach(bind);
 bindAll();
 document.addEventListener("podtune-update", bindAll);
+// Of a log, its end comes first.
+document.querySelectorAll("[data-end]").forEach((text) => { text.scrollTop = text.scrollHeight; });
