@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.cli.views.troubles import AWAITS_CORRECTION
-from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
+from podtune.dashboard.trial_rows import ENDED_PROGRESS, ExperimentRows, TrialRow
 
 _WORDS = {
     TrialReason.TRAINING: "{trials} to train",
@@ -35,7 +35,7 @@ def describe_waiting(experiment: ExperimentRows) -> str:
         return ""
     groups: dict[str, list[TrialRow]] = {words: [] for words in (_CORRECTION, *_WORDS.values(), _UNKNOWN)}
     for row in experiment.rows:
-        if not row.view.has_ended:
+        if row.progress not in ENDED_PROGRESS:
             groups[_choose_words(row)].append(row)
     parts = [_fill(words, rows) for words, rows in groups.items() if rows]
     if not parts:
