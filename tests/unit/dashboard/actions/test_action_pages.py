@@ -67,7 +67,8 @@ def source(api: ActingApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterS
 
 
 @pytest.fixture
-async def client(api: ActingApi, source: ClusterSource) -> AsyncIterator[Client]:
+async def client(api: ActingApi, source: ClusterSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+    monkeypatch.setattr(event_stream, "PACE", 0.0)  # a page shows a change at once
     access = Access(Reviewer(lambda: api, Clock()), timedelta(hours=1), ProxyTrust(), offers_actions=True)
     async with serve_app(source, access, api.connect_as) as client:
         log_in(client, ALICE)
