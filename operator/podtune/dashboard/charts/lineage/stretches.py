@@ -21,6 +21,8 @@ from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 _KEPT = 4
 _Configuration = Mapping[str, str]
+_Cut = tuple[int, RecordedExploit | None]
+"""Where a stretch begins among the points of a curve, and the exploit that it begins with, if that is on record."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -122,36 +124,43 @@ def divide_trial(row: TrialRow, exploits: Sequence[RecordedExploit]) -> list[Str
     begun = _find_beginnings(steps, [exploit for exploit in exploits if not exploit.is_undone])
     taken = {at for at, _ in begun}
     falls = [at for at in range(1, len(steps)) if steps[at] <= steps[at - 1] and at not in taken]
-    cuts: list[tuple[int, RecordedExploit | None]] = sorted(
-        [*begun, *((at, None) for at in falls)], key=lambda cut: cut[0]
-    )
+    cuts: list[_Cut] = sorted([*begun, *((at, None) for at in falls)], key=lambda cut: cut[0])
     if not any(at == 0 and exploit is not None and not exploit.left for at, exploit in cuts):
         cuts.insert(0, (0, None))
     configurations = _trace_configurations(row, [exploit for _, exploit in cuts])
-    stretches = []
-    for place, (at, exploit) in enumerate(cuts):
-        until, following = cuts[place + 1] if place + 1 < len(cuts) else (len(points), None)
-        own = points[at:until]
-        first = own[0][0] if own else 0.0
-        start = exploit.checkpoint if exploit is not None else first if place else 0.0
-        is_last = place + 1 == len(cuts)
-        ends = [start, *(step for step, _ in own)]
-        if following is not None:
-            ends.append(following.left if following.left >= start else start)
-        elif is_last and not own and exploit is None:
-            ends.append(float(row.view.status.iteration))
-        stretches.append(
-            Stretch(
-                row=row,
-                exploit=exploit,
-                is_unexplained=exploit is None and (place > 0 or _was_changed(row, configurations[0])),
-                start=start,
-                end=max(ends),
-                points=own,
-                configuration=configurations[place],
-            )
-        )
-    return stretches
+    bounds = [*cuts[1:], (len(points), None)]
+    return [
+        _make_stretch(row, cut, following, points[cut[0] : following[0]], configuration, is_first=place == 0)
+        for place, (cut, following, configuration) in enumerate(zip(cuts, bounds, configurations, strict=True))
+    ]
+
+
+def _make_stretch(
+    row: TrialRow,
+    cut: _Cut,
+    following: _Cut,
+    points: Sequence[tuple[float, float | None]],
+    configuration: _Configuration | None,
+    *,
+    is_first: bool,
+) -> Stretch:
+    """The stretch from one cut of a curve to the next."""
+    exploit, next_exploit = cut[1], following[1]
+    start = exploit.checkpoint if exploit is not None else 0.0 if is_first or not points else points[0][0]
+    ends = [start, *(step for step, _ in points)]
+    if next_exploit is not None:
+        ends.append(next_exploit.left)
+    elif exploit is None and not points:
+        ends.append(float(row.view.status.iteration))
+    return Stretch(
+        row=row,
+        exploit=exploit,
+        is_unexplained=exploit is None and (not is_first or _was_changed(row, configuration)),
+        start=start,
+        end=max(ends),
+        points=points,
+        configuration=configuration,
+    )
 
 
 def trace_lineage(population: Population, name: str) -> Lineage | None:
