@@ -21,6 +21,7 @@ from podtune.dashboard.charts.lineage.tree import (
     write_arc_points,
 )
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
@@ -38,6 +39,7 @@ class ListedExploit:
     is_ancestral: bool
 
 
+@share_answer
 async def show_scheduler(request: web.Request) -> web.Response:
     """The page."""
     experiment = find_rows(request)

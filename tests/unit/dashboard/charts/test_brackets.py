@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import HyperbandSettings
+from podtune.cli.client.resources import TrialView, read_experiment, read_trial
 from podtune.dashboard.charts.brackets.blocks import MOST_BLOCKS, draw_brackets
 from podtune.dashboard.charts.brackets.reading import BracketOutcome, ShownBracket, plan_hyperband, read_brackets
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, collect_rows
@@ -243,6 +244,19 @@ def test_counts_of_a_bracket_add_up(drawn: list[tuple[Manifest, Manifest, bool]]
         assert entered[:1] == [bracket.trials][: len(entered)]
         assert entered[1:] == promoted[:-1]
     draw_brackets(experiment)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.lists(REMEMBERED, min_size=1, max_size=6), min_size=2, max_size=3), st.booleans())
+def test_after_changes_of_trials_brackets_are_as_from_scratch(changes: list[list[Manifest]], is_halving: bool) -> None:
+    scheduler = HYPERBAND if is_halving else {"asha": {"maxTime": 9, "reductionFactor": 3, "brackets": 2}}
+    view = read_experiment(experiment_body(scheduler=scheduler))
+    trials: dict[int, TrialView] = {}
+    kept: ExperimentRows | None = None
+    for remembered in changes:
+        trials |= {index: read_trial(trial_body(index, **running(**each))) for index, each in enumerate(remembered)}
+        kept = collect_rows(view, list(trials.values()), kept)
+        assert draw_brackets(kept) == draw_brackets(collect_rows(view, list(trials.values())))
 
 
 SCHEDULERS = {

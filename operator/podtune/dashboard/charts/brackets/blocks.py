@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from podtune.dashboard.charts.brackets.reading import (
     SYNCHRONOUS,
@@ -14,6 +13,7 @@ from podtune.dashboard.charts.brackets.reading import (
     read_brackets,
 )
 from podtune.dashboard.charts.learning.frame import list_metrics
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
@@ -23,7 +23,6 @@ MOST_BRACKETS = 200
 MOST_AWAITED = 12
 """So many of the trials that a rung waits for are named."""
 _OVER = "All its trials are through."
-_KEPT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,7 @@ class BracketPlot:
         return any(rung.size is not None for bracket in self.brackets for rung in bracket.rungs)
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def draw_brackets(experiment: ExperimentRows) -> BracketPlot | None:
     """The brackets; None where its scheduler has none, or no trial is in one."""
     found = [bracket for bracket in read_brackets(experiment) if bracket.rungs]

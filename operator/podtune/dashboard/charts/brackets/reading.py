@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from podtune.api.tuning.scheduler import AshaPromotionSettings, AshaSettings, HyperbandSettings, SchedulerSpec
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.charts.learning.rungs import TrialAtRung, list_rung_results
+from podtune.dashboard.keeping import keep_by_trial
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
 from podtune.tuning.schedulers.halving.rungs import Bracket as AshaBracket
@@ -167,7 +168,8 @@ class _Record:
 
 def _read_synchronous(experiment: ExperimentRows, settings: HyperbandSettings | None) -> list[ShownBracket]:
     _, sign = list_metrics(experiment)[0]
-    records = {row.name: record for row in experiment.rows if (record := _read_record(row, sign)) is not None}
+    known = _read_record.read_all(experiment, sign)
+    records = {record.row.name: record for record in known if record is not None}
     order = _order_brackets(experiment, settings, {record.key for record in records.values()})
     plans = {
         key: plan_hyperband(settings, key[1])
@@ -179,6 +181,7 @@ def _read_synchronous(experiment: ExperimentRows, settings: HyperbandSettings | 
     return [_build_synchronous(key, plans[key], rows, records, sign) for key in order if (rows := members.get(key))]
 
 
+@keep_by_trial
 def _read_record(row: TrialRow, sign: float) -> _Record | None:
     remembered = row.view.status.scheduler
     bracket = remembered.get("bracket", {})
@@ -350,7 +353,16 @@ def _read_asynchronous(experiment: ExperimentRows, settings: object) -> list[Sho
         if number is None and len(rungs) > 1:
             continue  # it is drawn into a bracket, and no record says into which yet
         members.setdefault(int(number or 0), []).append(row)
-    return [_build_asynchronous(number, rungs.get(number, ()), rows) for number, rows in sorted(members.items())]
+    results = dict(zip((row.name for row in experiment.rows), _read_rungs.read_all(experiment), strict=True))
+    return [
+        _build_asynchronous(number, rungs.get(number, ()), rows, results) for number, rows in sorted(members.items())
+    ]
+
+
+@keep_by_trial
+def _read_rungs(row: TrialRow) -> Mapping[float, TrialAtRung]:
+    """What was decided on a trial, by rung."""
+    return {result.rung: result for result in list_rung_results(row)}
 
 
 def _plan_asynchronous(experiment: ExperimentRows, settings: object) -> dict[int, tuple[float, ...]]:
@@ -373,8 +385,12 @@ def _plan_asynchronous(experiment: ExperimentRows, settings: object) -> dict[int
     return {0: tuple(sorted(seen))}
 
 
-def _build_asynchronous(number: int, milestones: Sequence[float], rows: Sequence[TrialRow]) -> ShownBracket:
-    results = {row.name: {result.rung: result for result in list_rung_results(row)} for row in rows}
+def _build_asynchronous(
+    number: int,
+    milestones: Sequence[float],
+    rows: Sequence[TrialRow],
+    results: Mapping[str, Mapping[float, TrialAtRung]],
+) -> ShownBracket:
     entered: Sequence[TrialRow] = rows
     rungs = []
     for milestone in milestones:

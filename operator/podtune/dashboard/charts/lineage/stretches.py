@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from podtune.api.resources.trial import MAX_NUMBERS, LedgerEntry
 from podtune.dashboard.charts.lineage.exploits import (
@@ -16,10 +15,10 @@ from podtune.dashboard.charts.lineage.exploits import (
     read_changes,
     shorten_value,
 )
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
-_KEPT = 4
 _Configuration = Mapping[str, str]
 _Cut = tuple[int, RecordedExploit | None]
 """Where a stretch begins among the points of a curve, and the exploit that it begins with, if that is on record."""
@@ -96,7 +95,7 @@ class Population:
     unexplained: int
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def read_population(experiment: ExperimentRows) -> Population:
     """Reads what the Trials' statuses have of exploits."""
     reader = ExploitReader(experiment)

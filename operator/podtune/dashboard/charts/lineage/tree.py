@@ -6,13 +6,13 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from podtune.dashboard.charts.learning.compared import shorten_name
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.charts.lineage.exploits import RecordedExploit
 from podtune.dashboard.charts.lineage.stretches import Lineage, Population, Stretch, read_population, trace_lineage
 from podtune.dashboard.charts.scales import Scale, Tick
+from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.numbers import format_apart, format_measure
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
 
@@ -33,11 +33,10 @@ _SAMPLES = 12
 MOST_PARAMETERS = 12
 """So many parameters are named under the pointer; the table has all."""
 _NONE = "–"
-_KEPT = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class TrialLane:
     """A trial's row.
 
     Attributes:
@@ -118,7 +117,7 @@ class FamilyTree:
 
     experiment: ExperimentRows
     metric: str
-    lanes: Sequence[Lane]
+    lanes: Sequence[TrialLane]
     height: int
     x_ticks: Sequence[Tick]
     colours: ColourScale
@@ -142,7 +141,7 @@ class FamilyTree:
         return "wide" if self.height / max(len(self.lanes), 1) > 30 else "dense" if len(self.lanes) > 48 else "normal"
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def draw_family_tree(experiment: ExperimentRows, name: str) -> FamilyTree | None:
     """The family tree with a trial's ancestry; None where no trial has come to anything."""
     population = read_population(experiment)
@@ -175,7 +174,7 @@ def draw_family_tree(experiment: ExperimentRows, name: str) -> FamilyTree | None
         experiment=experiment,
         metric=metric,
         lanes=[
-            Lane(
+            TrialLane(
                 row=row,
                 y=round(100 * places[row.name], 3),
                 label=shorten_name(row.name, experiment.view.name),
@@ -202,7 +201,7 @@ def draw_family_tree(experiment: ExperimentRows, name: str) -> FamilyTree | None
     )
 
 
-@lru_cache(maxsize=_KEPT)
+@keep_chart
 def write_arc_points(experiment: ExperimentRows, name: str) -> str:
     """The arcs as JSON, to name them under the pointer; see `podtune.dashboard.charts.learning.curves.write_items`."""
     tree = draw_family_tree(experiment, name)
