@@ -161,12 +161,16 @@ class Replay {
         const address = new URL(this.root.dataset.parts, location.href);
         address.searchParams.set("at", this.second);
         const answer = await fetch(address);
-        if (!answer.ok) throw new Error(answer.statusText);
-        this.take(new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-moment]"));
+        const fresh = answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-moment]") : null;
+        if (!fresh) throw new Error(answer.statusText || "no moment");
+        this.find("failure").hidden = true;
+        this.take(fresh);
         if (this.frame) await wait(PACE);
       }
     } catch (error) {
       console.error(error);
+      this.pause();
+      this.find("failure").hidden = false;
     } finally {
       this.isAsking = false;
     }

@@ -27,7 +27,7 @@ NUMBER = "number of the trial"
 MOST_POINTS = 12_000
 """So many results are drawn: of very many trials an even sample, and those that were the best."""
 BUNDLE = 40
-_KEPT = 8
+_KEPT = 3
 _UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
 

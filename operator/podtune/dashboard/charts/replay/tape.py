@@ -24,7 +24,7 @@ UNMADE = 255
 LONGEST_SILENCE = 3
 """Where decisions are missing, a trial that went without results for so many times the usual wait may have paused."""
 _STRIDE = 512
-_KEPT = 4
+_KEPT = 3
 _STATES = {
     "CONTINUE": ShownState.RUNNING,
     "PAUSE": ShownState.PAUSED,
