@@ -17,6 +17,9 @@ from podtune.dashboard.charts.learning.curves import draw_curves, write_curve_po
 from podtune.dashboard.charts.learning.frame import CurveAxes
 from podtune.dashboard.charts.learning.rungs import draw_rungs
 from podtune.dashboard.charts.plots import draw_front, draw_progress, draw_slices, draw_sparkline
+from podtune.dashboard.charts.replay.drawing import choose_axes, draw_map, draw_moment
+from podtune.dashboard.charts.replay.moment import find_moment
+from podtune.dashboard.charts.replay.tape import record_tape
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.keeping import LONGEST_IDLE, MOST_CHARTS, Keeper, keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.pages.experiments import list_newest_decisions
@@ -100,7 +103,18 @@ def draw_all(experiment: ExperimentRows) -> list[Any]:
         write_columns(experiment),
         list_failures(experiment),
         list_newest_decisions(experiment, 3),
+        replay_all(experiment),
     ]
+
+
+def replay_all(experiment: ExperimentRows) -> list[Any]:
+    """What the replay shows: its record, and some moments of it."""
+    tape = record_tape(experiment)
+    if tape is None:
+        return []
+    moments = [find_moment(tape, second) for second in (0, tape.length // 2, tape.length)]
+    drawn = [(moment.words, draw_moment(moment), draw_map(moment, *choose_axes(tape))) for moment in moments]
+    return [tape.begin, tape.end, tape.made, tape.changes, tape.gains, tape.decisions, tape.tracks, tape.stops, drawn]
 
 
 @settings(max_examples=60, deadline=None)

@@ -20,7 +20,8 @@ from podtune.dashboard.charts.replay.drawing import (
     write_tape,
 )
 from podtune.dashboard.charts.replay.moment import Moment, find_moment
-from podtune.dashboard.charts.replay.tape import ProposalOrigin, Tape, find_source, record_tape
+from podtune.dashboard.charts.replay.record import ProposalOrigin, find_source
+from podtune.dashboard.charts.replay.tape import Tape, record_tape
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState

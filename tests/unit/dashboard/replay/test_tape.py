@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from podtune.api.resources.trial import TrialStatus
+from podtune.cli.client.resources import read_experiment, read_trial
 from podtune.dashboard.charts.replay.drawing import choose_axes, draw_map, draw_moment
 from podtune.dashboard.charts.replay.moment import Moment, find_moment
 from podtune.dashboard.charts.replay.tape import Tape, record_tape
@@ -255,6 +256,21 @@ def test_a_trial_that_never_started_is_there_at_the_end_alone() -> None:
     assert tape is not None
     assert find_moment(tape, tape.length - 1).made == 1
     assert find_moment(tape, tape.length).counts[ShownState.PENDING] == 1
+
+
+def test_in_a_cluster_a_trial_is_there_from_its_creation_on() -> None:
+    view = read_experiment(experiment_body())
+    bodies = [trial_body(0, **done(0.5)), trial_body(1, **done(0.6, startTime="2026-01-01T10:30:00Z")), trial_body(2)]
+    times = ["2026-01-01T12:00:00Z", "2026-01-01T10:10:00Z", "2026-01-01T11:40:00Z"]
+    for body, time in zip(bodies, times, strict=True):
+        body["metadata"]["creationTimestamp"] = time
+    tape = record_tape(collect_rows(view, [read_trial(body) for body in bodies]))
+    assert tape is not None
+    # The first was imported after it had ended: that says nothing of its beginning.
+    assert [round(time - tape.begin) for time, _ in tape.made] == [0, 600, 6000]
+    assert find_moment(tape, 1200).counts[ShownState.PENDING] == 1
+    assert find_moment(tape, 1800).counts[ShownState.PENDING] == 0
+    assert tape.length == 6000
 
 
 def test_without_any_start_there_is_no_record() -> None:

@@ -17,14 +17,15 @@ from podtune.dashboard.charts.learning.curves import DENSE_CURVES
 from podtune.dashboard.charts.learning.frame import Frame
 from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.replay.moment import Moment
-from podtune.dashboard.charts.replay.tape import Gain, ProposalOrigin, Tape, Track, find_source
+from podtune.dashboard.charts.replay.record import NewBest, ProposalOrigin, Track, find_source
+from podtune.dashboard.charts.replay.tape import Tape
 from podtune.dashboard.charts.scales import Scale, fit_to_most
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import TrialRow
 
 NUMBER = "number of the trial"
 """An axis that every experiment has."""
-MOST_POINTS = 12_000
+MOST_DRAWN_RESULTS = 12_000
 """So many results are drawn: of very many trials an even sample, and those that were the best."""
 BUNDLE = 40
 _KEPT = 3
@@ -101,7 +102,7 @@ def draw_moment(moment: Moment, *, has_past: bool = True) -> CurveDrawing | None
     tape = moment.tape
     if not tape.gains:
         return None
-    frame, shown = fit_frame(tape), _select(tape)
+    frame, shown = fit_record(tape), _select(tape)
     running = [then.track for then in moment.running if then.track is not None]
     return CurveDrawing(
         frame=frame,
@@ -115,7 +116,7 @@ def draw_moment(moment: Moment, *, has_past: bool = True) -> CurveDrawing | None
 
 
 @lru_cache(maxsize=_KEPT)
-def fit_frame(tape: Tape) -> Frame:
+def fit_record(tape: Tape) -> Frame:
     """The scales of the whole record: they stay as they are while it is played."""
     unit, word = next((unit, word) for least, unit, word in _UNITS if tape.length >= least)
     metric, sign = tape.experiment.metrics[0], tape.experiment.signs[0]
@@ -131,9 +132,9 @@ def draw_track(track: Track, frame: Frame, tape: Tape, until: float) -> str:
     return _draw_steps(points, last, frame, tape.begin)
 
 
-def draw_gains(tape: Tape, gains: Sequence[Gain], until: float) -> str:
+def draw_gains(tape: Tape, gains: Sequence[NewBest], until: float) -> str:
     """The best value known over time."""
-    return _draw_steps([(gain.time, gain.value) for gain in gains], min(until, tape.end), fit_frame(tape), tape.begin)
+    return _draw_steps([(gain.time, gain.value) for gain in gains], min(until, tape.end), fit_record(tape), tape.begin)
 
 
 def _draw_steps(points: Sequence[tuple[float, float]], last: float, frame: Frame, begin: float) -> str:
@@ -157,10 +158,10 @@ def _draw_steps(points: Sequence[tuple[float, float]], last: float, frame: Frame
 @lru_cache(maxsize=_KEPT)
 def _select(tape: Tape) -> Sequence[Track]:
     total = sum(len(track.results) for track in tape.tracks)
-    if total <= MOST_POINTS:
+    if total <= MOST_DRAWN_RESULTS:
         return tape.tracks
     first = {gain.row.name for gain in tape.gains}
-    share = MOST_POINTS / total
+    share = MOST_DRAWN_RESULTS / total
     return [
         track
         for place, track in enumerate(tape.tracks)
@@ -224,7 +225,7 @@ def place_trials(
 @lru_cache(maxsize=_KEPT)
 def write_tape(tape: Tape, x_name: str, y_name: str) -> str:
     """The drawings whole, as JSON: `made` has the second at which each dot of the map appears."""
-    frame = fit_frame(tape) if tape.gains else None
+    frame = fit_record(tape) if tape.gains else None
     _, _, places = place_trials(tape, x_name, y_name)
     made = [(time, places[row.name]) for time, row in tape.made if row.name in places]
     return json.dumps(

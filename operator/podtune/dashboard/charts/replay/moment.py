@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.cli.views.formats import format_duration
-from podtune.dashboard.charts.replay.tape import STATES, DatedDecision, Gain, Tape, Track, format_clock
+from podtune.dashboard.charts.replay.record import DatedDecision, NewBest, Track, format_clock
+from podtune.dashboard.charts.replay.tape import STATE_CODES, Tape
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.trial_rows import STATE_WORDS, ShownState, TrialRow
 
-NEWEST = 10
+NAMED_PROPOSALS = 10
 """So many proposals are named."""
 BEFORE = 5
 """So many decisions before the latest are shown, and so many at most that were taken with it."""
@@ -69,7 +70,7 @@ class Moment:
     counts: Mapping[ShownState, int]
     unclear: int
     running: Sequence[TrialThen]
-    gains: Sequence[Gain]
+    gains: Sequence[NewBest]
     decisions: Sequence[DatedDecision]
     newest: Sequence[TrialRow]
     made: int
@@ -92,7 +93,7 @@ class Moment:
         return self.second / self.tape.length
 
     @property
-    def gain(self) -> Gain | None:
+    def gain(self) -> NewBest | None:
         """What was the best."""
         return self.gains[-1] if self.gains else None
 
@@ -136,12 +137,12 @@ def find_moment(tape: Tape, second: int) -> Moment:
     return Moment(
         tape=tape,
         second=second,
-        counts={state: states.count(STATES.index(state)) for state in STATE_WORDS},
-        unclear=states.count(STATES.index(None)),
+        counts={state: states.count(STATE_CODES.index(state)) for state in STATE_WORDS},
+        unclear=states.count(STATE_CODES.index(None)),
         running=running,
         gains=gains,
         decisions=_list_latest(tape.decisions[:taken]),
-        newest=[row for _, row in reversed(tape.made[max(made - NEWEST, 0) : made])],
+        newest=[row for _, row in reversed(tape.made[max(made - NAMED_PROPOSALS, 0) : made])],
         made=made,
         taken=taken,
         jumps=_find_jumps(tape, second),
@@ -155,7 +156,7 @@ def _count(number: int, word: str) -> str:
 def _list_running(states: bytes) -> list[int]:
     """Places of trials that run, the latest first."""
     found: list[int] = []
-    code, place = STATES.index(ShownState.RUNNING), len(states)
+    code, place = STATE_CODES.index(ShownState.RUNNING), len(states)
     while len(found) < MOST_RUNNING and (place := states.rfind(code, 0, place)) >= 0:
         found.append(place)
     return found
