@@ -62,7 +62,7 @@ class LivingCluster:
         for trial in self._trials.values():
             self._told[self._trials_path].put(Change("DELETED", trial))
 
-    def break_off(self, reason: str) -> None:
+    def lose_server(self, reason: str) -> None:
         """The API server does not answer from now on."""
         for path in (self._experiments_path, self._trials_path):
             self._told[path].put(Unanswered(reason))

@@ -95,7 +95,7 @@ def test_a_paused_page_stays_as_it_is_until_it_follows_again(visitor: Visitor, c
 def test_while_the_api_server_is_away_the_page_says_so_and_recovers(visitor: Visitor, cluster: LivingCluster) -> None:
     page = visitor.open(RUNNING)
     value = page.locator(".hero .value").inner_text()
-    cluster.break_off("10.0.0.1:6443 can't be reached: no route to host")
+    cluster.lose_server("10.0.0.1:6443 can't be reached: no route to host")
     notice = page.get_by_role("alert")
     expect(notice).to_contain_text("The API server has not been reached since")
     expect(notice).to_contain_text("no route to host")

@@ -16,11 +16,11 @@ from podtune.cli.client.kubeconfig import connect
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
-from podtune.dashboard.access.token_reader import TokenReader
 from podtune.dashboard.addresses import lead_to, make_host_rule
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
+from podtune.dashboard.live.object_reader import TokenReader
 from podtune.dashboard.server.logs import FACTS
 from podtune.dashboard.server.settings import ServerSettings
 from podtune.dashboard.serving import spare_collector

@@ -15,10 +15,10 @@ from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
 from podtune.dashboard.access.session import ProxyTrust
-from podtune.dashboard.access.token_reader import TokenReader
 from podtune.dashboard.actions.pages import ViewerApi
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
+from podtune.dashboard.live.object_reader import TokenReader
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered
 from podtune.kube.manifests import Manifest

@@ -36,7 +36,7 @@ _NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
-class TrialLane:
+class LineageLane:
     """A trial's row.
 
     Attributes:
@@ -117,7 +117,7 @@ class FamilyTree:
 
     experiment: ExperimentRows
     metric: str
-    lanes: Sequence[TrialLane]
+    lanes: Sequence[LineageLane]
     height: int
     x_ticks: Sequence[Tick]
     colours: ColourScale
@@ -174,7 +174,7 @@ def draw_family_tree(experiment: ExperimentRows, name: str) -> FamilyTree | None
         experiment=experiment,
         metric=metric,
         lanes=[
-            TrialLane(
+            LineageLane(
                 row=row,
                 y=round(100 * places[row.name], 3),
                 label=shorten_name(row.name, experiment.view.name),

@@ -6,7 +6,7 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from podtune.cli.errors import CliError
-from podtune.dashboard.access.token_reader import TokenReader
+from podtune.dashboard.live.object_reader import TokenReader
 
 
 def test_nothing_is_read_for_who_has_no_token() -> None:
