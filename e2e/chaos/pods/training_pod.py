@@ -30,6 +30,7 @@ from e2e.chaos.polling import until
 from e2e.chaos.processes.forks import ForkServer
 from e2e.chaos.scenarios import BROKEN_IMAGE, Scenario
 from podtune.api.names import LABEL_RANK, LABEL_STAGE, STAGE_EVALUATE
+from podtune.kube import paths
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
 from podtune.protocol.messages import Restored, parse_final_commit
@@ -44,6 +45,8 @@ HIDDEN_SECONDS = 60.0
 """How long a zombie waits for its successor, at most."""
 FULL_SECONDS = 1.5
 """How long a program whose disk is full goes on before it crashes."""
+RECORDED_SECONDS = 30.0
+"""How long an eviction waits until the operator has the pod on record, at most."""
 TOO_GOOD = 9.0
 """Score that an evaluation tells of that fails afterwards: it counts for nothing."""
 
@@ -224,9 +227,16 @@ class SimulatedPod:
         self.agent.result(1, score, checkpoint=False)
         await self.agent.until_acknowledged()
         if fault is not None:
+            if fault.kind is Fault.EVICTED:
+                # A pod that goes before it is on record was never there for an operator that starts then.
+                await until(self._is_recorded, RECORDED_SECONDS)
             return await self._overtaken(fault, 1)
         self.agent.say_done()
         return COMPLETED
+
+    async def _is_recorded(self) -> bool:
+        trial = await self._api.request("GET", paths.trial(self.namespace, self.trial))
+        return (trial.get("status", {}).get("pod") or {}).get("uid") == self.uid
 
     def _print(self, text: str) -> None:
         """The program prints a line."""
