@@ -65,6 +65,10 @@ browser: install ## Open every page of the dashboard in Chromium, use it, examin
 	@$(BIN)/python -m e2e.browser.chromium
 	@$(BIN)/pytest -n 2 --dist worksteal e2e/browser
 
+.PHONY: pictures
+pictures: install ## Make the pictures of the documentation anew, as the dashboard looks now
+	@$(BIN)/python -m e2e.browser.pictures
+
 .PHONY: chaos
 chaos: cluster ## Inject every fault, one at a time, and hold each run to the undisturbed one
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --json e2e/chaos/figures.json
