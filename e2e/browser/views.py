@@ -77,6 +77,10 @@ VIEWS = (
     View("replay-hostile", f"{HOSTILE}replay"),
     View("replay-wide", f"{WIDE}replay"),
     View("replay-new", f"{NEW}replay"),
+    View("timeline-running", f"{RUNNING}timeline"),
+    View("brackets", f"{FINISHED}scheduler"),
+    View("brackets-10k", f"{SWEEP}scheduler"),
+    View("family-tree", f"{POPULATION}scheduler"),
     View("overview-hostile", HOSTILE),
     View("search-space-hostile", f"{HOSTILE}parameters"),
     View("timeline-hostile", f"{HOSTILE}timeline"),
@@ -88,9 +92,10 @@ VIEWS = (
     View("trials-wide", f"{WIDE}trials"),
     View("trial-wide", f"{WIDE}trials/wide-3"),
     View("compare-wide", f"{WIDE}compare?trial=wide-3&trial=wide-4"),
+    View("timeline-wide", f"{WIDE}timeline"),
+    View("timeline-new", f"{NEW}timeline"),
     View("overview-new", NEW),
     View("search-space-new", f"{NEW}parameters"),
-    View("timeline-new", f"{NEW}timeline"),
     View("trials-new", f"{NEW}trials"),
 )
 

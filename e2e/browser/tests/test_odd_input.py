@@ -11,8 +11,16 @@ from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, HOSTILE, WIDER
 from e2e.browser.visitor import NARROW, WIDE, Visitor
 
-HOSTILE_PAGES = ("", "parameters", "trials", "trials/hostile-3", "compare?trial=hostile-3&trial=hostile-4")
-WIDE_PAGES = ("", "parameters", "trials", "trials/wider-3", "compare?trial=wider-3&trial=wider-4")
+HOSTILE_PAGES = (
+    "",
+    "parameters",
+    "timeline",
+    "replay",
+    "trials",
+    "trials/hostile-3",
+    "compare?trial=hostile-3&trial=hostile-4",
+)
+WIDE_PAGES = ("", "parameters", "timeline", "replay", "trials", "trials/wider-3", "compare?trial=wider-3&trial=wider-4")
 
 
 @pytest.mark.parametrize("path", HOSTILE_PAGES)
