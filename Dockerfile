@@ -1,10 +1,10 @@
 # Images from one base: the operator (operator-gp with Gaussian processes, which weigh more than all the rest), the agent
-# that stands beside every trial, and the examples.
+# that stands beside every trial, the dashboard, and the examples.
 #   docker build --target operator -t podtune-operator:dev .
 # Any base with a Python of 3.11 or later and its venv module will do.
 ARG BASE_IMAGE=python:3.12-slim
 
-# --- what all three share ---------------------------------------------------------------------------------------------
+# --- what all of them share -------------------------------------------------------------------------------------------
 FROM ${BASE_IMAGE} AS build
 # A pip of our own: not every base has one, and it stays behind in this stage.
 RUN python3 -m venv /venv
@@ -53,6 +53,11 @@ COPY --from=agent-build /opt/podtune /opt/podtune
 USER 60532:60532
 ENTRYPOINT ["podtune-agent"]
 
+# The dashboard's pages are for its own image alone; left out here, they have no other image made anew.
+FROM ${BASE_IMAGE} AS operator-source
+COPY operator/podtune /podtune
+RUN rm -r /podtune/dashboard
+
 # --- operator ---------------------------------------------------------------------------------------------------------
 FROM build AS operator-build
 COPY requirements/operator.txt /requirements.txt
@@ -64,7 +69,7 @@ RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && rm -r sqlalchemy sqlalchemy-* alembic alembic-* mako mako-* \
     && find . -type d -name tests -prune -exec rm -r {} + \
     && ${COMPILE} /opt/podtune/lib
-COPY operator/podtune /opt/podtune/lib/podtune
+COPY --from=operator-source /podtune /opt/podtune/lib/podtune
 RUN mkdir /opt/podtune/bin \
     && printf '#!/usr/bin/env python3\nfrom podtune.app.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-operator \
     && ${COMPILE} /opt/podtune/lib/podtune \
@@ -96,6 +101,28 @@ ENV OPENBLAS_NUM_THREADS=1
 USER 65533:65533
 EXPOSE 8080 8081
 ENTRYPOINT ["podtune-operator"]
+
+# --- dashboard: experiments in the browser ----------------------------------------------------------------------------
+FROM build AS dashboard-build
+COPY requirements/dashboard.txt /requirements.txt
+# Left out: what help is printed in colours with.
+ENV TYPER_USE_RICH=false
+RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
+    && rm -r rich rich-* pygments pygments-* markdown_it markdown_it_py-* mdurl mdurl-* \
+    && ${COMPILE} /opt/podtune/lib
+COPY operator/podtune /opt/podtune/lib/podtune
+RUN mkdir /opt/podtune/bin \
+    && printf '#!/usr/bin/env python3\nfrom podtune.dashboard.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-dashboard \
+    && ${COMPILE} /opt/podtune/lib/podtune \
+    && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
+RUN cd / && PYTHONPATH=/opt/podtune/lib /opt/podtune/bin/podtune-dashboard --help > /dev/null
+
+FROM runtime AS dashboard
+COPY --from=dashboard-build /opt/podtune /opt/podtune
+ENV TYPER_USE_RICH=false
+USER 65531:65531
+EXPOSE 8080
+ENTRYPOINT ["podtune-dashboard"]
 
 # --- examples: training programs; all they need of Podtune is podtune.trial -------------------------------------------
 FROM build AS examples-build

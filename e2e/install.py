@@ -47,7 +47,7 @@ class Image:
         return f"{self.repository}:dev"
 
 
-IMAGES = [Image("operator"), Image("agent"), Image("examples")]
+IMAGES = [Image("operator"), Image("agent"), Image("dashboard"), Image("examples")]
 
 
 def build(cluster: Cluster) -> dict[str, str]:

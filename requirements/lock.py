@@ -16,6 +16,7 @@ FILES: dict[str, list[str]] = {
     "gp.txt": ["--extra", "gp", "--constraint", "requirements/operator.txt", "pyproject.toml"],
     "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
+    "dashboard.txt": ["--extra", "cli", "--extra", "dashboard", "pyproject.toml"],
     "replay.txt": ["requirements/replay.in"],
     "replay-syne-tune.txt": ["requirements/replay-syne-tune.in"],
     "bench-syne-tune.txt": ["requirements/bench-syne-tune.in"],

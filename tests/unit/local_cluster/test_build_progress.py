@@ -316,8 +316,8 @@ def test_nothing_is_prepared_or_said_when_the_tools_are_there(
 
 @pytest.mark.parametrize(
     ("docker", "made"),
-    [(False, ["the base image", "cluster", "kwok", "operator", "agent", "examples"]),
-     (True, ["clients", "operator", "agent", "examples"])],
+    [(False, ["the base image", "cluster", "kwok", "operator", "agent", "dashboard", "examples"]),
+     (True, ["clients", "operator", "agent", "dashboard", "examples"])],
 )  # fmt: skip
 def test_tools_and_images_are_made_where_there_are_no_tools(
     monkeypatch: pytest.MonkeyPatch, docker: bool, made: list[str]
@@ -424,11 +424,12 @@ def test_images_are_counted_while_the_tools_are_built_beside_them(
     monkeypatch.setattr(builds, "build_image", build)
     assert prepare.main() == 0
     assert capsys.readouterr().err.splitlines() == [
-        "images: 0 of 4, 5 s",
-        "images: 1 of 4, 10 s",
-        "images: 2 of 4, 15 s",
-        "images: 3 of 4, 20 s",
-        "images: done in 20 s",
+        "images: 0 of 5, 5 s",
+        "images: 1 of 5, 10 s",
+        "images: 2 of 5, 15 s",
+        "images: 3 of 5, 20 s",
+        "images: 4 of 5, 25 s",
+        "images: done in 25 s",
     ]
 
 
