@@ -23,6 +23,11 @@ app.kubernetes.io/component: operator
 
 {{- define "podtune.labels" -}}
 {{ include "podtune.selectorLabels" . }}
+{{ include "podtune.commonLabels" . }}
+{{- end -}}
+
+{{/* Labels of the operator's objects and of the dashboard's. */}}
+{{- define "podtune.commonLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: podtune

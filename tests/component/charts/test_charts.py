@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,36 +10,9 @@ import yaml
 from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import read_settings
 from podtune.controllers.pods.namespace_caps import PodLimits
+from tests.component.charts.rendered import CHARTS, NAME, NAMESPACE, find_one, list_kinds, render, run_helm, template
 
 pytestmark = [pytest.mark.cluster]
-
-CHARTS = Path(__file__).parents[3] / "charts"
-NAMESPACE = "tuning"
-NAME = f"{NAMESPACE}-podtune"
-
-
-def _helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["helm", *arguments], capture_output=True, text=True, timeout=60, check=False)
-
-
-def _template(values: dict[str, Any], release: str = "podtune") -> subprocess.CompletedProcess[str]:
-    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    return _helm("template", release, str(CHARTS / "podtune"), "-n", NAMESPACE, "--kube-version=1.34.0", *settings)
-
-
-def _render(release: str = "podtune", **values: Any) -> list[dict[str, Any]]:
-    rendered = _template({key.replace("__", "."): value for key, value in values.items()}, release)
-    assert rendered.returncode == 0, rendered.stderr
-    return [document for document in yaml.safe_load_all(rendered.stdout) if document]
-
-
-def _one(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
-    (found,) = [d for d in documents if d["kind"] == kind and d["metadata"]["name"] == name]
-    return found
-
-
-def _kinds(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
-    return {(document["kind"], document["metadata"]["name"]) for document in documents}
 
 
 def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -50,7 +20,7 @@ def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _environment(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    container = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
     return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
 
 
@@ -61,12 +31,12 @@ def _settings(documents: list[dict[str, Any]]) -> dict[str, str]:
 
 @pytest.mark.parametrize("chart", ["podtune", "podtune-crds"])
 def test_the_chart_is_clean(chart: str) -> None:
-    linted = _helm("lint", "--strict", str(CHARTS / chart))
+    linted = run_helm("lint", "--strict", str(CHARTS / chart))
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
 def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
-    for rules in (_rules(_render()), _rules(_render(watchNamespaces=["a"]))):
+    for rules in (_rules(render()), _rules(render(watchNamespaces=["a"]))):
         granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
         assert granted <= {
             ("podtune.dev", "experiments"),
@@ -92,7 +62,7 @@ def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
 
 
 def test_the_operator_has_no_right_that_it_does_not_use() -> None:
-    for documents in (_render(), _render(watchNamespaces=["a"])):
+    for documents in (render(), render(watchNamespaces=["a"])):
         own = [
             rule
             for d in documents
@@ -123,27 +93,27 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
 
 def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
     def admitted(documents: list[dict[str, Any]]) -> dict[str, list[Any]]:
-        ingress = _one(documents, "NetworkPolicy", "podtune")["spec"]["ingress"]
+        ingress = find_one(documents, "NetworkPolicy", "podtune")["spec"]["ingress"]
         return {port["port"]: rule["from"] for rule in ingress for port in rule["ports"]}
 
     def namespace(name: str) -> dict[str, Any]:
         return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
 
     everybody: list[dict[str, Any]] = [{"namespaceSelector": {}}]
-    assert admitted(_render()) == {"results": everybody, "metrics": [namespace(NAMESPACE)]}
-    named = admitted(_render(networkPolicy__metricsNamespaces=["monitoring", "007", NAMESPACE]))
+    assert admitted(render()) == {"results": everybody, "metrics": [namespace(NAMESPACE)]}
+    named = admitted(render(networkPolicy__metricsNamespaces=["monitoring", "007", NAMESPACE]))
     metrics = [namespace(NAMESPACE), namespace("monitoring"), namespace("007")]
     assert named == {"results": everybody, "metrics": metrics}
-    assert _template({"networkPolicy.metricsNamespaces": ["../x"]}).returncode != 0
+    assert template({"networkPolicy.metricsNamespaces": ["../x"]}).returncode != 0
 
 
 def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> None:
-    documents = _render(watchNamespaces=["a", "b"])
+    documents = render(watchNamespaces=["a", "b"])
     (cluster_role,) = [d for d in documents if d["kind"] == "ClusterRole" and d["metadata"]["name"] == "tuning-podtune"]
     assert [rule["resources"] for rule in cluster_role["rules"]] == [["tokenreviews"]]
     roles = {d["metadata"]["namespace"]: d for d in documents if d["kind"] == "Role"}
     assert set(roles) == {NAMESPACE, "a", "b"}
-    everywhere = _one(_render(), "ClusterRole", "tuning-podtune")
+    everywhere = find_one(render(), "ClusterRole", "tuning-podtune")
     assert everywhere["rules"] == [*cluster_role["rules"], *roles["a"]["rules"]]
     bindings = [d for d in documents if d["kind"] == "RoleBinding"]
     assert {d["metadata"]["namespace"] for d in bindings} == {NAMESPACE, "a", "b"}
@@ -154,15 +124,15 @@ def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> Non
 
 def test_the_operator_may_make_events_in_its_own_namespace_whatever_it_watches() -> None:
     """What a deleted Experiment leaves in its bucket is told there."""
-    documents = _render(watchNamespaces=["a"])
+    documents = render(watchNamespaces=["a"])
     (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"].endswith("-leadership")]
     assert {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]} in role["rules"]
 
 
 def test_the_results_service_selects_the_leader_among_the_operators_pods() -> None:
-    documents = _render()
-    service = _one(documents, "Service", "podtune-results")
-    pod = _one(documents, "Deployment", "podtune")["spec"]["template"]
+    documents = render()
+    service = find_one(documents, "Service", "podtune-results")
+    pod = find_one(documents, "Deployment", "podtune")["spec"]["template"]
     selector = dict(service["spec"]["selector"])
     assert selector.pop("podtune.dev/leader") == "true"
     assert selector.items() <= pod["metadata"]["labels"].items()
@@ -175,7 +145,7 @@ def test_the_results_service_selects_the_leader_among_the_operators_pods() -> No
 
 def test_the_lease_of_the_settings_is_the_one_that_the_role_names() -> None:
     for release in ("podtune", "second"):
-        documents = _render(release)
+        documents = render(release)
         (role,) = [d for d in documents if d["kind"] == "Role"]
         (deployment,) = [d for d in documents if d["kind"] == "Deployment"]
         environment = {
@@ -186,18 +156,18 @@ def test_the_lease_of_the_settings_is_the_one_that_the_role_names() -> None:
 
 
 def test_limits_are_written_as_the_operator_reads_them() -> None:
-    assert read_settings(_settings(_render())).pod_limits == PodLimits()
-    documents = _render(podLimits={"perNamespace": 1_000_000, "namespaces": {"a": 8, "b": "unlimited", "c": 0}})
+    assert read_settings(_settings(render())).pod_limits == PodLimits()
+    documents = render(podLimits={"perNamespace": 1_000_000, "namespaces": {"a": 8, "b": "unlimited", "c": 0}})
     limits = read_settings(_settings(documents)).pod_limits
     assert limits == PodLimits(1_000_000, {"a": 8, "b": None, "c": 0})
 
 
 def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
     # Without the chart the operator has the same lists.
-    assert read_settings(_settings(_render())).template_policy == TemplatePolicy(
+    assert read_settings(_settings(render())).template_policy == TemplatePolicy(
         results_host=f"podtune-results.{NAMESPACE}.svc"
     )
-    documents = _render(
+    documents = render(
         allowedServiceAccounts=["trainer"],
         allowedPriorityClasses=["low", "team-*"],
         allowedTolerations=["dedicated=training", "*"],
@@ -222,7 +192,7 @@ def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
 
 
 def test_the_pod_satisfies_pod_security_restricted() -> None:
-    spec = _one(_render(), "Deployment", "podtune")["spec"]["template"]["spec"]
+    spec = find_one(render(), "Deployment", "podtune")["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] == 65533
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -235,44 +205,44 @@ def test_the_pod_satisfies_pod_security_restricted() -> None:
 
 def test_the_images_default_to_the_charts_version() -> None:
     version = yaml.safe_load((CHARTS / "podtune" / "Chart.yaml").read_text())["appVersion"]
-    assert _environment(_render())["PODTUNE_AGENT_IMAGE"] == f"podtune-agent:{version}"
-    documents = _render(image__tag="dev", agent__image__tag="dev", agent__image__pullPolicy="Never")
-    container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    assert _environment(render())["PODTUNE_AGENT_IMAGE"] == f"podtune-agent:{version}"
+    documents = render(image__tag="dev", agent__image__tag="dev", agent__image__pullPolicy="Never")
+    container = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "podtune-operator:dev"
     assert _environment(documents)["PODTUNE_AGENT_IMAGE"] == "podtune-agent:dev"
     assert _environment(documents)["PODTUNE_AGENT_PULL_POLICY"] == "Never"
 
 
 def test_a_variant_is_another_image_of_the_operator() -> None:
-    documents = _render(image__tag="dev", image__variant="gp", agent__image__tag="dev")
-    container = _one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    documents = render(image__tag="dev", image__variant="gp", agent__image__tag="dev")
+    container = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == "podtune-operator-gp:dev"
     assert _environment(documents)["PODTUNE_AGENT_IMAGE"] == "podtune-agent:dev"
 
 
 def test_what_is_optional_is_there_only_when_asked_for() -> None:
     optional = {("ServiceMonitor", "podtune"), ("PodDisruptionBudget", "podtune")}
-    assert not optional & _kinds(_render())
-    assert ("NetworkPolicy", "podtune") in _kinds(_render())
-    asked = _render(
+    assert not optional & list_kinds(render())
+    assert ("NetworkPolicy", "podtune") in list_kinds(render())
+    asked = render(
         metrics__serviceMonitor__enabled=True,
         podDisruptionBudget__enabled=True,
         networkPolicy__enabled=False,
         rbac__aggregateToDefaultRoles=False,
         serviceAccount__create=False,
     )
-    assert optional <= _kinds(asked)
-    assert not {"NetworkPolicy", "ServiceAccount"} & {kind for kind, _ in _kinds(asked)}
-    assert {name for kind, name in _kinds(asked) if kind == "ClusterRole"} == {"tuning-podtune"}
+    assert optional <= list_kinds(asked)
+    assert not {"NetworkPolicy", "ServiceAccount"} & {kind for kind, _ in list_kinds(asked)}
+    assert {name for kind, name in list_kinds(asked) if kind == "ClusterRole"} == {"tuning-podtune"}
 
 
 def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None:
-    assert not {kind for kind, _ in _kinds(_render())} & {"FlowSchema", "PriorityLevelConfiguration"}
-    documents = _render(apiPriority__enabled=True, apiPriority__shares=7)
-    lease, others = (_one(documents, "FlowSchema", name)["spec"] for name in (f"{NAME}-leadership", NAME))
+    assert not {kind for kind, _ in list_kinds(render())} & {"FlowSchema", "PriorityLevelConfiguration"}
+    documents = render(apiPriority__enabled=True, apiPriority__shares=7)
+    lease, others = (find_one(documents, "FlowSchema", name)["spec"] for name in (f"{NAME}-leadership", NAME))
     assert lease["matchingPrecedence"] < others["matchingPrecedence"]
     assert lease["priorityLevelConfiguration"]["name"] == "leader-election"
-    level = _one(documents, "PriorityLevelConfiguration", others["priorityLevelConfiguration"]["name"])["spec"]
+    level = find_one(documents, "PriorityLevelConfiguration", others["priorityLevelConfiguration"]["name"])["spec"]
     assert level["limited"]["nominalConcurrencyShares"] == 7
     (role,) = [d for d in documents if d["kind"] == "Role"]
     granted = {verb for rule in role["rules"] if "leases" in rule["resources"] for verb in rule["verbs"]}
@@ -299,7 +269,7 @@ def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None
     ],
 )
 def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str) -> None:
-    rendered = _template(values)
+    rendered = template(values)
     assert rendered.returncode != 0
     assert said in rendered.stderr
 

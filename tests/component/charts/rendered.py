@@ -1,0 +1,40 @@
+"""The charts as Helm renders them, for tests to look at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHARTS = Path(__file__).parents[3] / "charts"
+NAMESPACE = "tuning"
+NAME = f"{NAMESPACE}-podtune"
+
+
+def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["helm", *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def template(values: dict[str, Any], release: str = "podtune") -> subprocess.CompletedProcess[str]:
+    """What Helm says of the operator's chart with some values."""
+    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    return run_helm("template", release, str(CHARTS / "podtune"), "-n", NAMESPACE, "--kube-version=1.34.0", *settings)
+
+
+def render(release: str = "podtune", **values: Any) -> list[dict[str, Any]]:
+    """The objects of the operator's chart; `__` in a value's name stands for a dot."""
+    rendered = template({key.replace("__", "."): value for key, value in values.items()}, release)
+    assert rendered.returncode == 0, rendered.stderr
+    return [document for document in yaml.safe_load_all(rendered.stdout) if document]
+
+
+def find_one(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (found,) = [d for d in documents if d["kind"] == kind and d["metadata"]["name"] == name]
+    return found
+
+
+def list_kinds(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(document["kind"], document["metadata"]["name"]) for document in documents}
