@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from e2e import install, prepare
+from e2e import dashboard, install, prepare
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes
@@ -91,12 +91,27 @@ The experiment is complete.
     return True
 
 
+def say_where_to_look(address: str) -> None:
+    print(f"""
+The dashboard: {address}
+It is open: whoever reaches this port of your machine sees every experiment of this cluster, without a token.
+""")
+
+
+def wait_for_who_looks(address: str) -> None:
+    """Keeps the dashboard's address as long as somebody is there to look at it."""
+    if sys.stdin.isatty():
+        with suppress(EOFError, KeyboardInterrupt):
+            input(f"\nThe dashboard stays at {address} until you press Enter. ")
+
+
 def say_goodbye() -> None:
     print("""
 The cluster stays up (its GPUs are simulated: counted by the scheduler, with no device behind them). Look around:
   .venv/bin/python -m e2e.devcluster kubectl get experiments.podtune.dev,trials.podtune.dev,pods -A
   .venv/bin/python -m e2e.devcluster exec -- .venv/bin/podtune list -n demo
   .venv/bin/python -m e2e.devcluster exec -- .venv/bin/podtune best digits -n demo
+  .venv/bin/python -m e2e.dashboard
 Remove it:
   make down""")
 
@@ -111,20 +126,23 @@ def main() -> int:
                 return 1
         cluster = Cluster.connect()
         kubernetes = Kubernetes(cluster, NAMESPACE)
-        with watch.step("images of the operator, the agent and the example"):
+        with watch.step("images of the operator, the agent, the dashboard and the example"):
             versions = install.build(cluster)
         with watch.step("helm install podtune"):
-            install.install(cluster, versions)
+            install.install(cluster, versions, dashboard.OPEN)
         with watch.step("a namespace with the bucket's credentials"):
             make_namespace(kubernetes, cluster)
-        with watch.step(f"experiment {EXPERIMENT}"):
-            run_experiment(kubernetes, cluster)
-        good = tell_result(kubernetes, cluster)
+        with dashboard.open_dashboard(cluster) as address:
+            say_where_to_look(address)
+            with watch.step(f"experiment {EXPERIMENT}"):
+                run_experiment(kubernetes, cluster)
+            good = tell_result(kubernetes, cluster)
+            watch.report()
+            say_goodbye()
+            wait_for_who_looks(address)
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    watch.report()
-    say_goodbye()
     return 0 if good else 1
 
 

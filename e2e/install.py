@@ -7,11 +7,13 @@ python -m e2e.install
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from e2e import namespaces
 from e2e.devcluster import Cluster
@@ -59,8 +61,16 @@ def build(cluster: Cluster) -> dict[str, str]:
     return versions
 
 
-def install(cluster: Cluster, versions: dict[str, str]) -> None:
-    """Installs the definitions and the operator, and waits until it is ready."""
+def install(
+    cluster: Cluster, versions: dict[str, str], dashboard: Mapping[str, str | int] = MappingProxyType({})
+) -> None:
+    """Installs the definitions and the operator, and waits until it is ready.
+
+    Args:
+        cluster: Where to.
+        versions: Of our images, by target.
+        dashboard: Values of the chart for the dashboard; by default there is none: it would follow what is measured.
+    """
     helm(cluster, CRDS_RELEASE, ROOT / "charts" / "podtune-crds")
     settings: dict[str, str | int] = {
         "image.repository": "localhost/podtune-operator",
@@ -69,6 +79,11 @@ def install(cluster: Cluster, versions: dict[str, str]) -> None:
         "agent.image.tag": "dev",
         # The tags stay the same, so it is this that has new pods made of a new image.
         "podAnnotations.podtune\\.dev/build": f"{versions['operator']}-{versions['agent']}",
+        "dashboard.image.repository": "localhost/podtune-dashboard",
+        "dashboard.image.tag": "dev",
+        "dashboard.podAnnotations.podtune\\.dev/build": versions["dashboard"],
+        "dashboard.nodeSelector.podtune\\.dev/role": "system",
+        **dashboard,
         "nodeSelector.podtune\\.dev/role": "system",
         f"podLimits.namespaces.{CAPPED_NAMESPACE}": CAP,
         "deniedSecrets[0]": DENIED_SECRET,
@@ -86,13 +101,15 @@ def install(cluster: Cluster, versions: dict[str, str]) -> None:
 
 def helm(cluster: Cluster, release: str, chart: Path, settings: Mapping[str, str | int] | None = None) -> None:
     """Installs or upgrades one chart."""
-    sets = [
-        word
-        for key, value in (settings or {}).items()
-        for word in ("--set" if isinstance(value, int) else "--set-string", f"{key}={value}")
-    ]
+    sets = [word for key, value in (settings or {}).items() for word in _write_option(key, value)]
     options = ["--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "300s"]
     cluster.run(["helm", "upgrade", "--install", release, str(chart), *options, *sets], timeout=330)
+
+
+def _write_option(key: str, value: str | int) -> tuple[str, str]:
+    if isinstance(value, str):
+        return "--set-string", f"{key}={value}"
+    return "--set", f"{key}={json.dumps(value)}"
 
 
 def main() -> int:
