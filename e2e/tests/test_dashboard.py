@@ -6,11 +6,8 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -18,38 +15,17 @@ from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.kubernetes import DEADLINE, Kubernetes
 from e2e.trials import finish
+from e2e.viewer import DashboardViewer
 
 HELD = {"EPOCHS": "6", "HOLD_AT": "3"}
 """Waits at epoch 3 until it is let go on."""
 
 
 @dataclass(frozen=True)
-class Dashboard:
-    """One that serves."""
+class Dashboard(DashboardViewer):
+    """One that serves, with who looks at it."""
 
-    address: str
-    program: subprocess.Popen[str]
-
-    def read(self, path: str) -> str:
-        """A page, whatever its status."""
-        try:
-            with urllib.request.urlopen(f"{self.address}{path}", timeout=DEADLINE) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.read().decode()
-
-    def follow(self, path: str, accept: Callable[[str], bool]) -> str:
-        """Reads a page anew only when its stream tells of a change, as a browser does, until it is accepted."""
-        page = self.read(path)
-        events = re.search('data-events="([^"]+)" data-revision="([^"]+)"', page)
-        assert events, page
-        stream = f"{self.address}{events[1].lstrip('./')}?since={events[2]}"
-        with closing(urllib.request.urlopen(stream, timeout=DEADLINE)) as lines:
-            while not accept(page):
-                assert any(line.startswith(b"event: change") for line in lines), "the stream has ended"
-                page = self.read(path)
-        return page
+    program: subprocess.Popen[str] = field(kw_only=True)
 
 
 @pytest.fixture
@@ -58,7 +34,7 @@ def dashboard(cluster: Cluster, namespace: Kubernetes) -> Iterator[Dashboard]:
     command = [sys.executable, "-m", "podtune.cli.main", *words]
     with cluster.popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
         assert program.stdout is not None
-        yield Dashboard(program.stdout.readline().strip(), program)
+        yield Dashboard(program.stdout.readline().strip(), program=program)
         program.kill()
 
 
