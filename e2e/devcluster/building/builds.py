@@ -75,13 +75,13 @@ def build_image(
         tag: Name of the image.
         build_args: More build arguments.
         context: Directory it copies from; the Dockerfile's own by default.
-        content_paths: What decides whether to build again; by default what the Dockerfile copies.
+        content_paths: What decides whether to build again; by default what the Dockerfile copies for this target.
 
     Raises:
         ClusterError: It does not build.
     """
     root = (context or dockerfile.parent).absolute()
-    text = dockerfile.read_text()
+    text = text_for(dockerfile.read_text(), target)
     base = base_image()
     arguments = {"BASE_IMAGE": base.tag, **(build_args or {})}
     paths = content_paths if content_paths is not None else copied_paths(text, root)
@@ -124,6 +124,24 @@ def heed_build(task: Task, line: str) -> None:
     if found:
         stage, step, steps, instruction = found.groups()
         task.detail = f"stage {stage or 1}, step {step} of {steps} ({instruction})"
+
+
+def text_for(dockerfile: str, target: str) -> str:
+    """Return what of a Dockerfile a target is made by: its stage, and those that this begins with or copies from."""
+    head, *stages = re.split(r"^(?=FROM\s)", dockerfile, flags=re.MULTILINE | re.IGNORECASE)
+    sources: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    for stage in stages:
+        base, _, name = stage.splitlines()[0].removeprefix("FROM ").partition(" AS ")
+        texts[name.strip()] = stage
+        sources[name.strip()] = [base.strip(), *re.findall(r"--from=(\S+)", stage)]
+    needed, found = [target], set[str]()
+    while needed:
+        name = needed.pop()
+        if name in texts and name not in found:
+            found.add(name)
+            needed += sources[name]
+    return head + "".join(text for name, text in texts.items() if name in found)
 
 
 def copied_paths(dockerfile: str, context: Path) -> list[Path]:

@@ -140,6 +140,20 @@ def test_what_a_dockerfile_copies_decides_whether_to_build_again(tmp_path: Path)
     ]
 
 
+def test_a_target_is_not_built_again_for_what_other_targets_copy() -> None:
+    stages = {
+        "head": "ARG BASE=x\n",
+        "build": "FROM ${BASE} AS build\nRUN make\n",
+        "source": "FROM ${BASE} AS source\nCOPY src /src\n",
+        "one-build": "FROM build AS one-build\nCOPY --from=source /src /src\n",
+        "one": "FROM ${BASE} AS one\nCOPY --from=one-build /out /out\n",
+        "two": "FROM build AS two\nCOPY other /other\n",
+    }
+    whole = "".join(stages.values())
+    assert builds.text_for(whole, "one") == whole.replace(stages["two"], "")
+    assert builds.text_for(whole, "two") == stages["head"] + stages["build"] + stages["two"]
+
+
 def test_the_content_key_follows_content_and_not_by_products(tmp_path: Path) -> None:
     package = tmp_path / "src"
     (package / "__pycache__").mkdir(parents=True)
