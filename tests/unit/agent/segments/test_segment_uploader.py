@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from podtune.agent.checkpoints import store_retry
-from podtune.agent.segments import segment_uploader
+from podtune.agent.event_log import LogThrottle
 from podtune.protocol.messages import Result
 from podtune.storage.content import Content
 from podtune.storage.errors import AccessDenied, Unreachable
@@ -176,7 +176,7 @@ def test_results_that_were_refused_are_stored_once_the_store_has_taken_the_last_
 
     monkeypatch.setattr(store, "put_bytes", refuse)
     monkeypatch.setattr(store, "put_content", put_when_writable)
-    monkeypatch.setattr(segment_uploader.LogThrottle, "should_log", lambda _: True)
+    monkeypatch.setattr(LogThrottle, "should_log", lambda _: True)
     agent = start({"segmentPeriod": 3600})
     take_checkpoint(agent, {"weights": b"w"}, tmp_path, accuracy=0.5)
     agent.end()
