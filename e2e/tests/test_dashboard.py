@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+from playwright.sync_api import expect
 
+from e2e.browser.chromium import open_browser
+from e2e.browser.examination import find_flaws, find_violations
+from e2e.browser.visitor import visit
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.kubernetes import DEADLINE, Kubernetes
@@ -76,3 +80,23 @@ def test_a_running_trial_shows_the_end_of_its_log_and_its_manifest(namespace: Ku
     overview = dashboard.read(f"experiments/{namespace.namespace}/read/")
     assert "It waits for read-0 to train." in overview
     finish(namespace, "read")
+
+
+def test_a_browser_shows_an_experiment_from_its_first_trial_to_its_end_without_a_click(
+    namespace: Kubernetes, dashboard: Dashboard
+) -> None:
+    expect.set_options(timeout=DEADLINE * 1000)
+    with open_browser() as browser, visit(browser, dashboard.address) as visitor:
+        page = visitor.open()
+        expect(page.get_by_text("No experiments")).to_be_visible()
+        namespace.apply(experiment("watched", counter(HELD), search={"algorithm": "random", "maxTrials": 1}))
+        expect(page.get_by_role("link", name="watched").first).to_be_visible()
+        visitor.open(f"experiments/{namespace.namespace}/watched/")
+        curves = page.locator("section[aria-labelledby=curves]")
+        expect(curves.locator(".legend")).to_contain_text("Running 1")
+        finish(namespace, "watched")
+        expect(page.locator(".badge")).to_have_text("Complete")
+        value = namespace.get("trials.podtune.dev", "watched-0")["status"]["bestValue"]
+        expect(page.locator(".hero .value")).to_have_text(f"{float(value):.4g}")
+        assert not find_violations(page) + find_flaws(page)
+        assert not visitor.list_problems()

@@ -18,6 +18,9 @@ from podtune.kube.manifests import Manifest
 
 _MAKERS = ("api", "protocol", "runner", "simulation", "tuning")
 _PRODUCT = Path(podtune.__file__).parent
+_SIMULATED = ("simulated.py", "training.py")
+_LEFT = 8
+"""Several checkouts may take turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class MadeExperiment:
 
 
 def keep(make: Callable[[], MadeExperiment]) -> Callable[[], MadeExperiment]:
-    """Has a maker called once for all processes and runs; other versions of what it has made are removed."""
+    """Has a maker called once for all processes and runs; of what earlier versions have made, the newest are left."""
 
     @cache
     @wraps(make)
@@ -48,7 +51,7 @@ def keep(make: Callable[[], MadeExperiment]) -> Callable[[], MadeExperiment]:
         with locked(folder / f"{make.__name__}.lock", "simulating an experiment"):
             if not file.exists():
                 made = make()
-                for other in folder.glob(f"{make.__name__}-*"):
+                for other in sorted(folder.glob(f"{make.__name__}-*"), key=lambda path: path.stat().st_mtime)[:-_LEFT]:
                     other.unlink()
                 part = file.with_suffix(".part")
                 part.write_text(json.dumps(asdict(made)), encoding="utf-8")
@@ -63,6 +66,6 @@ def keep(make: Callable[[], MadeExperiment]) -> Callable[[], MadeExperiment]:
 def _digest_makers() -> str:
     files = [path for folder in _MAKERS for path in (_PRODUCT / folder).rglob("*.py")]
     digest = hashlib.sha256()
-    for path in sorted([*files, *Path(__file__).parent.glob("*.py")]):
+    for path in sorted([*files, *(Path(__file__).with_name(name) for name in _SIMULATED)]):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

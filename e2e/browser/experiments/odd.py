@@ -77,7 +77,12 @@ def make_hostile() -> MadeExperiment:
             status |= {"state": "ERROR", "reason": "MaxFailuresExceeded", "failures": 1, "lastAttempt": failure}
         trials.append(_make_trial(name, index, parameters, status))
     best = {"trial": f"{name}-18", "value": "0.86", "parameters": trials[18]["spec"]["parameters"]}
-    return pack_experiment(name, spec, {"state": "Running", "message": IMAGE, "best": best}, trials)
+    return pack_experiment(
+        name,
+        spec,
+        {"state": "Running", "message": IMAGE, "trials": {"total": 20, "terminated": 15, "error": 5}, "best": best},
+        trials,
+    )
 
 
 @cache
@@ -99,6 +104,7 @@ def make_wide(count: int = MOST_PARAMETERS, name: str = "wide") -> MadeExperimen
     best = max(trials, key=lambda trial: float(trial["status"]["bestValue"]))
     status = {
         "state": "Running",
+        "trials": {"total": 12, "terminated": 12},
         "message": "12 of 12 trials are done. " + "The operator has much to say about this experiment. " * 12,
         "best": {
             "trial": best["metadata"]["name"],

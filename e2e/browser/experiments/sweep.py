@@ -58,7 +58,7 @@ def make_sweep(count: int = 10_000) -> MadeExperiment:
 def _run_trials(experiment: str, count: int) -> Iterator[Manifest]:
     rng = random.Random(5)
     free = [0.0] * WORKERS
-    reached: dict[int, list[float]] = {rung: [] for rung in RUNGS}
+    reached: dict[int, list[float]] = {rung: [] for rung in RUNGS[:-1]}
     for index in range(count):
         begin = heapq.heappop(free)
         values = _draw_parameters(rng)
@@ -95,7 +95,7 @@ def _run_trial(
         values.append(curve.compute_metrics(epoch)["accuracy"])
         if epoch >= fails_at:
             break
-        if epoch in reached:
+        if epoch in reached:  # at the last rung, training is over, whatever it has come to
             entry = _decide(values[-1], epoch, reached[epoch], begin + epoch * curve.seconds)
             ledger.append(entry | {"number": len(ledger) + 1})
             if entry["action"] == "STOP":
@@ -105,8 +105,8 @@ def _run_trial(
     seconds = round(epochs * curve.seconds)
     status: Manifest = {
         "state": "TERMINATED",
-        "reason": "StoppedByScheduler" if decision else "Completed",
-        "message": decision or f"ended by itself; training_iteration {epochs}",
+        "reason": "StoppedByScheduler" if decision else "MaxTimeReached",
+        "message": decision or f"stopped at training_iteration {epochs}: maxTime {RUNGS[-1]} is reached",
         "attempt": 1,
         "iteration": epochs,
         "bestValue": repr(max(values)),

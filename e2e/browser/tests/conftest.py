@@ -18,6 +18,13 @@ Visit = Callable[..., Visitor]
 expect.set_options(timeout=DEADLINE)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives the first test of each process time to have the experiments simulated, on a busy machine too."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with open_browser() as browser:

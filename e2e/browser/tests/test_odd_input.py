@@ -27,7 +27,8 @@ WIDE_PAGES = ("", "parameters", "timeline", "replay", "trials", "trials/wider-3"
 def test_texts_of_an_experiment_are_shown_and_never_run(visitor: Visitor, path: str) -> None:
     page = visitor.open(f"{HOSTILE}{path}")
     assert "hurt" not in page.title()
-    assert SCRIPT in page.locator("main").inner_text()
+    shown = page.locator("main").inner_text()
+    assert SCRIPT in shown or IMAGE in shown
     assert page.locator("main img, main script").count() == 0
 
 
@@ -53,4 +54,4 @@ def test_an_experiment_that_is_not_there_is_told_with_a_way_back(visitor: Visito
         page = visitor.open(path)
         expect(page.get_by_role("heading", level=1)).to_have_text("Not there")
         page.get_by_role("main").get_by_role("link").first.click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("Experiments")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Experiments")
