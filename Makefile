@@ -92,7 +92,7 @@ demo: install ## Watch an experiment run on a real Kubernetes, from nothing
 	@$(BIN)/python -m e2e.demo
 
 .PHONY: bench
-bench: cluster ## Measure the operator and the tuner in ten minutes, beside their targets and the committed figures
+bench: cluster ## Measure the operator, the dashboard and the tuner in ten minutes, beside their targets and the committed figures
 	@$(BIN)/python -m e2e.bench.compared
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench
 

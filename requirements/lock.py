@@ -22,6 +22,7 @@ FILES: dict[str, list[str]] = {
     "bench-syne-tune.txt": ["requirements/bench-syne-tune.in"],
     "bench-awscli.txt": ["requirements/bench-awscli.in"],
     "bench-optuna-gp.txt": ["requirements/bench-optuna-gp.in"],
+    "bench-optuna-dashboard.txt": ["requirements/bench-optuna-dashboard.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],
     "../examples/digits/requirements.txt": ["examples/digits/requirements.in"],

@@ -39,6 +39,7 @@ PARTS = {
     "sync": "sync.sync",
     "short": "on_cluster.short",
     "start": "on_cluster.start",
+    "dashboard": "dashboard.viewing",
 }
 """Modules below this folder, each with a function `measure`."""
 TUNER = "tuner"

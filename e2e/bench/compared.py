@@ -15,7 +15,7 @@ from e2e.bench.tuner.environments import Environment, Missing
 from e2e.devcluster.building import packages
 from e2e.devcluster.errors import ClusterError
 
-ENVIRONMENTS = ("replay.txt", "bench-syne-tune.txt", "bench-optuna-gp.txt")
+ENVIRONMENTS = ("replay.txt", "bench-syne-tune.txt", "bench-optuna-gp.txt", "bench-optuna-dashboard.txt")
 
 
 def main() -> None:

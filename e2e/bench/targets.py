@@ -65,4 +65,9 @@ TARGETS: Mapping[str, Target] = {
     "a pod a trial, to a bare Job with a sidecar": Target(0.9, at_least=True),
     "warm pods, to Ray Tune with reused actors": Target(2, at_least=True),
     "first trial's program runs, after a plain pod's": Target(0.5, "s"),
+    "first paint of 10,000 trials": Target(1000, "ms"),
+    "first chart of 10,000 trials": Target(1500, "ms"),
+    "server's processor time for a live update of 10,000 trials": Target(50, "ms"),
+    "dashboard's memory with an archive of 10,000 trials": Target(400, "MB"),
+    "dashboard's memory at 10,000 trials that change": Target(400, "MB"),
 }

@@ -63,19 +63,27 @@ class Environment:
             raise Missing(f"{module} failed: {ran.stderr.strip().splitlines()[-1:]}")
         return json.loads(printed[-1])
 
+    def describe_run(self, module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """The command that runs a module for as long as somebody needs it, and its environment.
+
+        Raises:
+            Missing: The packages can't be installed.
+        """
+        self.install()
+        return self._describe("python", "-m", module, *arguments)
+
     def _uv(self, *command: str, timeout: float | None) -> subprocess.CompletedProcess[str]:
+        run, environment = self._describe(*command)
+        return subprocess.run(
+            run, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def _describe(self, *command: str) -> tuple[list[str], dict[str, str]]:
         beside = Path(sys.executable).with_name("uv")
         uv = str(beside) if beside.exists() else shutil.which("uv")
         if uv is None:
             raise Missing(f"uv is neither beside {sys.executable} nor on the PATH; install it: pip install uv")
         run = [uv, "run", "--quiet", "--no-project", "--isolated", "--python", sys.executable]
         path = os.pathsep.join([str(ROOT), str(ROOT / "operator")])
-        return subprocess.run(
-            [*run, *self._offline, "--with-requirements", str(self._file), *command],
-            env={**os.environ, "PYTHONPATH": path},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        run += [*self._offline, "--with-requirements", str(self._file), *command]
+        return run, {**os.environ, "PYTHONPATH": path}

@@ -44,7 +44,9 @@ class _Column:
 
     def pass_on(self, changed: Iterable[int], count: int) -> _Column:
         gaps = self.gaps | set(changed)  # before the values: another thread may fill gaps meanwhile
-        return _Column([*self.values, *[_UNREAD] * (count - len(self.values))], gaps, self.idle + 1)
+        values = self.values.copy()
+        values.extend([_UNREAD] * (count - len(values)))
+        return _Column(values, gaps, self.idle + 1)
 
 
 class Keeper:

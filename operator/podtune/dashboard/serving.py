@@ -18,6 +18,8 @@ from podtune.cli.errors import CliError
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.object_reader import KubeconfigReader
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS
+from podtune.dashboard.pages.experiments import draw_overview
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.sources import ArchiveSource, open_archive
 
@@ -75,6 +77,9 @@ def serve_archive(file: Path, port: int, announce: Callable[[str], None], *, pri
     """
     app = make_app(read_source(file), AppSettings(price=price))
     listener = _listen(port)
+    rows = app[EXPERIMENT_ROWS]
+    for view in rows.source.list_experiments():  # the first page is there at once then
+        draw_overview(rows.get(view), price)
     spare_collector()
     asyncio.run(_serve(app, listener, announce))
 

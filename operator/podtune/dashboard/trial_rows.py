@@ -12,7 +12,7 @@ from functools import cached_property
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.dashboard.keeping import Keeper
+from podtune.dashboard.keeping import Keeper, keep_by_trial
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.search_axes import SearchAxis, make_axes
 
@@ -142,8 +142,7 @@ class ExperimentRows:
     @cached_property
     def last_moment(self) -> float | None:
         """The latest time that is on record, in seconds since 1970."""
-        times = [moment for row in self.rows for moment in (row.started, row.ended) if moment is not None]
-        return max(times, default=None)
+        return max((moment for moment in _find_latest.read_all(self) if moment is not None), default=None)
 
     @property
     def seconds(self) -> float | None:
@@ -157,8 +156,19 @@ class ExperimentRows:
         """GPU time of the whole experiment; None where none is on record."""
         if self.view.status.usage is not None:
             return self.view.status.usage.gpu_hours
-        hours = [row.gpu_hours for row in self.rows if row.gpu_hours is not None]
+        hours = [hours for hours in _read_gpu_hours.read_all(self) if hours is not None]
         return sum(hours) if hours else None
+
+
+@keep_by_trial
+def _read_gpu_hours(row: TrialRow) -> float | None:
+    return row.gpu_hours
+
+
+@keep_by_trial
+def _find_latest(row: TrialRow) -> float | None:
+    """The latest time that is on record for a trial."""
+    return max((moment for moment in (row.started, row.ended) if moment is not None), default=None)
 
 
 def collect_rows(

@@ -17,7 +17,9 @@ from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_t
 from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.failure_logs import list_log_endings
 from podtune.dashboard.charts.failures import KIND_WORDS
-from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS
+from podtune.dashboard.charts.learning.curves import draw_curves
+from podtune.dashboard.charts.learning.frame import CurveAxes
+from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, draw_rungs
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.keeping import keep_by_trial
@@ -166,6 +168,16 @@ def choose_objectives(request: web.Request, experiment: ExperimentRows) -> tuple
     """Which two objectives the address sets against each other; the first two where it names no two."""
     named = [experiment.metrics.index(name) for name in request.query.getall("front", []) if name in experiment.metrics]
     return (named[0], named[1]) if len(named) > 1 and named[0] != named[1] else (0, 1)
+
+
+def draw_overview(experiment: ExperimentRows, price: GpuPrice) -> None:
+    """Draws the charts of the overview before anybody asks for them."""
+    draw_progress(experiment, by_time=False)
+    draw_spending(experiment, price)
+    draw_front(experiment, 0, 1)
+    draw_rungs(experiment)
+    if experiment.metrics:
+        draw_curves(experiment, CurveAxes())
 
 
 def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:

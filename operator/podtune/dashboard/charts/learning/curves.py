@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, islice
@@ -109,14 +109,14 @@ def draw_curves(experiment: ExperimentRows, axes: CurveAxes) -> CurvePlot | None
     metric, sign = list_metrics(experiment)[axes.objective]
     counts = _count_points.read_all(experiment)
     chosen = _choose(experiment, counts)
-    read = zip(chosen, read_points.read_some(experiment, chosen, axes), strict=True)
-    drawn = {place: points for place, points in read if points}
+    read = zip(chosen, _read_curve.read_some(experiment, chosen, axes), strict=True)
+    drawn = {place: curve for place, curve in read if curve.points}
     if not drawn:
         return None
     extents = _measure.read_some(experiment, list(drawn), axes)
     ends, values = (list(chain.from_iterable(extent[part] for extent in extents)) for part in (0, 1))
     frame = fit_to_ends(ends, values, axes, metric, sign)
-    shown = _rank(experiment, drawn)
+    shown = _rank(experiment, drawn.values())
     lines: defaultdict[ShownState, list[str]] = defaultdict(list)
     for place, line in zip(drawn, _draw_curve.read_some(experiment, list(drawn), axes, frame), strict=True):
         lines[experiment.rows[place].progress].append(line)
@@ -188,11 +188,16 @@ def _choose(experiment: ExperimentRows, counts: Sequence[int]) -> list[int]:
     return [place for place in known if turns[place] < share or place in first]
 
 
-def _rank(experiment: ExperimentRows, drawn: Mapping[int, Sequence[Point | None]]) -> list[DrawnCurve]:
+def _rank(experiment: ExperimentRows, drawn: Iterable[DrawnCurve]) -> list[DrawnCurve]:
     """The curves, the best trials first; those of trials without a value come last."""
-    curves = {id(experiment.rows[place]): DrawnCurve(experiment.rows[place], own) for place, own in drawn.items()}
+    curves = {id(curve.row): curve for curve in drawn}
     ranked = [curve for row in experiment.ranked if (curve := curves.get(id(row))) is not None]
     return [*ranked, *(curve for curve in curves.values() if curve.row.values[0] is None)]
+
+
+@keep_by_trial
+def _read_curve(row: TrialRow, axes: CurveAxes) -> DrawnCurve:
+    return DrawnCurve(row, read_points(row, axes))
 
 
 @keep_by_trial

@@ -13,6 +13,8 @@ from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 WIDTH, HEIGHT = 2000, 1000
 """The box that curves are drawn in; it is stretched to what there is room for."""
+_LOWEST, _HIGHEST = -4.0, 5.0
+"""Heights of the box; what is farther away is drawn there."""
 _WORST = 0.05
 """Share of the values that the axis may leave out at its bad end: first results are often far off."""
 _UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
@@ -63,6 +65,15 @@ class Frame:
         """Where a point is in the box; what is beyond the y axis is outside."""
         return round(self.x.place(point[0]) * WIDTH), round((1 - self._place_freely(point[1])) * HEIGHT)
 
+    def place_all(self, points: Sequence[Point]) -> list[tuple[int, int]]:
+        """Where many points are."""
+        if self.x.is_log or self.y.is_log:
+            return [self.place(point) for point in points]
+        low, height = self.y.low, self.y.high - self.y.low
+        up = [min(max((value - low) / height, _LOWEST), _HIGHEST) for _, value in points]
+        across = self.x.place_all(at for at, _ in points)
+        return [(round(x * WIDTH), round((1 - y) * HEIGHT)) for x, y in zip(across, up, strict=True)]
+
     def place_share(self, point: Point) -> Point:
         """The same in per cent of the box, for what is not stretched with it; never outside."""
         x, y = self.place(point)
@@ -72,7 +83,7 @@ class Frame:
         low, high = self.y.low, self.y.high
         if self.y.is_log:
             low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
-        return min(max((value - low) / (high - low), -4.0), 5.0)
+        return min(max((value - low) / (high - low), _LOWEST), _HIGHEST)
 
 
 def list_metrics(experiment: ExperimentRows) -> list[tuple[str, float]]:
@@ -143,11 +154,12 @@ def draw_line(points: Sequence[Point | None], frame: Frame) -> str:
     """
     parts: list[str] = []
     at: tuple[int, int] | None = None
+    places = iter(frame.place_all([(point[0] / frame.unit, point[1]) for point in points if point is not None]))
     for point in points:
         if point is None:
             at = None
             continue
-        x, y = frame.place((point[0] / frame.unit, point[1]))
+        x, y = next(places)
         if at is None or x < at[0]:
             parts.append(f"M{x} {y}h0")
         elif (x, y) != at:
