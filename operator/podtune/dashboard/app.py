@@ -28,7 +28,7 @@ from podtune.dashboard.pages.context import (
 )
 from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
-from podtune.dashboard.rendering import STATIC_FILES, find_static_version, render_page
+from podtune.dashboard.rendering import find_static_files, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 
 HEADERS = {
@@ -120,7 +120,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get(f"{one}/replay/moment", replay.send_moment),
             web.get(f"{one}/replay/tape.json", replay.send_tape),
             web.get(f"{one}/replay/picture.svg", replay.send_picture),
-            web.get("/static/{file}", _send_static, name=STATIC),
+            web.get("/static/{file:.+}", _send_static, name=STATIC),
         ]
     )
     return app
@@ -182,9 +182,8 @@ def _render_error(request: web.Request, status: int, title: str, message: str) -
 
 async def _send_static(request: web.Request) -> web.StreamResponse:
     """Scripts and styles; those of another version than this one's are not kept by browsers."""
-    name = request.match_info["file"]
-    file = STATIC_FILES / name
-    if "/" in name or name.startswith(".") or not file.is_file():
+    file = find_static_files().get(request.match_info["file"])
+    if file is None:
         raise web.HTTPNotFound
     is_current = request.query.get("v") == find_static_version()
     body = file.read_text(encoding="utf-8")

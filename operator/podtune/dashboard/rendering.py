@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -21,15 +22,21 @@ from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
-STATIC_FILES = Path(__file__).parent / "static"
+_STATIC = Path(__file__).parent / "static"
+
+
+@cache
+def find_static_files() -> Mapping[str, Path]:
+    """All scripts and styles, by what their addresses end with, such as styles/style.css."""
+    return {file.relative_to(_STATIC).as_posix(): file for file in sorted(_STATIC.rglob("*")) if file.is_file()}
 
 
 @cache
 def find_static_version() -> str:
     """A digest of all scripts and styles: another version has other addresses."""
     digest = hashlib.sha256()
-    for file in sorted(STATIC_FILES.iterdir()):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for name, file in find_static_files().items():
+        digest.update(name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -134,7 +134,7 @@ async def test_the_trial_below_the_pointer_is_found_where_its_dot_was_drawn() ->
         assert 'data-x="optimizer" data-x-low="-0.5" data-x-high="2.5" data-x-log="0" data-x-cells="3"' in plot
         assert 'data-value="accuracy" data-most="1500"' in plot
         assert re.search('data-y="lr" .* data-y-log="1" data-y-cells=""', plot)
-        script = await read_page(client, "/static/plots.js")
+        script = await read_page(client, "/static/scripts/plots.js")
     # The script spreads dots beside choices as `place_dot` does: by these numbers.
     assert "((number * 0.618034) % 1) - 0.5) * 0.6 / Number(cells)" in script
     assert 'const ENDED = new Set(["done", "stopped"])' in script

@@ -26,4 +26,4 @@ async def weigh(client: Client, file: str) -> int:
     assert answer.status == 200
     imported = re.findall(r'from "\./([^"]+)"', text := await answer.text())
     size = int(answer.headers.get("Content-Length", len(text.encode())))
-    return size + sum([await weigh(client, f"static/{name}") for name in set(imported)])
+    return size + sum([await weigh(client, f"static/scripts/{name}") for name in set(imported)])
