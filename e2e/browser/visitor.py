@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, 
 Theme = Literal["light", "dark"]
 WIDE, NARROW = 1440, 390
 HEIGHT = 900
-DEADLINE = 30_000
+DEADLINE = 90_000
 """Milliseconds for whatever a busy machine may be slow at."""
 
 # Runs before the page's own scripts. The browser tells the console of violations, too, but in words that change.
