@@ -31,7 +31,7 @@ def read_span(page: Page) -> tuple[str, str]:
     return query["from"][0], query["to"][0]
 
 
-@pytest.mark.parametrize(("selector", "down"), [(".strip", 30), (".rules", 12)], ids=["overview", "lanes"])
+@pytest.mark.parametrize(("selector", "down"), [(".run", 30), (".rules", 12)], ids=["overview", "lanes"])
 def test_a_drag_chooses_a_span_that_its_link_restores(visitors: Visit, gallery: str, selector: str, down: int) -> None:
     page = visitors(gallery).open(f"{FINISHED}timeline")
     drag(page, selector, down, 0.5, 0.25)
@@ -49,24 +49,24 @@ def test_a_drag_chooses_a_span_that_its_link_restores(visitors: Visit, gallery: 
 def test_escape_gives_a_drag_up(visitor: Visitor) -> None:
     page = visitor.open(f"{FINISHED}timeline")
     before = page.url
-    drag(page, ".strip", 30, 0.25, 0.5)
+    drag(page, ".run", 30, 0.25, 0.5)
     page.keyboard.press("Escape")
     page.mouse.up()
-    expect(page.locator(".strip .chosen")).to_be_hidden()
+    expect(page.locator(".run .chosen")).to_be_hidden()
     assert page.url == before
 
 
 def test_keys_zoom_and_move_and_the_strip_keeps_the_focus(visitor: Visitor) -> None:
     page = visitor.open(f"{FINISHED}timeline")
-    page.locator(".strip").focus()
+    page.locator(".run").focus()
     page.keyboard.press("+")
     page.wait_for_url(re.compile("from="))
     narrow = read_span(page)
-    expect(page.locator(".strip")).to_be_focused()
+    expect(page.locator(".run")).to_be_focused()
     page.keyboard.press("ArrowRight")
     page.wait_for_url(lambda url: narrow[0] not in url)
     assert read_span(page)[0] > narrow[0]
-    expect(page.locator(".strip")).to_be_focused()
+    expect(page.locator(".run")).to_be_focused()
     page.keyboard.press("Home")
     page.wait_for_url(lambda url: narrow[1] not in url)
     expect(page.locator("[data-link=out]")).to_have_count(0)

@@ -128,6 +128,13 @@ class ExperimentRows:
         asked = (self.view.spec.get("scheduler") or {}).items()
         return next((name for name, settings in asked if settings is not None and name != "resources"), "fifo")
 
+    @property
+    def ranks(self) -> int:
+        """How many pods an attempt has; the manifest may be a newer operator's."""
+        template = self.view.spec.get("trialTemplate") or {}
+        counts = [role.get("replicas", 1) for role in template.get("roles") or ()] or [template.get("replicas", 1)]
+        return sum(count for count in counts if isinstance(count, int)) or 1
+
     @cached_property
     def counts(self) -> Counter[ShownState]:
         """How many trials are how far."""

@@ -26,7 +26,7 @@ from podtune.dashboard.charts.timeline.counts import (
 )
 from podtune.dashboard.charts.timeline.history import trace_trial
 from podtune.dashboard.charts.timeline.lanes import TimelineQuery, draw_lanes
-from podtune.dashboard.charts.timeline.purposes import Purpose, count_replicas, divide_time, draw_purposes
+from podtune.dashboard.charts.timeline.purposes import Purpose, divide_time, draw_purposes
 from podtune.dashboard.charts.timeline.spans import STATES_BY_ACTIVITY, Activity, Mark, Span
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import (
@@ -371,8 +371,9 @@ def test_clones_have_no_training_time_of_their_own() -> None:
 
 def test_the_pods_of_a_gang_train_together() -> None:
     roles = [{"name": "driver"}, {"name": "worker", "replicas": 3}]
-    assert count_replicas({"trialTemplate": {"roles": roles}}) == 4
-    row = collect([trial_body(0, **done(0.5, usage=use(90, 400)))]).rows[0]
+    experiment = collect([trial_body(0, **done(0.5, usage=use(90, 400)))], trialTemplate={"roles": roles})
+    assert experiment.ranks == 4
+    row = experiment.rows[0]
     assert divide_time(row, trace_trial(row), 4)[Purpose.HELD] == pytest.approx(0.1)
 
 

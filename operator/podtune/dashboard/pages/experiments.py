@@ -92,7 +92,6 @@ async def show_experiment(request: web.Request) -> web.Response:
         states=await find_states(request, experiment),
         decisions=list_newest_decisions(experiment, NEWEST),
         algorithm=_find_algorithm(experiment.view.spec),
-        scheduler=next(iter(experiment.view.spec.get("scheduler") or {"fifo": {}})),
         holder=format_best_holder(experiment.view.status.best) if experiment.view.status.best else "",
         troubles=find_experiment_troubles(experiment.view),
         troubled=troubled[:MOST_TROUBLES],

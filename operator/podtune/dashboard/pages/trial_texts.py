@@ -59,7 +59,7 @@ def find_log_places(request: web.Request, experiment: ExperimentRows, row: Trial
     spec, view = experiment.view.spec, row.view
     return LogPlaces(
         is_readable=request.app[OBJECT_READER] is not None and bool(view.pod),
-        ranks=_count_ranks(spec),
+        ranks=min(experiment.ranks, MOST_RANKS),
         is_kept=_is_kept((spec.get("logs") or {}).get("keep")),
         folder=view.status.folder,
         command=f"kubectl podtune logs {view.name} -n {experiment.view.namespace}",
@@ -177,13 +177,6 @@ def _find_row(request: web.Request) -> tuple[ExperimentRows, TrialRow]:
     if row is None:
         raise NotThere(f"There is no trial {name!r} in experiment {experiment.view.name!r}.")
     return experiment, row
-
-
-def _count_ranks(spec: Mapping[str, Any]) -> int:
-    """How many pods an attempt has; the manifest may be a newer operator's."""
-    template = spec.get("trialTemplate") or {}
-    counts = [role.get("replicas", 1) for role in template.get("roles") or ()] or [template.get("replicas", 1)]
-    return min(sum(count for count in counts if isinstance(count, int)) or 1, MOST_RANKS)
 
 
 def _is_kept(written: object) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from podtune.api.names import TrialState
 from podtune.dashboard.charts.timeline.collection import TracedTrial, read_history
@@ -94,7 +93,7 @@ class _DividedTime:
 @keep_chart
 def draw_purposes(experiment: ExperimentRows) -> PurposePlot | None:
     """What the time of all trials went into; None where no usage is on record."""
-    divided = _read_times.read_all(experiment, count_replicas(experiment.view.spec))
+    divided = _read_times.read_all(experiment, experiment.ranks)
     used = [each for each in divided if each is not None]
     if not used:
         return None
@@ -165,13 +164,6 @@ def divide_time(row: TrialRow, history: TrialHistory, replicas: int = 1) -> Mapp
     ending = min(max(saving - saved, 0.0), idle)
     seconds |= {Purpose.TRAINED: kept, Purpose.SAVED: saved + ending, Purpose.HELD: idle - ending}
     return {purpose: amount / pods for purpose, amount in seconds.items()}
-
-
-def count_replicas(spec: Mapping[str, Any]) -> int:
-    """How many pods an attempt has."""
-    template = spec.get("trialTemplate") or {}
-    counts: Iterable[Any] = [role.get("replicas", 1) for role in template.get("roles") or ()]
-    return max(sum(counts) or int(template.get("replicas") or 1), 1)
 
 
 def _measure_kept(row: TrialRow, training: float) -> float:

@@ -139,7 +139,7 @@ class Follower {
   }
 
   take(fresh) {
-    const style = "link[rel=stylesheet]", lost = "main .lost";
+    const style = "link[rel=stylesheet]", lost = "main section.lost";
     const isOther = document.querySelector(style).getAttribute("href") !== fresh.querySelector(style)?.getAttribute("href");
     // A newer dashboard has other scripts, a page that was not there has none, and a page that asks who one is follows nothing.
     if (isOther || !fresh.getElementById("live") || (document.querySelector(lost) && !fresh.querySelector(lost))) { location.reload(); return; }

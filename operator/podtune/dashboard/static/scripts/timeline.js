@@ -69,11 +69,11 @@ class Span {
 
 const LINKS = { ArrowLeft: "earlier", ArrowRight: "later", "+": "in", "=": "in", "-": "out", Home: "all" };
 document.addEventListener("keydown", (event) => {
-  if (!event.target.matches?.(".strip") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!event.target.matches?.(".run") || event.ctrlKey || event.metaKey || event.altKey) return;
   const link = document.querySelector(`[data-link="${LINKS[event.key]}"]`);
   if (!LINKS[event.key]) return;
   event.preventDefault();
-  if (link) go(link.href, { focus: ".strip" });
+  if (link) go(link.href, { focus: ".run" });
 });
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("[data-link]");
@@ -90,6 +90,6 @@ try {
   sessionStorage.removeItem(KEY);
   if (kept) {
     scrollTo({ top: kept.scroll, behavior: "instant" });
-    if (kept.focus) (document.querySelector(kept.focus) ?? document.querySelector(".strip"))?.focus({ preventScroll: true });
+    if (kept.focus) (document.querySelector(kept.focus) ?? document.querySelector(".run"))?.focus({ preventScroll: true });
   }
 } catch { /* nothing was kept */ }
