@@ -145,10 +145,10 @@ def _introduction(figures: Figures) -> Iterator[str]:
     )
     if figures["rerun"]:
         groups = ", ".join(figures["rerun"])
-        yield f"Run once more by themselves, after the whole, and here in the place of their first figures: {groups}.\n"
+        yield f"Run again by themselves, and here in the place of their first figures: {groups}.\n"
     if figures["brokenBefore"]:
         broken = ", ".join(f"`{each}`" for each in figures["brokenBefore"])
-        yield f"In the whole run these broke a promise, and not when they were run once more: {broken}.\n"
+        yield f"At first these broke a promise, and not when they were run again: {broken}.\n"
     yield "A fault is repeated by its name: `python -m e2e.chaos --seed 1 --only mixed/attempt-end.1/kill-after`.\n"
     for broken in figures["broken"]:
         yield f"- broken: `{broken}`"

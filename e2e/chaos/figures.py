@@ -53,7 +53,7 @@ def merged(recorded: Mapping[str, Any], new: Mapping[str, Any], ran: Collection[
         "operatorDeaths": recorded["operatorDeaths"] + new["operatorDeaths"],
         "leadingAgainSeconds": most_deaths["leadingAgainSeconds"],
         "groups": groups,
-        "rerun": sorted({*recorded["rerun"], *new["groups"]}),
+        "rerun": sorted({*recorded["rerun"], *(name for name in new["groups"] if name in recorded["groups"])}),
         "brokenBefore": sorted({*recorded["brokenBefore"], *(each for each in recorded["broken"] if each in ran)}),
     }
 
