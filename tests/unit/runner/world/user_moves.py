@@ -33,6 +33,8 @@ def make(simulation: Simulation, moves: Iterable[Move]) -> None:
 
 def _make_of_trial(simulation: Simulation, name: str, move: str, stopped: set[str]) -> None:
     if move == "delete":
+        if all(trial.status.completion_time for trial in simulation.api.trials.values()):
+            return  # the experiment is about to say that it is complete: none is made again any more
         stopped.discard(name)
         simulation.delete_trial(name)
     elif move == "override":
