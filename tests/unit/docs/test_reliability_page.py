@@ -25,7 +25,7 @@ def test_what_is_broken_is_said() -> None:
     assert "- broken: `plain/create-pod.1/500`" in text
 
 
-def test_what_was_run_once_more_is_said() -> None:
+def test_what_was_run_again_is_said() -> None:
     from e2e.chaos.figures import merged
 
     recorded = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
@@ -35,7 +35,7 @@ def test_what_was_run_once_more_is_said() -> None:
     assert both["broken"] == []
     text = generate_reliability.page(both)
     assert "place of their first figures: clocks." in text
-    assert "not when they were run once more: `a/b.1/500`." in text
+    assert "not when they were run again: `a/b.1/500`." in text
 
 
 def test_the_sample_in_the_tests_has_faults_of_all_groups() -> None:
