@@ -19,6 +19,7 @@ from podtune.dashboard.access.session import (
     is_from_own_page,
     is_token,
     keep_session,
+    read_form,
 )
 from podtune.dashboard.access.visit import LOG_OUT, VISIT
 from podtune.dashboard.addresses import PREFIX, lead_to
@@ -109,7 +110,7 @@ async def _show_login(request: web.Request) -> web.Response:
 async def _log_in(reviewer: Reviewer, length: timedelta, request: web.Request) -> web.Response:
     if not is_from_own_page(request):
         return render_login(request, "Another site has sent this login. Log in here, if you want to.", 403, goal="")
-    form = await request.post()
+    form = await read_form(request)
     token, goal = (str(form.get(name, "")).strip() for name in ("token", "next"))
     token, goal = token.removeprefix("Bearer ").strip(), goal if _NEXT.fullmatch(goal) else ""
     if problem := _find_problem(token):
@@ -139,7 +140,7 @@ def _find_problem(token: str) -> str:
 
 
 async def _log_out(request: web.Request) -> web.Response:
-    visit, form = request[VISIT], await request.post()
+    visit, form = request[VISIT], await read_form(request)
     if visit.session is None or not visit.session.has_made(str(form.get("form", "")), LOG_OUT):
         raise web.HTTPForbidden(text="this form is not of your session; go back, and log out again\n")
     _log.info("logout", extra={FACTS: {"viewer": visit.viewer.name}})

@@ -9,6 +9,7 @@ import hmac
 import json
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ COOKIE = "podtune-session"
 LONGEST_TOKEN = 3800
 """Characters; browsers keep no longer cookies."""
 ALL_AUTHENTICATED = "system:authenticated"
+_END_OF_DATES = 253402300800
+"""Seconds from 1970 to the year 10000, which no date can be in."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _BEARER = "bearer "
 
@@ -69,9 +72,10 @@ def find_token_end(token: str) -> float | None:
     """When a token expires by its own word, in seconds since 1970; None where it doesn't say that to us."""
     try:
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
-        return float(claims["exp"])
-    except (LookupError, TypeError, ValueError, binascii.Error):
+        end = float(claims["exp"])
+    except (LookupError, TypeError, ValueError, binascii.Error, OverflowError, RecursionError):
         return None
+    return end if 0 < end < _END_OF_DATES else None
 
 
 def read_session(request: web.Request) -> LoginSession | None:
@@ -125,6 +129,21 @@ def is_from_own_page(request: web.Request) -> bool:
         return site == "same-origin"
     origin = request.headers.get(hdrs.ORIGIN)
     return origin is None or urlsplit(origin).netloc == request.host
+
+
+async def read_form(request: web.Request) -> Mapping[str, object]:
+    """What a form of ours has sent.
+
+    Raises:
+        HTTPBadRequest: No page of ours sends such a form, or it can't be read.
+    """
+    refusal = web.HTTPBadRequest(text="this form can't be read: no page of the dashboard sends such a one\n")
+    if request.content_type.startswith("multipart/"):
+        raise refusal
+    try:
+        return await request.post()
+    except (ValueError, LookupError) as error:
+        raise refusal from error
 
 
 def _is_secure(request: web.Request) -> bool:

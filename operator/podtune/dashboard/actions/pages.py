@@ -10,7 +10,7 @@ from aiohttp import web
 
 from podtune.cli.client.api_client import Api
 from podtune.cli.errors import CliError, explain_error
-from podtune.dashboard.access.session import is_from_own_page
+from podtune.dashboard.access.session import is_from_own_page, read_form
 from podtune.dashboard.access.visit import VISIT, Visit
 from podtune.dashboard.actions.offers import Offer, ViewerAction, list_offers
 from podtune.dashboard.actions.requests import ActionTarget, request_action
@@ -67,7 +67,7 @@ async def _ask(request: web.Request) -> web.Response:
 async def _act(request: web.Request) -> web.Response:
     """Has it done, where the form is one that this session was given."""
     action, target = _find_action(request), _find_target(request)
-    visit, form = request[VISIT], await request.post()
+    visit, form = request[VISIT], await read_form(request)
     form_token, attempt = str(form.get("form", "")), str(form.get("attempt", ""))
     if visit.session is None or not (
         is_from_own_page(request) and visit.session.has_made(form_token, f"{action} {target.path}")

@@ -42,8 +42,11 @@ async def log_in(client: Client, token: str = ALICE, goal: str = "", **headers: 
 
 
 def make_jwt(end: float) -> str:
-    claims = base64.urlsafe_b64encode(json.dumps({"exp": end}).encode()).decode().rstrip("=")
-    return f"e30.{claims}.c2ln"
+    return make_token(json.dumps({"exp": end}))
+
+
+def make_token(claims: str) -> str:
+    return f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.c2ln"
 
 
 async def test_a_login_leads_to_the_page_that_was_asked_for(client: Client) -> None:
@@ -116,6 +119,36 @@ async def test_a_login_that_fails_says_why_and_asks_again(client: Client, token:
     assert 'value="experiments/team/digits/"' in text
     assert COOKIE not in answer.cookies
     assert not token or token not in text
+
+
+@pytest.mark.parametrize(
+    "claims",
+    ['{"exp": -1e18}', '{"exp": 1e18}', '{"exp": NaN}', f'{{"exp": {"9" * 400}}}', "[" * 2800, '{"exp": null}', "\xff"],
+)
+async def test_a_token_with_an_absurd_end_is_refused_like_any_other(client: Client, claims: str) -> None:
+    token = make_token(claims)
+    assert len(token) <= LONGEST_TOKEN
+    answers = await log_in(client, token), await client.get("/", headers={"Authorization": f"Bearer {token}"})
+    for answer in answers:
+        assert answer.status == 401
+        assert "The API server does not take this token" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("multipart/form-data", b"x"),
+        ("multipart/form-data; boundary=b", b"--b\r\nContent-Transfer-Encoding: none\r\n\r\nx\r\n--b--\r\n"),
+        ("application/x-www-form-urlencoded; charset=none", b"token=x"),
+        ("application/x-www-form-urlencoded; charset=utf-8", b"token=\xff"),
+    ],
+)
+async def test_a_form_that_cannot_be_read_is_refused(client: Client, kind: str, body: bytes) -> None:
+    await log_in(client)
+    for path in ("/login", "/logout"):
+        answer = await client.post(path, data=body, headers=OWN | {"Content-Type": kind})
+        assert answer.status == 400
+        assert "this form can't be read" in await answer.text()
 
 
 async def test_a_huge_login_is_not_read(client: Client) -> None:

@@ -226,3 +226,10 @@ async def test_logs_and_manifests_are_read_with_the_viewers_own_token(api: Actin
     log_in(client, "b")
     await read(client, f"{BASE}/trials/digits-1/manifest")
     assert api.connected == [ALICE, "b"]
+
+
+async def test_a_form_that_cannot_be_read_is_refused(client: Client, api: ActingApi) -> None:
+    kind = "application/x-www-form-urlencoded; charset=none"
+    answer = await client.post(f"{BASE}/actions/pause", data=b"form=x", headers=OWN | {"Content-Type": kind})
+    assert answer.status == 400
+    assert not api.connected
