@@ -155,6 +155,7 @@ async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResp
     except NotThere as error:
         return _render_error(request, 404, "Not there", str(error))
     except web.HTTPNotFound:
+        request[event_stream.STAYS] = True
         return _render_error(request, 404, "Not there", "This address leads to no page of the dashboard.")
     except web.HTTPException as error:
         if error.status_code < 500 and error.text:

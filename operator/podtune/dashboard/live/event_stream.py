@@ -59,7 +59,8 @@ def add_streams(app: web.Application, source: LiveSource) -> None:
 
 def find_live_page(request: web.Request) -> LivePage | None:
     """How the page that is asked for is kept up to date; None where what it shows never changes."""
-    if LIVE_SOURCE not in request.app or _REVISION not in request or request.get(STAYS):
+    # Without a revision there is no news either, such as of a namespace that is not shown.
+    if LIVE_SOURCE not in request.app or not find_revision(request) or request.get(STAYS):
         return None
     namespace, experiment = _find_topic(request)
     folder = f"experiments/{quote(namespace, safe='')}/{quote(experiment, safe='')}/" if experiment else ""

@@ -62,6 +62,8 @@ class JoinedSource:
         """Returns the revision as soon as it is another one than is known."""
         if namespace in self._sources:
             return await self._sources[namespace].wait_for_news(namespace, experiment, known)
+        if namespace and not known:
+            await asyncio.Event().wait()  # of a namespace that is not shown, there is never any news
         while (revision := self.find_revision(namespace, experiment)) == known:
             await self._wait_for_any(known.split("+"))
         return revision

@@ -9,11 +9,13 @@ import pytest
 
 from podtune.cli.client.api_client import Change
 from podtune.cli.errors import CliError
+from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.sources import LiveSource
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered, make_refusal
 from podtune.kube.manifests import Manifest
+from tests.unit.dashboard.archives import read_page, serve
 from tests.unit.dashboard.live.live_api import (
     EXPERIMENTS,
     TRIALS,
@@ -80,6 +82,29 @@ async def test_news_of_any_wake_who_waits_for_all(api: LiveApi, source: JoinedSo
     waiting = asyncio.ensure_future(source.wait_for_news("team", "digits", one))
     api.tells(TRIALS, Change("ADDED", team_trial(5)))
     assert await asyncio.wait_for(waiting, WAIT) != one
+
+
+async def test_of_a_namespace_that_is_not_shown_nothing_is_waited_for_in_a_loop(
+    source: JoinedSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def loop(*_: str) -> str:
+        raise AssertionError("another namespace has no news of it")
+
+    monkeypatch.setattr(ClusterSource, "wait_for_news", loop)
+    assert source.find_revision("third", "digits") == ""
+    assert await source.wait_for_news("third", "digits", "1-2-3") == ""
+    waiting = asyncio.ensure_future(source.wait_for_news("third", "digits", ""))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_only_pages_of_what_may_have_news_open_a_stream(source: JoinedSource) -> None:
+    async with serve(source) as client:
+        assert 'id="live"' in await read_page(client, "/experiments/team/absent/", 404)
+        assert 'id="live"' not in await read_page(client, "/experiments/third/digits/", 404)
+        assert 'id="live"' not in await read_page(client, "/nowhere", 404)
 
 
 async def test_an_outage_of_one_is_told(api: LiveApi, source: JoinedSource) -> None:
