@@ -13,13 +13,14 @@ from podtune.dashboard.access.gate import Access, add_access
 from podtune.dashboard.actions.pages import ViewerApi, add_actions
 from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live import event_stream
-from podtune.dashboard.live.object_reader import ObjectReader
+from podtune.dashboard.live.object_reader import Busy, ObjectReader, ReadingThreads
 from podtune.dashboard.live.paced_source import PacedSource
 from podtune.dashboard.pages import comparison, experiments, learning, replay, scheduler, timeline, trial_texts, trials
 from podtune.dashboard.pages.context import (
     EXPERIMENT_ROWS,
     GPU_PRICE,
     OBJECT_READER,
+    READING_THREADS,
     STATIC,
     Deleted,
     NotThere,
@@ -44,6 +45,7 @@ HEADERS = {
 """On every answer. Pages get nothing from elsewhere, and run no script that stands in them."""
 LARGEST_FORM = 64 << 10
 """Bytes that a browser may send."""
+BUSY = "Other pages are waiting for the API server to answer, as many as may wait. Try again in a minute."
 ONE_DAY = "public, max-age=86400, immutable"
 _log = logging.getLogger(__name__)
 
@@ -82,6 +84,8 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     app[PREFIX] = settings.prefix
     app[GPU_PRICE] = settings.price
     app[OBJECT_READER] = settings.reader
+    app[READING_THREADS] = ReadingThreads()
+    app.on_cleanup.append(_end_reading)
     if isinstance(source, LiveSource):
         source = PacedSource(source, event_stream.PACE)
         if settings.access is not None:
@@ -126,6 +130,10 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     return app
 
 
+async def _end_reading(app: web.Application) -> None:
+    app[READING_THREADS].close()
+
+
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
@@ -154,6 +162,8 @@ async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return response
     except NotThere as error:
         return _render_error(request, 404, "Not there", str(error))
+    except Busy:
+        return _render_error(request, 503, "Busy", BUSY)
     except web.HTTPNotFound:
         request[event_stream.STAYS] = True
         return _render_error(request, 404, "Not there", "This address leads to no page of the dashboard.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from aiohttp import web
 
@@ -16,9 +18,12 @@ from podtune.dashboard.access.visit import VISIT
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest
 
+MOST_READING = 8
+"""So many logs and manifests are read at a time: a node that is dead may hold the reading of a log for minutes."""
 LAST_LINES = 200
 MOST_BYTES = 64 << 10
 """Of a log, so much is read and no more: a program may print lines of any length."""
+Answer = TypeVar("Answer")
 
 
 class ObjectReader(Protocol):
@@ -38,6 +43,34 @@ class ObjectReader(Protocol):
         Raises:
             ApiError: The server refuses, or can't say.
         """
+
+
+class Busy(Exception):
+    """All threads that may read are waiting for the API server."""
+
+
+class ReadingThreads:
+    """Threads for what waits for the API server, apart from those that draw charts."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(MOST_READING, "reading")
+        self._free = threading.Semaphore(MOST_READING)
+
+    def submit(self, read: Callable[[], Answer]) -> Future[Answer]:
+        """Has something read. A thread is busy until it has its answer, also if nobody waits for that any more.
+
+        Raises:
+            Busy: No thread is free.
+        """
+        if not self._free.acquire(blocking=False):
+            raise Busy
+        future = self._pool.submit(read)
+        future.add_done_callback(lambda _: self._free.release())
+        return future
+
+    def close(self) -> None:
+        """Takes nothing more, and waits for nobody."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class KubeconfigReader:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.dashboard.access.visit import VISIT
-from podtune.dashboard.live.object_reader import ObjectReader
+from podtune.dashboard.live.object_reader import ObjectReader, ReadingThreads
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
@@ -69,6 +69,7 @@ class RowCache:
 EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
 GPU_PRICE = web.AppKey("price", GpuPrice)
 OBJECT_READER: web.AppKey[ObjectReader | None] = web.AppKey("reader")
+READING_THREADS = web.AppKey("reading_threads", ReadingThreads)
 
 
 def get_source(request: web.Request) -> ExperimentSource:

@@ -6,7 +6,7 @@ import asyncio
 import http.client
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 from aiohttp import web
@@ -15,8 +15,8 @@ from podtune.api.names import API_VERSION
 from podtune.api.pods.quantities import parse_size
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.event_stream import STAYS
-from podtune.dashboard.live.object_reader import LAST_LINES
-from podtune.dashboard.pages.context import OBJECT_READER, NotThere, find_rows, get_source
+from podtune.dashboard.live.object_reader import LAST_LINES, Answer
+from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source
 from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.sources import ManifestSource
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -27,7 +27,6 @@ LONGEST_ASKING = 20.0
 """Seconds that a page waits for the API server."""
 MOST_RANKS = 64
 _UNTOLD_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +75,7 @@ async def show_log(request: web.Request) -> web.Response:
 
     Raises:
         NotThere: There is no such trial, or nothing to read logs with.
+        Busy: Too many are waiting for the API server.
     """
     request[STAYS] = True
     experiment, row = _find_row(request)
@@ -85,7 +85,7 @@ async def show_log(request: web.Request) -> web.Response:
     given = request.query.get("rank", "0")
     rank = int(given) if given.isascii() and given.isdigit() and len(given) < 5 else 0
     namespace = experiment.view.namespace
-    lines, problem = await _ask(lambda: reader.read_log(request, namespace, row.view, rank))
+    lines, problem = await _ask(request, lambda: reader.read_log(request, namespace, row.view, rank))
     return render_page(
         request,
         "trial/log.html",
@@ -122,6 +122,7 @@ async def send_manifest(request: web.Request) -> web.Response:
 
     Raises:
         NotThere: There is no such trial, or it can't be read.
+        Busy: Too many are waiting for the API server.
     """
     experiment, row = _find_row(request)
     manifest, problem = await _find_manifest(request, experiment, row)
@@ -155,13 +156,14 @@ async def _find_manifest(
         return source.find_manifest(view.namespace, view.name, row.name), f"{row.name} is not there."
     if reader is None:
         return None, f"{source.title} does not show manifests."
-    return await _ask(lambda: reader.read_manifest(request, view.namespace, row.name))
+    return await _ask(request, lambda: reader.read_manifest(request, view.namespace, row.name))
 
 
-async def _ask(ask: Callable[[], Answer]) -> tuple[Answer | None, str]:
+async def _ask(request: web.Request, ask: Callable[[], Answer]) -> tuple[Answer | None, str]:
     """What the API server answers, or why it does not."""
+    answer = asyncio.wrap_future(request.app[READING_THREADS].submit(ask))
     try:
-        return await asyncio.wait_for(asyncio.to_thread(ask), LONGEST_ASKING), ""
+        return await asyncio.wait_for(answer, LONGEST_ASKING), ""
     except TimeoutError:
         return None, f"The API server has not answered within {LONGEST_ASKING:g} seconds."
     except ApiRefusal as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+import threading
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from aiohttp.test_utils import TestClient, TestServer
 
 from podtune.dashboard.app import AppSettings, make_app
-from podtune.dashboard.live.object_reader import LAST_LINES, MOST_BYTES, KubeconfigReader
+from podtune.dashboard.live.object_reader import LAST_LINES, MOST_BYTES, MOST_READING, KubeconfigReader
 from podtune.dashboard.pages import trial_texts
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered, make_refusal
@@ -22,6 +23,7 @@ from tests.unit.dashboard.live.live_api import EXPERIMENTS, TRIALS, LiveApi, mak
 
 TRIAL = f"{BASE}/trials/digits-0"
 POD = "digits-0-2"
+WAIT = 30
 LOG = paths.log_of(paths.pod("team", POD))
 RUNNING: Mapping[str, Any] = {
     "state": "RUNNING",
@@ -105,9 +107,19 @@ async def test_an_api_server_that_is_silent_does_not_hold_the_page(
     client: Client, api: LiveApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_texts, "LONGEST_ASKING", 0.01)
-    silent = asyncio.Event()
-    monkeypatch.setattr(asyncio, "to_thread", lambda _: silent.wait())
-    assert "has not answered within 0.01 seconds" in await read_page(client, f"{TRIAL}/log")
+    answers = threading.Event()
+    monkeypatch.setattr(api, "read_lines", lambda *_: iter([str(answers.wait(WAIT))]))
+    for _ in range(MOST_READING):
+        assert "has not answered within 0.01 seconds" in await read_page(client, f"{TRIAL}/log")
+    # Those threads still wait: others do not join them, and a page that draws a chart is not held.
+    page = await read_page(client, f"{TRIAL}/log", 503)
+    assert "Other pages are waiting for the API server to answer" in page
+    assert 'id="live"' not in page
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "drawn"), WAIT) == "drawn"
+    answers.set()
+    async with asyncio.timeout(WAIT):
+        while (await client.get(f"{TRIAL}/log")).status == 503:
+            pass
 
 
 async def test_a_trial_without_a_pod_has_no_link_to_a_log(client: Client) -> None:
