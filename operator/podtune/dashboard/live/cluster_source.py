@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import http.client
 import logging
 import random
+import secrets
 import threading
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -76,7 +77,7 @@ class ClusterSource:
         self._outages: dict[str, Outage] = {}
         self._sleepers: set[_Sleeper] = set()
         # Revisions of a program that ran before must not look like ours.
-        self._run = uuid.uuid4().hex[:8]
+        self._secret = secrets.token_bytes(16)
         self._outage_count = 0
 
     @property
@@ -153,7 +154,9 @@ class ClusterSource:
 
     def _make_revision(self, key: ObjectKey) -> str:
         number = self._state.find_revision(key) if key[1] else self._state.revision
-        return f"{self._run}-{number}-{self._outage_count}"
+        # The number counts the changes of all experiments, and a viewer of one must not learn how many there are.
+        text = f"{key}-{number}-{self._outage_count}"
+        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=8).hexdigest()
 
     def _follow(self, api: Api, plural: str) -> None:
         failures = 0

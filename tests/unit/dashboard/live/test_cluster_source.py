@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 
@@ -178,3 +179,16 @@ def test_tries_become_more_seldom_and_are_not_all_at_once(api: LiveApi) -> None:
     )
     assert max(pauses) <= LONGEST_PAUSE
     assert len({round(paused, 6) for paused in pauses}) == 8
+
+
+async def test_a_revision_does_not_tell_how_much_happens_in_other_experiments(
+    api: LiveApi, source: ClusterSource
+) -> None:
+    told = [source.find_revision(TEAM, "digits")]
+    for version in range(2, 14):
+        api.tells(EXPERIMENTS, Change("MODIFIED", team_experiment("words", str(version))))
+        api.tells(EXPERIMENTS, Change("MODIFIED", team_experiment(version=str(version))))
+        told.append(await _hear(source, told[-1]))
+    assert len({*told, source.find_revision(TEAM, "words")}) == 14
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in told)
+    assert sorted(told) != told, "they are counted"
