@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import multiprocessing
 import signal
 import socket
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
@@ -21,6 +23,7 @@ from podtune.dashboard.live.object_reader import KubeconfigReader
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS
 from podtune.dashboard.pages.experiments import draw_overview
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
+from podtune.dashboard.server.logs import hide_bad_request
 from podtune.dashboard.sources import ArchiveSource, open_archive
 
 LOOPBACK = "127.0.0.1"
@@ -114,8 +117,14 @@ def spare_collector() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
+def make_runner(app: web.Application, **options: Any) -> web.AppRunner:
+    """What serves an application here and in a cluster; options are those of `AppRunner`."""
+    logging.getLogger("aiohttp.server").addFilter(hide_bad_request)
+    return web.AppRunner(app, access_log=None, **options)
+
+
 async def _serve(app: web.Application, listener: socket.socket, announce: Callable[[str], None]) -> None:
-    runner = web.AppRunner(app, access_log=None)
+    runner = make_runner(app)
     await runner.setup()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

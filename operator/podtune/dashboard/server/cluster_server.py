@@ -23,7 +23,7 @@ from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.live.object_reader import TokenReader
 from podtune.dashboard.server.logs import FACTS
 from podtune.dashboard.server.settings import ServerSettings
-from podtune.dashboard.serving import spare_collector
+from podtune.dashboard.serving import make_runner, spare_collector
 
 SHUTDOWN_SECONDS = 5.0
 """How long answers that are under way may take at the end; streams end at once."""
@@ -135,9 +135,8 @@ def _listen(settings: ServerSettings) -> socket.socket:
 
 async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource, listener: socket.socket) -> None:
     probes, stopped = ProbeAnswers(), asyncio.Event()
-    runner = web.AppRunner(
+    runner = make_runner(
         build_application(settings, source, probes),
-        access_log=None,
         handler_cancellation=True,
         shutdown_timeout=SHUTDOWN_SECONDS,
     )

@@ -7,8 +7,18 @@ import logging
 import sys
 from datetime import UTC, datetime
 
+from aiohttp.http_exceptions import BadHttpMessage
+
 FACTS = "facts"
 """Key of `extra`: a mapping of what an event is about."""
+
+
+def hide_bad_request(record: logging.LogRecord) -> bool:
+    """A filter: of a request that breaks the rules of HTTP, only that is told. Its headers may hold a token."""
+    if record.exc_info and isinstance(record.exc_info[1], BadHttpMessage):
+        record.msg, record.args = "a request is not valid HTTP", ()
+        record.exc_info = record.exc_text = None
+    return True
 
 
 class JsonFormatter(logging.Formatter):

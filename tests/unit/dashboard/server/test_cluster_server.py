@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 import yaml
@@ -110,6 +111,21 @@ def test_without_a_token_it_shows_a_login_and_answers_probes(api_server: ApiServ
         assert status == 401
         assert "accuracy" not in page
         assert read(f"{address}/readyz")[0] == 200
+
+
+def test_of_a_broken_request_no_header_is_logged(api_server: ApiServer, tmp_path: Path) -> None:
+    with run_server(api_server, tmp_path, "--namespaces", "team") as (program, address):
+        await_event(program, "dashboard is ready")
+        with socket.create_connection(("127.0.0.1", urlsplit(address).port), WAIT) as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: podtune=secret\x01\r\n\r\n")
+            assert b"400 Bad Request" in connection.recv(4096)
+        program.send_signal(signal.SIGTERM)
+        errors = program.communicate(timeout=WAIT)[1]
+    assert [json.loads(line)["event"] for line in errors.splitlines()] == [
+        "a request is not valid HTTP",
+        "dashboard ends",
+    ]
+    assert "secret" not in errors
 
 
 def test_where_it_may_read_nothing_it_says_so_and_ends(api_server: ApiServer, tmp_path: Path) -> None:
