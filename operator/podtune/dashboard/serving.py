@@ -29,6 +29,8 @@ from podtune.dashboard.sources import ArchiveSource, open_archive
 LOOPBACK = "127.0.0.1"
 _THRESHOLDS = (50_000, 20, 50)
 """An update makes some 50,000 objects, of which hardly any stays."""
+KEEP_ALIVE = 75.0
+"""Seconds after which an idle connection is closed: a browser's next request follows soon, or opens another."""
 LARGE = 4 << 20
 """Bytes of an archive that another process reads: reading leaves four times the memory of what was read behind."""
 
@@ -120,7 +122,7 @@ def spare_collector() -> None:
 def make_runner(app: web.Application, **options: Any) -> web.AppRunner:
     """What serves an application here and in a cluster; options are those of `AppRunner`."""
     logging.getLogger("aiohttp.server").addFilter(hide_bad_request)
-    return web.AppRunner(app, access_log=None, **options)
+    return web.AppRunner(app, access_log=None, keepalive_timeout=KEEP_ALIVE, **options)
 
 
 async def _serve(app: web.Application, listener: socket.socket, announce: Callable[[str], None]) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
+from aiohttp import web
 
 from podtune.cli import main as cli
 from podtune.cli.errors import CliError
@@ -151,6 +152,14 @@ def test_a_large_archive_is_read_aside_with_the_same_outcome(
     broken.write_text(archive.read_text(encoding="utf-8").replace("0.75", "0.76"), encoding="utf-8")
     with pytest.raises(CliError, match="it is damaged"):
         serving.read_source(broken)
+
+
+async def test_idle_connections_are_closed_after_a_minute_or_so() -> None:
+    runner = serving.make_runner(web.Application())
+    await runner.setup()
+    assert runner.server is not None
+    assert runner.server().keepalive_timeout == 75
+    await runner.cleanup()
 
 
 def test_a_taken_port_is_said(archive: Path, taken_port: int, capsys: pytest.CaptureFixture[str]) -> None:
