@@ -29,7 +29,7 @@ from podtune.dashboard.pages.context import (
 )
 from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
-from podtune.dashboard.rendering import find_static_files, find_static_version, render_page
+from podtune.dashboard.rendering import compress_static_file, find_static_files, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 
 HEADERS = {
@@ -197,9 +197,12 @@ async def _send_static(request: web.Request) -> web.StreamResponse:
     if file is None:
         raise web.HTTPNotFound
     is_current = request.query.get("v") == find_static_version()
-    body = file.read_text(encoding="utf-8")
+    is_compressed = "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, "").lower()
+    body = compress_static_file(file) if is_compressed else file.read_bytes()
     kind = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[file.suffix]
-    response = web.Response(text=body, content_type=kind, charset="utf-8")
+    response = web.Response(body=body, content_type=kind, charset="utf-8")
     response.headers[hdrs.CACHE_CONTROL] = ONE_DAY if is_current else "no-cache"
-    response.enable_compression()
+    response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+    if is_compressed:
+        response.headers[hdrs.CONTENT_ENCODING] = "gzip"
     return response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,6 +30,12 @@ _STATIC = Path(__file__).parent / "static"
 def find_static_files() -> Mapping[str, Path]:
     """All scripts and styles, by what their addresses end with, such as styles/style.css."""
     return {file.relative_to(_STATIC).as_posix(): file for file in sorted(_STATIC.rglob("*")) if file.is_file()}
+
+
+@cache
+def compress_static_file(file: Path) -> bytes:
+    """A script or style as gzip, which is the same for all browsers."""
+    return gzip.compress(file.read_bytes(), mtime=0)
 
 
 @cache

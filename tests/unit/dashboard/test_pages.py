@@ -184,6 +184,18 @@ def test_scripts_and_styles_fetch_nothing_from_elsewhere() -> None:
         assert not re.search(r"https?:|//[a-z]+\.|@import|eval\(|innerHTML", text), file.name
 
 
+async def test_scripts_and_styles_are_compressed_once_for_all(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = await client.get("/static/scripts/live.js", headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    first = await client.get("/static/scripts/live.js", headers={"Accept-Encoding": "br, gzip"})
+    assert first.headers["Content-Encoding"] == "gzip"
+    assert (first.headers["Vary"], first.charset) == ("Accept-Encoding", "utf-8")
+    assert int(first.headers["Content-Length"]) < int(plain.headers["Content-Length"])
+    monkeypatch.setattr(gzip, "compress", None)
+    again = await client.get("/static/scripts/live.js", headers={"Accept-Encoding": "br, gzip"})
+    assert await again.text() == await first.text() == await plain.text()
+
+
 def test_a_first_page_weighs_at_most_60_kilobytes() -> None:
     sizes = [len(gzip.compress(file.read_bytes())) for file in find_static_files().values()]
     assert sum(sizes) <= 60_000
