@@ -129,6 +129,29 @@ async def test_a_spreadsheet_runs_nothing_that_a_parameter_holds() -> None:
     assert lines[1] == "digits-0,'=HYPERLINK(1),-0.5"
 
 
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=A1", "'=A1"),
+        (" =A1", " '=A1"),
+        ("-1+A1", "'-1+A1"),
+        ("\tx", "'\tx"),
+        ("＝A1", "'＝A1"),
+        ("adam;=A1", "adam;'=A1"),
+        ("adam\t@SUM(A1);\u00a0+A1", "adam\t'@SUM(A1);\u00a0'+A1"),
+        ("adam\n=A1", "adam\n'=A1"),
+        ("-0.5", "-0.5"),
+        ("-1e-05", "-1e-05"),
+        ("[-1, -0.5, +2e3]", "[-1, -0.5, +2e3]"),
+        ("warm-up, a=b; c@d", "warm-up, a=b; c@d"),
+    ],
+)
+async def test_a_formula_has_an_apostrophe_before_and_a_number_is_as_it_was(value: str, cell: str) -> None:
+    async with serve(make_source([trial_body(0, {"optimizer": value}, **done(0.5))])) as client:
+        text = await (await client.get(f"{TRIALS}.csv?column=optimizer")).text()
+    assert list(csv.reader(io.StringIO(text, newline="")))[1] == ["digits-0", cell]
+
+
 async def test_any_page_of_ten_thousand_is_small_and_makes_its_own_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     source = make_source(list(make_many(10_000)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +13,14 @@ from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.table.columns import STATE_COLUMN, TRIAL_COLUMN, Cell, TableColumn
 from podtune.dashboard.trial_rows import TrialRow
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = r"[+-](?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*(?:$|[;,\t\n\r\])}])"
+_FORMULA = re.compile(rf"(?:^|[;,\t\n\r])[^\S\t\n\r]*(?=[=+\-@＝＋－＠])(?!{_NUMBER})")
+"""Where a formula may begin: spreadsheets take other separators than commas, too, and pass over spaces. Numbers are no
+formulas, nor are those in a list."""
 
 
 def write_csv(columns: Sequence[TableColumn], rows: Sequence[TrialRow]) -> str:
-    """The table as RFC 4180 has it. A text that a spreadsheet would run as a formula begins with an apostrophe."""
+    """The table as RFC 4180 has it. A text that a spreadsheet would run as a formula has an apostrophe before."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow([_disarm(column.name) for column in columns])
@@ -41,5 +45,6 @@ def write_cell(column: TableColumn, row: TrialRow) -> Cell:
 
 
 def _disarm(cell: Cell) -> Cell:
-    is_formula = isinstance(cell, str) and cell.startswith(_FORMULA) and read_finite(cell) is None
-    return f"'{cell}" if is_formula else cell
+    if not isinstance(cell, str) or read_finite(cell) is not None:
+        return cell
+    return ("'" if cell.startswith(("\t", "\r")) else "") + _FORMULA.sub(r"\g<0>'", cell)
