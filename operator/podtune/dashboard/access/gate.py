@@ -15,7 +15,15 @@ from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.access import login
 from podtune.dashboard.access.login import LoginNeeded, describe_refusal
-from podtune.dashboard.access.reviews import Reviewer, Right, TokenRefused, TooManyLogins, find_namespaces, may_see
+from podtune.dashboard.access.reviews import (
+    Reviewer,
+    Right,
+    TokenRefused,
+    TooManyLogins,
+    TooManyQuestions,
+    find_namespaces,
+    may_see,
+)
 from podtune.dashboard.access.session import LoginSession, ProxyTrust, read_proxied_viewer, read_session
 from podtune.dashboard.access.viewed_source import Scope, ViewedSource
 from podtune.dashboard.access.viewer import Viewer
@@ -82,6 +90,8 @@ class _Gate:
                 return self._render_forbidden(request)
             except TooManyLogins:
                 return login.render_busy(request)
+            except TooManyQuestions:
+                return login.render_overload(request)
             except (ApiError, CliError) as error:
                 return login.render_outage(request, error)
             return await handler(request)
@@ -92,7 +102,7 @@ class _Gate:
         """Looks again at who is let in already; a stream ends where that can't be found out."""
         try:
             request[VISIT] = await self._admit(request)
-        except (LoginNeeded, Forbidden, TooManyLogins):
+        except (LoginNeeded, Forbidden, TooManyLogins, TooManyQuestions):
             return False
         except (ApiError, CliError) as error:
             _log.warning("a stream ends: %s", explain_error(error))

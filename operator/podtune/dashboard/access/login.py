@@ -86,6 +86,12 @@ def render_busy(request: web.Request) -> web.Response:
     return _render_problem(request, "Too many logins at a time", "Try again in a moment.", 5)
 
 
+def render_overload(request: web.Request) -> web.Response:
+    """The page for when one viewer asks for too much at a time."""
+    message = "You ask for more pages than the API server can be asked about. Try again in a moment."
+    return _render_problem(request, "Too many pages at a time", message, 5, web.HTTPTooManyRequests.status_code)
+
+
 def render_outage(request: web.Request, error: Exception) -> web.Response:
     """The page for when the API server can't say who the viewer is, or what they may see."""
     _log.warning("a viewer can't be checked: %s", explain_error(error))
@@ -93,8 +99,13 @@ def render_outage(request: web.Request, error: Exception) -> web.Response:
     return _render_problem(request, "The API server does not answer", message, 10)
 
 
-def _render_problem(request: web.Request, title: str, message: str, seconds: int) -> web.Response:
-    status = web.HTTPServiceUnavailable.status_code
+def _render_problem(
+    request: web.Request,
+    title: str,
+    message: str,
+    seconds: int,
+    status: int = web.HTTPServiceUnavailable.status_code,
+) -> web.Response:
     response = render_page(
         request, "error.html", get_source(request).title, title=title, message=message, status=status
     )

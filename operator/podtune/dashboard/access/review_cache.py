@@ -37,7 +37,7 @@ class ReviewCache(Generic[Key, Answer]):
         self._kept: OrderedDict[Key, _Kept[Answer]] = OrderedDict()
 
     async def get(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer to a question; raises what the question raises."""
+        """The answer to a question; raises what the question raises. One that isn't begun takes no answer's place."""
         known = self._kept.get(key)
         if known is None or known.until <= self._monotonic():
             known = self._kept[key] = _Kept(asyncio.ensure_future(ask()), self._monotonic() + self._seconds)

@@ -10,10 +10,12 @@ import asyncio
 import hashlib
 import http.client
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from podtune.api.names import EXPERIMENT_PLURAL, GROUP, TRIAL_PLURAL
 from podtune.cli.client.api_client import Api
@@ -28,9 +30,13 @@ ANSWER_SECONDS = 30.0
 MOST_VIEWERS = 1_000
 MOST_RIGHTS = 20_000
 MOST_REVIEWS = 8
-"""Reviews under way at a time."""
+"""Reviews under way at a time, of viewers who are known; no viewer can keep others waiting behind more of theirs."""
+MOST_ASKED = MOST_RIGHTS // 2
+"""Rights of one viewer that wait for their review, at most."""
+MOST_STRANGERS = 2
+"""Reviews under way at a time, of tokens that the API server has not taken before."""
 MOST_WAITING = 64
-"""Tokens that wait for their review, at most: a stranger may come with any number of wrong ones."""
+"""Such tokens that wait for their review, at most: a stranger may come with any number of wrong ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,18 @@ class TooManyLogins(Exception):
     """More tokens wait to be looked at than we let wait."""
 
 
+class TooManyQuestions(Exception):
+    """More rights of one viewer wait to be looked at than we let wait."""
+
+
+@dataclass(eq=False)
+class _Queue:
+    """The rights of one viewer that are asked for."""
+
+    turn: asyncio.Semaphore
+    length: int = 0
+
+
 class Reviewer:
     """Has tokens and rights reviewed, with the dashboard's own account."""
 
@@ -70,8 +88,11 @@ class Reviewer:
         self._connect = connect
         self._api: Api | None = None
         self._threads = ThreadPoolExecutor(MOST_REVIEWS, thread_name_prefix="review")
+        self._login_threads = ThreadPoolExecutor(MOST_STRANGERS, thread_name_prefix="login-review")
         self._viewers: ReviewCache[bytes, Viewer] = ReviewCache(ANSWER_SECONDS, MOST_VIEWERS, monotonic)
         self._rights: ReviewCache[tuple[Viewer, Right], bool] = ReviewCache(ANSWER_SECONDS, MOST_RIGHTS, monotonic)
+        self._queues: WeakValueDictionary[Viewer, _Queue] = WeakValueDictionary()
+        self._accepted: OrderedDict[bytes, None] = OrderedDict()
         self._waiting = 0
 
     async def identify(self, token: str) -> Viewer:
@@ -82,32 +103,63 @@ class Reviewer:
             TooManyLogins: Too many wait already.
             ApiError: The API server can't be asked.
         """
-        return await self._viewers.get(hashlib.sha256(token.encode()).digest(), lambda: self._review_token(token))
+        digest = hashlib.sha256(token.encode()).digest()
+        return await self._viewers.get(digest, lambda: self._ask_whose(digest, token))
 
     async def allows(self, viewer: Viewer, right: Right) -> bool:
         """Whether a viewer has a right.
 
         Raises:
+            TooManyQuestions: Too many of theirs wait already.
             ApiError: The API server can't be asked.
         """
-        return await self._rights.get((viewer, right), lambda: self._review_right(viewer, right))
+        return await self._rights.get((viewer, right), lambda: self._ask_right(viewer, right))
 
     def close(self) -> None:
         """Asks nothing any more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._login_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _review_token(self, token: str) -> Viewer:
+    def _ask_whose(self, digest: bytes, token: str) -> Awaitable[Viewer]:
+        """Begins a review. Who was let in before doesn't queue behind strangers."""
+        if digest in self._accepted:
+            return self._review_token(digest, token, self._threads)
         if self._waiting >= MOST_WAITING:
             raise TooManyLogins
         self._waiting += 1
+        return self._review_stranger(digest, token)
+
+    async def _review_stranger(self, digest: bytes, token: str) -> Viewer:
         try:
-            status = await self._review(TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
+            return await self._review_token(digest, token, self._login_threads)
         finally:
             self._waiting -= 1
+
+    async def _review_token(self, digest: bytes, token: str, threads: ThreadPoolExecutor) -> Viewer:
+        spec = {"token": token}
+        status = await self._review(threads, TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", spec)
         user = status.get("user") or {}
+        self._accepted.pop(digest, None)
         if not status.get("authenticated") or not user.get("username"):
             raise TokenRefused
+        self._accepted[digest] = None
+        if len(self._accepted) > MOST_VIEWERS:
+            self._accepted.popitem(last=False)
         return read_viewer(user, token)
+
+    def _ask_right(self, viewer: Viewer, right: Right) -> Awaitable[bool]:
+        queue = self._queues.setdefault(viewer, _Queue(asyncio.Semaphore(MOST_REVIEWS)))
+        if queue.length >= MOST_ASKED:
+            raise TooManyQuestions
+        queue.length += 1
+        return self._await_turn(queue, viewer, right)
+
+    async def _await_turn(self, queue: _Queue, viewer: Viewer, right: Right) -> bool:
+        try:
+            async with queue.turn:
+                return await self._review_right(viewer, right)
+        finally:
+            queue.length -= 1
 
     async def _review_right(self, viewer: Viewer, right: Right) -> bool:
         attributes = {
@@ -124,12 +176,16 @@ class Reviewer:
             "extra": {name: list(values) for name, values in viewer.extra},
             "resourceAttributes": {name: value for name, value in attributes.items() if value},
         }
-        status = await self._review(ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
+        status = await self._review(
+            self._threads, ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec
+        )
         return status.get("allowed") is True
 
-    async def _review(self, path: str, version: str, kind: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _review(
+        self, threads: ThreadPoolExecutor, path: str, version: str, kind: str, spec: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         body = {"apiVersion": version, "kind": kind, "spec": spec}
-        answer = await asyncio.get_running_loop().run_in_executor(self._threads, self._create, path, body)
+        answer = await asyncio.get_running_loop().run_in_executor(threads, self._create, path, body)
         return answer.get("status") or {}
 
     def _create(self, path: str, body: Manifest) -> Manifest:

@@ -170,6 +170,13 @@ async def test_more_wrong_tokens_than_may_wait_are_turned_away(
     await asyncio.gather(*waiting)
 
 
+async def test_a_viewer_who_asks_for_too_much_at_a_time_is_told_so(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reviews, "MOST_ASKED", 1)
+    assert "Too many pages at a time" in await read(client, "/", ALICE, 429)
+
+
 async def test_while_the_api_server_is_away_pages_say_so_and_show_nothing(
     api: ReviewingApi, client: Client, clock: Clock
 ) -> None:
