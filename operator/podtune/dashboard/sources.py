@@ -56,6 +56,10 @@ class LiveSource(ExperimentSource, Protocol):
     def outage(self) -> Outage | None:
         """Why what is shown may be old; None while it is not."""
 
+    @property
+    def has_own_title(self) -> bool:
+        """Whether the installation chose the title; else it names the namespaces."""
+
     def find_deletion(self, namespace: str, experiment: str) -> datetime | None:
         """When an Experiment was deleted that was here; None for any other."""
 

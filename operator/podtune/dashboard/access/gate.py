@@ -25,7 +25,7 @@ from podtune.dashboard.access.reviews import (
     may_see,
 )
 from podtune.dashboard.access.session import LoginSession, ProxyTrust, read_proxied_viewer, read_session
-from podtune.dashboard.access.viewed_source import Scope, ViewedSource
+from podtune.dashboard.access.viewed_source import NOTHING, Scope, ViewedSource
 from podtune.dashboard.access.viewer import Viewer
 from podtune.dashboard.access.visit import GATE, IS_OPEN, OFFERS_ACTIONS, VISIT, Visit
 from podtune.dashboard.pages.context import STATIC, WITH_BUTTONS
@@ -112,7 +112,7 @@ class _Gate:
     async def _admit(self, request: web.Request) -> Visit:
         viewer, session = await self._identify(request)
         namespace, experiment = request.match_info.get("namespace", ""), request.match_info.get("experiment", "")
-        request[VISIT] = Visit(viewer, session, ViewedSource(self._source, Scope(frozenset())))
+        request[VISIT] = Visit(viewer, session, ViewedSource(self._source, NOTHING))
         if experiment:
             if not await may_see(self._reviewer, viewer, namespace, experiment):
                 raise Forbidden
@@ -152,7 +152,7 @@ class _Gate:
         response = render_page(
             request,
             "access/forbidden.html",
-            self._source.title,
+            request[VISIT].source.title,
             namespace=namespace,
             name=viewer.name,
             remedy=f"{role} {_write_subject(viewer)}",

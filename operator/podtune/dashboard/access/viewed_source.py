@@ -32,6 +32,9 @@ class Scope:
         return self.namespaces is None or namespace in self.namespaces or (namespace, experiment) == self.experiment
 
 
+NOTHING = Scope(frozenset())
+
+
 class ViewedSource:
     """A source without what is outside of a scope: that is as if it were not there."""
 
@@ -42,8 +45,16 @@ class ViewedSource:
 
     @property
     def title(self) -> str:
-        """What it reads, in a few words."""
-        return self._source.title
+        """What is seen of it, in a few words; empty where that is nothing."""
+        if self._source.has_own_title or self.scope.namespaces is None:
+            return self._source.title
+        names = sorted(self.scope.namespaces) or ([self.scope.experiment[0]] if self.scope.experiment else [])
+        return f"namespace{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
+
+    @property
+    def has_own_title(self) -> bool:
+        """Whether the installation chose the title."""
+        return self._source.has_own_title
 
     @property
     def outage(self) -> Outage | None:

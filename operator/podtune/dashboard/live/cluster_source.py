@@ -64,6 +64,7 @@ class ClusterSource:
         """
         self._connect = connect
         self._namespace = namespace
+        self._has_own_title = bool(title)
         self._title = title or ("all namespaces" if namespace is None else f"namespace {namespace}")
         self._clock = clock
         self._rng = rng or random.Random()
@@ -84,6 +85,11 @@ class ClusterSource:
     def title(self) -> str:
         """What it reads, in a few words."""
         return self._title
+
+    @property
+    def has_own_title(self) -> bool:
+        """Whether the installation chose the title."""
+        return self._has_own_title
 
     @property
     def outage(self) -> Outage | None:

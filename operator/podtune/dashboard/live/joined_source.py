@@ -19,12 +19,18 @@ class JoinedSource:
     def __init__(self, sources: Mapping[str, ClusterSource], title: str = "") -> None:
         """Takes the sources by their namespace, and what they read in a few words."""
         self._sources = dict(sorted(sources.items()))
+        self._has_own_title = bool(title)
         self._title = title or f"namespaces {', '.join(self._sources)}"
 
     @property
     def title(self) -> str:
         """What they read, in a few words."""
         return self._title
+
+    @property
+    def has_own_title(self) -> bool:
+        """Whether the installation chose the title."""
+        return self._has_own_title
 
     @property
     def outage(self) -> Outage | None:

@@ -56,6 +56,11 @@ class PacedSource:
         return self._source.title
 
     @property
+    def has_own_title(self) -> bool:
+        """Whether the installation chose the title."""
+        return self._source.has_own_title
+
+    @property
     def outage(self) -> Outage | None:
         """Why what is shown may be old."""
         return self._source.outage

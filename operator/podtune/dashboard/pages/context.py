@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.dashboard.access.visit import VISIT
+from podtune.dashboard.access.viewed_source import NOTHING, ViewedSource
+from podtune.dashboard.access.visit import GATE, VISIT, Visit
 from podtune.dashboard.live.object_reader import ObjectReader, ReadingThreads
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.sources import ExperimentSource, LiveSource
@@ -73,9 +74,17 @@ READING_THREADS = web.AppKey("reading_threads", ReadingThreads)
 
 
 def get_source(request: web.Request) -> ExperimentSource:
-    """What is shown of: where the application has its data from, and for a viewer the part that they may see."""
-    visit = request.get(VISIT)
-    return visit.source if visit is not None else request.app[EXPERIMENT_ROWS].source
+    """What is shown of: where the application has its data from, and for a viewer the part that they may see.
+
+    Where viewers are asked who they are, that is nothing until it is known.
+    """
+    visit: Visit | None = request.get(VISIT)
+    if visit is not None:
+        return visit.source
+    source = request.app[EXPERIMENT_ROWS].source
+    if GATE in request.app and isinstance(source, LiveSource):
+        return ViewedSource(source, NOTHING)
+    return source
 
 
 def find_now(request: web.Request, experiment: ExperimentRows) -> float | None:

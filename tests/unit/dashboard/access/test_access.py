@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from podtune import __version__
 from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.cli.client.api_client import Change
 from podtune.dashboard.access import reviews, viewed_source
@@ -81,6 +82,41 @@ async def test_without_a_token_nothing_is_shown(client: Client, path: str) -> No
     assert "Log in" in text
     assert "accuracy" not in text
     assert "live.js" not in text
+
+
+def find_titles(page: str) -> tuple[str, str]:
+    """What the bar and the foot of a page say of what is shown."""
+    found = re.search('<span class="source"[^>]*>([^<]*)</span>.*<footer>Podtune([^·<]*)', page, re.DOTALL)
+    assert found
+    return found[1], found[2].strip()
+
+
+async def test_a_stranger_learns_neither_namespaces_nor_the_version(client: Client) -> None:
+    for path in ("/", "/login", f"{BASE}/", "/nowhere"):
+        assert find_titles(await (await client.get(path)).text()) == ("", "")
+
+
+async def test_a_page_names_the_namespaces_that_its_viewer_may_see(api: ReviewingApi, client: Client) -> None:
+    assert find_titles(await read(client, "/", ALICE)) == ("namespace team", __version__)
+    assert find_titles(await read(client, f"{BASE}/", ALICE)) == ("namespace team", __version__)
+    assert find_titles(await read(client, "/experiments/third/secret/", ALICE, 403)) == ("", __version__)
+    assert find_titles(await read(client, "/", BOB)) == ("", __version__)
+    assert find_titles(await read(client, "/", ROOT)) == ("all namespaces", __version__)
+    api.users["c"] = "carol"
+    api.grants |= grant_sight("carol", "team") | grant_sight("carol", "other")
+    assert find_titles(await read(client, "/", "c")) == ("namespaces other, team", __version__)
+
+
+async def test_a_title_that_the_installation_chose_is_shown_to_all(api: ReviewingApi) -> None:
+    api.lists(paths.experiments(), team_experiment())
+    api.lists(paths.trials())
+    source = ClusterSource(lambda: api, None, pause=lambda _: None, title="prod")
+    source.start()
+    async with serve_viewers(api, source) as client:
+        assert find_titles(await (await client.get("/login")).text()) == ("prod", "")
+        assert find_titles(await read(client, "/", ALICE)) == ("prod", __version__)
+    source.stop()
+    api.ends()
 
 
 @pytest.mark.parametrize("token", ["wrong", "alice-tokens"])

@@ -22,6 +22,7 @@ class ChangingSource:
     """Has as many trials as there were changes."""
 
     title = "changes"
+    has_own_title = True
     outage: Outage | None = None
 
     def __init__(self) -> None:
