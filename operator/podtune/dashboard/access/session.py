@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 from podtune.dashboard.access.viewer import Viewer
-from podtune.dashboard.addresses import PREFIX
 
 COOKIE = "podtune-session"
+SECURE_COOKIE = f"__Secure-{COOKIE}"
 LONGEST_TOKEN = 3800
 """Characters; browsers keep no longer cookies."""
 ALL_AUTHENTICATED = "system:authenticated"
@@ -27,6 +27,8 @@ _END_OF_DATES = 253402300800
 """Seconds from 1970 to the year 10000, which no date can be in."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _BEARER = "bearer "
+_NO_PATH = ""
+"""Without a path, a cookie is for what is beside /login, wherever a proxy has put that. /logout is beside it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def read_session(request: web.Request) -> LoginSession | None:
     if header.lower().startswith(_BEARER):
         token = header[len(_BEARER) :].strip()
         return LoginSession(token) if is_token(token) else None
-    began, _, token = request.cookies.get(COOKIE, "").partition(".")
+    began, _, token = request.cookies.get(_name_cookie(request), "").partition(".")
     return LoginSession(token, int(began)) if began.isdecimal() and len(began) < 12 and is_token(token) else None
 
 
@@ -94,10 +96,10 @@ def keep_session(request: web.Request, response: web.StreamResponse, token: str,
     end = find_token_end(token)
     seconds = length.total_seconds() if end is None else min(length.total_seconds(), end - now)
     response.set_cookie(
-        COOKIE,
+        _name_cookie(request),
         f"{int(now)}.{token}",
         max_age=max(1, int(seconds)),
-        path=f"{request.app[PREFIX]}/",
+        path=_NO_PATH,
         secure=_is_secure(request),
         httponly=True,
         samesite="Strict",
@@ -107,7 +109,7 @@ def keep_session(request: web.Request, response: web.StreamResponse, token: str,
 def drop_session(request: web.Request, response: web.StreamResponse) -> None:
     """Has the browser forget its token."""
     response.del_cookie(
-        COOKIE, path=f"{request.app[PREFIX]}/", secure=_is_secure(request), httponly=True, samesite="Strict"
+        _name_cookie(request), path=_NO_PATH, secure=_is_secure(request), httponly=True, samesite="Strict"
     )
 
 
@@ -147,4 +149,11 @@ async def read_form(request: web.Request) -> Mapping[str, object]:
 
 
 def _is_secure(request: web.Request) -> bool:
-    return request.secure or request.headers.get("X-Forwarded-Proto", "").lower() == "https"
+    """Whether the browser has come over TLS: the first of several proxies knows that."""
+    protocol = request.headers.get("X-Forwarded-Proto", "").partition(",")[0]
+    return request.secure or protocol.strip().lower() == "https"
+
+
+def _name_cookie(request: web.Request) -> str:
+    """Over TLS, a name that browsers take from nobody who has intercepted plain HTTP."""
+    return SECURE_COOKIE if _is_secure(request) else COOKIE

@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
-from aiohttp import ClientResponse
+from aiohttp import ClientResponse, CookieJar
+from yarl import URL
 
-from podtune.dashboard.access.session import COOKIE, LONGEST_TOKEN
+from podtune.dashboard.access.session import COOKIE, LONGEST_TOKEN, SECURE_COOKIE, LoginSession
 from podtune.dashboard.live.cluster_source import ClusterSource
 from tests.unit.dashboard.access.reviewing_api import ALICE, ROOT, ReviewingApi, open_source, serve_viewers
 from tests.unit.dashboard.archives import BASE, Client
@@ -86,10 +87,38 @@ async def test_the_cookie_is_for_this_dashboard_alone(client: Client) -> None:
     cookie = (await log_in(client)).cookies[COOKIE]
     assert cookie["httponly"]
     assert cookie["samesite"] == "Strict"
-    assert cookie["path"] == "/"
     assert not cookie["secure"]
     assert cookie["max-age"] == "3600"
-    assert (await log_in(client, **{"X-Forwarded-Proto": "https"})).cookies[COOKIE]["secure"]
+
+
+@pytest.mark.parametrize("protocol", ["https", "HTTPS, http", "https,http"])
+async def test_over_tls_the_cookie_goes_over_tls_alone_and_no_other_is_read(client: Client, protocol: str) -> None:
+    headers = {"X-Forwarded-Proto": protocol}
+    cookies = (await log_in(client, **headers)).cookies
+    assert list(cookies) == [SECURE_COOKIE]
+    assert cookies[SECURE_COOKIE]["secure"]
+    for name, status in ((SECURE_COOKIE, 200), (COOKIE, 401)):
+        sent = {"Cookie": f"{name}={cookies[SECURE_COOKIE].value}"}
+        assert (await client.get("/", headers=headers | sent)).status == status
+
+
+async def test_plain_http_behind_tls_between_proxies_is_plain(client: Client) -> None:
+    assert list((await log_in(client, **{"X-Forwarded-Proto": "http, https"})).cookies) == [COOKIE]
+
+
+@pytest.mark.parametrize("outside", ["", "/tools/podtune"])
+async def test_the_cookie_is_for_the_path_that_the_browser_knows(client: Client, outside: str) -> None:
+    # A proxy takes the path away that the browser sees, so the server can't name it.
+    base = f"http://shared.example{outside}"
+    jar = CookieJar()
+    jar.update_cookies((await log_in(client)).cookies, URL(f"{base}/login"))
+    for path in ("/", "/experiments/team/digits/", "/logout"):
+        assert COOKIE in jar.filter_cookies(URL(f"{base}{path}"))
+    assert (COOKIE in jar.filter_cookies(URL("http://shared.example/other/"))) == (not outside)
+    form = LoginSession(ALICE, int(next(iter(jar)).value.partition(".")[0])).make_form_token("log out")
+    answer = await client.post("/logout", data={"form": form}, allow_redirects=False)
+    jar.update_cookies(answer.cookies, URL(f"{base}/logout"))
+    assert not jar.filter_cookies(URL(f"{base}/"))
 
 
 async def test_a_session_is_no_longer_than_its_token(api: ReviewingApi, client: Client) -> None:
