@@ -23,6 +23,8 @@ SECURE_COOKIE = f"__Secure-{COOKIE}"
 LONGEST_TOKEN = 3800
 """Characters; browsers keep no longer cookies."""
 ALL_AUTHENTICATED = "system:authenticated"
+_RESERVED = "system:"
+"""What names of Kubernetes' own users and groups begin with."""
 _END_OF_DATES = 253402300800
 """Seconds from 1970 to the year 10000, which no date can be in."""
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -114,14 +116,19 @@ def drop_session(request: web.Request, response: web.StreamResponse) -> None:
 
 
 def read_proxied_viewer(request: web.Request, trust: ProxyTrust) -> Viewer | None:
-    """Who the viewer is by the word of a proxy that has shown its certificate; None where there is no such proxy."""
-    name = request.headers.get(trust.user_header, "").strip() if trust.user_header else ""
+    """Who the viewer is by the word of a proxy that has shown its certificate; None where there is no such word.
+
+    Kubernetes' own users and groups are nobody's that a proxy knows: whoever could name themselves one would be it.
+    """
+    names = request.headers.getall(trust.user_header, []) if trust.user_header else []
+    name = names[0].strip() if len(names) == 1 else ""  # of two, one may have come through the proxy
     transport = request.transport
-    if not name or transport is None or not transport.get_extra_info("peercert"):
+    if not name or name.startswith(_RESERVED) or transport is None or not transport.get_extra_info("peercert"):
         return None
     told = request.headers.getall(trust.groups_header, []) if trust.groups_header else []
     groups = dict.fromkeys(group.strip() for header in told for group in header.split(",") if group.strip())
-    return Viewer(name, groups=(*(group for group in groups if group != ALL_AUTHENTICATED), ALL_AUTHENTICATED))
+    own = (group for group in groups if not group.startswith(_RESERVED))
+    return Viewer(name, groups=(*own, ALL_AUTHENTICATED))
 
 
 def is_from_own_page(request: web.Request) -> bool:

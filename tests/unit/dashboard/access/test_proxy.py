@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from podtune.dashboard.access.session import ProxyTrust, read_proxied_viewer
 from podtune.dashboard.access.viewer import Viewer
@@ -23,7 +25,7 @@ class Transport:
         return self.certificate if name == "peercert" else default
 
 
-def read(headers: dict[str, str], certificate: dict[str, Any] | None, trust: ProxyTrust = TRUST) -> Viewer | None:
+def read(headers: Mapping[str, str], certificate: dict[str, Any] | None, trust: ProxyTrust = TRUST) -> Viewer | None:
     request = make_mocked_request("GET", "/", headers=headers, transport=Transport(certificate))
     return read_proxied_viewer(request, trust)
 
@@ -46,3 +48,19 @@ def test_by_default_no_header_is_believed() -> None:
 def test_groups_are_read_from_the_header_that_was_agreed_on_alone() -> None:
     viewer = read({"X-User": "alice", "X-Groups": "system:masters"}, {"serialNumber": "1"}, ProxyTrust("X-User"))
     assert viewer == Viewer("alice", groups=("system:authenticated",))
+
+
+@pytest.mark.parametrize("names", [("alice", "root"), ("root", "alice"), ("", "root"), ()])
+def test_exactly_one_header_names_the_viewer(names: tuple[str, ...]) -> None:
+    headers = CIMultiDict(("X-User", name) for name in names)
+    assert read(headers, {"serialNumber": "1"}) is None
+
+
+@pytest.mark.parametrize("name", ["system:admin", " system:serviceaccount:kube-system:default"])
+def test_no_proxy_names_one_of_kubernetes_own_users(name: str) -> None:
+    assert read({"X-User": name}, {"serialNumber": "1"}) is None
+
+
+def test_no_proxy_puts_a_viewer_in_one_of_kubernetes_own_groups() -> None:
+    viewer = read({"X-User": "alice", "X-Groups": "system:masters, team,system:nodes"}, {"serialNumber": "1"})
+    assert viewer == Viewer("alice", groups=("team", "system:authenticated"))
