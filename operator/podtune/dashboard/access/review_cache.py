@@ -35,9 +35,11 @@ class ReviewCache(Generic[Key, Answer]):
         self._size = size
         self._monotonic = monotonic
         self._kept: OrderedDict[Key, _Kept[Answer]] = OrderedDict()
+        self._next_purge = 0.0
 
     async def get(self, key: Key, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer to a question; raises what the question raises. One that isn't begun takes no answer's place."""
+        self._drop_expired()
         known = self._kept.get(key)
         if known is None or known.until <= self._monotonic():
             known = self._kept[key] = _Kept(asyncio.ensure_future(ask()), self._monotonic() + self._seconds)
@@ -47,6 +49,13 @@ class ReviewCache(Generic[Key, Answer]):
             self._kept.popitem(last=False)
         # Others may wait for it, too: who goes away must not take it along.
         return await asyncio.shield(known.task)
+
+    def _drop_expired(self) -> None:
+        """Keeps nothing of who has gone away; a look at all now and then is enough."""
+        now = self._monotonic()
+        if now >= self._next_purge:
+            self._kept = OrderedDict((key, kept) for key, kept in self._kept.items() if kept.until > now)
+            self._next_purge = now + self._seconds
 
     def _forget_failed(self, key: Key, task: asyncio.Future[Answer]) -> None:
         has_failed = task.cancelled() or task.exception() is not None

@@ -145,7 +145,7 @@ class Reviewer:
         self._accepted[digest] = None
         if len(self._accepted) > MOST_VIEWERS:
             self._accepted.popitem(last=False)
-        return read_viewer(user, token)
+        return read_viewer(user)
 
     def _ask_right(self, viewer: Viewer, right: Right) -> Awaitable[bool]:
         queue = self._queues.setdefault(viewer, _Queue(asyncio.Semaphore(MOST_REVIEWS)))

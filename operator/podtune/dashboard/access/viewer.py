@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 _ACCOUNT = "system:serviceaccount:"
@@ -15,14 +15,12 @@ class Viewer:
 
     Attributes:
         extra: Further facts that an authorizer may ask for, by name.
-        token: Their own; empty where a proxy says who they are. No part of who they are, and never shown.
     """
 
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    token: str = field(default="", repr=False, compare=False)
 
     @property
     def short_name(self) -> str:
@@ -35,7 +33,7 @@ class Viewer:
         return self.name.removeprefix(_ACCOUNT) if self.name.startswith(_ACCOUNT) else ""
 
 
-def read_viewer(user: Mapping[str, Any], token: str) -> Viewer:
+def read_viewer(user: Mapping[str, Any]) -> Viewer:
     """Reads the user of a TokenReview."""
     extra = {str(name): _read_texts(values) for name, values in (user.get("extra") or {}).items()}
     return Viewer(
@@ -43,7 +41,6 @@ def read_viewer(user: Mapping[str, Any], token: str) -> Viewer:
         uid=str(user.get("uid") or ""),
         groups=_read_texts(user.get("groups")),
         extra=tuple(sorted(extra.items())),
-        token=token,
     )
 
 

@@ -33,7 +33,6 @@ def read(headers: Mapping[str, str], certificate: dict[str, Any] | None, trust: 
 def test_a_proxy_with_a_certificate_names_the_viewer_and_their_groups() -> None:
     viewer = read({"X-User": "alice", "X-Groups": "team, admins,"}, {"subject": ()} | {"serialNumber": "1"})
     assert viewer == Viewer("alice", groups=("team", "admins", "system:authenticated"))
-    assert not viewer.token
 
 
 @pytest.mark.parametrize("certificate", [None, {}])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
+from dataclasses import fields
 
 import pytest
 
 from podtune.dashboard.access import reviews
+from podtune.dashboard.access.review_cache import ReviewCache
 from podtune.dashboard.access.reviews import Reviewer, Right, TokenRefused, TooManyLogins
 from podtune.dashboard.access.viewer import Viewer
 from tests.unit.dashboard.access.reviewing_api import ALICE, ROOT, Clock, ReviewingApi
@@ -121,3 +124,28 @@ async def test_a_viewer_who_asks_for_much_keeps_others_waiting_for_a_few_reviews
     api.gate.set()
     await asyncio.gather(*much, little)
     assert "alice" in [spec["user"] for spec in api.specs[: 2 * reviews.MOST_REVIEWS]]
+
+
+async def test_who_is_known_is_known_without_their_token(api: ReviewingApi, reviewer: Reviewer) -> None:
+    token = f"{ALICE}-of-today"
+    api.users[token] = "alice"
+    viewer = await reviewer.identify(token)
+    assert token not in {getattr(viewer, field.name) for field in fields(viewer)}
+
+
+async def test_nothing_is_kept_of_an_answer_that_has_expired() -> None:
+    clock = Clock()
+    cache: ReviewCache[str, Viewer] = ReviewCache(reviews.ANSWER_SECONDS, VIEWERS, clock)
+
+    async def ask(name: str) -> Viewer:
+        return Viewer(name)
+
+    await cache.get("gone", lambda: ask("gone"))
+    clock.now += reviews.ANSWER_SECONDS / 2
+    await cache.get("stays", lambda: ask("stays"))
+    clock.now += reviews.ANSWER_SECONDS / 2
+    await cache.get("comes", lambda: ask("comes"))
+    gc.collect()
+    kept = {item.name for item in gc.get_objects() if type(item) is Viewer}
+    assert "gone" not in kept
+    assert {"stays", "comes"} <= kept
