@@ -23,6 +23,7 @@ from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.live.object_reader import TokenReader
 from podtune.dashboard.server.logs import FACTS
 from podtune.dashboard.server.settings import ServerSettings
+from podtune.dashboard.server.tls_renewal import TlsRenewal
 from podtune.dashboard.serving import make_runner, spare_collector
 
 SHUTDOWN_SECONDS = 5.0
@@ -144,6 +145,7 @@ async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource,
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     starting = asyncio.create_task(asyncio.to_thread(source.start))
+    renewing = asyncio.create_task(_renew_tls(settings, stopped))
     try:
         await web.SockSite(runner, listener, ssl_context=settings.tls).start()
         _log.info("dashboard listens", extra={FACTS: _describe(settings, listener)})
@@ -151,6 +153,7 @@ async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource,
         await stopped.wait()
         _log.info("dashboard ends")
     finally:
+        renewing.cancel()
         source.stop()
         await runner.cleanup()
 
@@ -165,6 +168,15 @@ async def _start(starting: asyncio.Task[None], stopped: asyncio.Event, probes: P
         spare_collector()
         probes.is_ready = True
         _log.info("dashboard is ready")
+
+
+async def _renew_tls(settings: ServerSettings, stopped: asyncio.Event) -> None:
+    """Takes renewed certificates into use; has the program end, to be started anew, where that is not enough."""
+    if settings.tls is None:
+        return
+    await TlsRenewal(settings.tls_files, settings.tls).wait_for_authority()
+    _log.info("the proxy has another authority", extra={FACTS: {"file": str(settings.tls_files.proxy_authority)}})
+    stopped.set()
 
 
 def _describe(settings: ServerSettings, listener: socket.socket) -> dict[str, object]:

@@ -50,6 +50,7 @@ class ServerSettings:
         is_open: Whether everybody may see all.
         session: How long a login lasts.
         tls: The server's side of TLS; None for plain HTTP.
+        tls_files: What that was made of.
         proxy: What is believed of a proxy that shows a certificate.
         price: Of a GPU-hour, for experiments whose manifest has none.
         log_level: One of `LOG_LEVELS`.
@@ -65,6 +66,7 @@ class ServerSettings:
     is_open: bool
     session: timedelta
     tls: ssl.SSLContext | None
+    tls_files: TlsFiles
     proxy: ProxyTrust
     price: GpuPrice
     log_level: str
@@ -114,6 +116,7 @@ def check_settings(
         is_open=is_open,
         session=timedelta(hours=session_hours),
         tls=open_tls(tls),
+        tls_files=tls,
         proxy=proxy,
         price=check_price(gpu_price, currency),
         log_level=log_level.lower(),
