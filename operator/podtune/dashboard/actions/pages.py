@@ -96,9 +96,12 @@ async def _say_done(request: web.Request) -> web.Response:
 
 def _find_action(request: web.Request) -> ViewerAction:
     try:
-        return ViewerAction(request.match_info["action"])
+        action = ViewerAction(request.match_info["action"])
     except ValueError as error:
         raise web.HTTPNotFound from error
+    if action is ViewerAction.RETRY and "trial" not in request.match_info:
+        raise web.HTTPNotFound  # there are retries of trials only
+    return action
 
 
 def _find_target(request: web.Request) -> ActionTarget:

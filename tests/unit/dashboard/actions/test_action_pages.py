@@ -15,7 +15,7 @@ from aiohttp import ClientResponse
 from podtune.cli.client.api_client import Change
 from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
-from podtune.dashboard.access.session import COOKIE, ProxyTrust
+from podtune.dashboard.access.session import COOKIE, LoginSession, ProxyTrust
 from podtune.dashboard.live import event_stream
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.kube import paths
@@ -208,6 +208,15 @@ async def test_what_is_not_there_offers_nothing(client: Client) -> None:
     await read(client, "/experiments/team/absent/actions/pause", 404)
     await read(client, "/experiments/third/secret/actions/pause", 403)
     await read(client, f"{BASE}/actions/delete", 404)
+
+
+async def test_an_experiment_has_no_retry_whatever_form_asks_for_it(api: ActingApi, client: Client) -> None:
+    await read(client, f"{BASE}/actions/retry", 404)
+    session = LoginSession(ALICE, int(time.time()))
+    client.session.cookie_jar.update_cookies({COOKIE: f"{session.began}.{ALICE}"})
+    form = {"form": session.make_form_token("retry team/digits"), "attempt": "1"}
+    assert (await confirm(client, f"{BASE}/actions/retry", form)).status == 404
+    assert not api.patched
 
 
 async def test_without_actions_there_are_neither_buttons_nor_addresses(api: ActingApi, source: ClusterSource) -> None:
