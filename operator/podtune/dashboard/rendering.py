@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -23,6 +24,8 @@ from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
+_UNSAFE = re.compile("[^A-Za-z0-9._-]")
+"""What stands in no name of a file that browsers are told."""
 _STATIC = Path(__file__).parent / "static"
 
 
@@ -125,5 +128,6 @@ def render_download(text: str, content_type: str, name: str) -> web.Response:
 
 def _make_file(text: str, content_type: str, name: str) -> web.Response:
     response = web.Response(text=text, content_type=content_type, charset="utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    # Names of Kubernetes are safe; those of an archive from elsewhere may be anything.
+    response.headers["Content-Disposition"] = f'attachment; filename="{_UNSAFE.sub("_", name)}"'
     return response

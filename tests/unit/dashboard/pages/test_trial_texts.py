@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -188,6 +189,17 @@ async def test_an_archive_has_the_manifests_of_its_trials() -> None:
         page = await read_page(client, f"{TRIAL}/manifest")
     assert yaml.safe_load(read_text(page))["spec"]["experiment"] == "digits"
     assert "<b>" not in page
+
+
+async def test_a_foreign_archives_names_say_nothing_to_browsers_but_a_name() -> None:
+    trial = trial_body(0)
+    trial["metadata"]["name"] = 'a"; filename="b.exe\r\nSet-Cookie: c=d'
+    async with serve(make_source([trial])) as client:
+        answer = await client.get(f"{BASE}/trials/{quote(trial['metadata']['name'], safe='')}/manifest.yaml")
+        assert answer.status == 200
+    name = "a___filename__b.exe__Set-Cookie__c_d.yaml"
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}"'
+    assert "Set-Cookie" not in answer.headers
 
 
 async def test_without_a_reader_a_cluster_shows_neither(api: LiveApi) -> None:
