@@ -74,7 +74,10 @@ class ReadingThreads:
 
 
 class KubeconfigReader:
-    """Reads with the kubeconfig of whoever has started the dashboard, who alone can open its pages."""
+    """Reads with the kubeconfig of whoever has started the dashboard.
+
+    Every user of that machine can open its pages, for loopback asks for no login: they read with the same rights.
+    """
 
     def __init__(self, connect: Callable[[], Api]) -> None:
         """Takes what opens the API server; it is called for each request, as credentials expire."""
@@ -82,7 +85,7 @@ class KubeconfigReader:
 
     def read_log(self, request: web.Request, namespace: str, trial: TrialView, rank: int) -> Sequence[str]:
         """See `ObjectReader`."""
-        del request  # all requests are the same person's
+        del request  # all requests have the same rights
         limits = {"tailLines": str(LAST_LINES), "limitBytes": str(MOST_BYTES)}
         return list(islice(read_pod_log(self._connect(), namespace, trial, limits, rank=rank), LAST_LINES))
 
