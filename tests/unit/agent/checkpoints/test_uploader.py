@@ -187,14 +187,17 @@ class TestTheEnd:
         monkeypatch.setattr(ledger_upload, "LAST_WORD", 60.0)
         agent = start_agent(STORE | {"PODTUNE_DRAIN_SECONDS": "60"}, make_store=lambda _: store)
         weights = f"{ROOT}/1/data/weights"
-        said = {}
+        said: dict[str, Unstored | None] = {}
 
         def hear(method: Callable[..., None]) -> Callable[..., None]:
             def store_and_hear(key: str, *content: object) -> None:
-                wait_until(agent.settings.termination_log.exists)  # the program has ended
+                text = ""
+                while not text:  # until the program has ended; it is empty for a moment whenever it is written anew
+                    wait_until(agent.settings.termination_log.exists)
+                    text = agent.settings.termination_log.read_text()
                 if key == weights:  # known earlier, the decision would be stored first
                     operator.ledger.append(LedgerLine(1, "2026-01-01T00:00:00Z", 1, 1, "STOP", "the last", {}))
-                said[key] = parse_final_commit(agent.settings.termination_log.read_text()).unstored
+                said[key] = parse_final_commit(text).unstored
                 return method(key, *content)
 
             return store_and_hear

@@ -18,7 +18,7 @@ from tests.unit.dashboard.access.reviewing_api import ALICE, ROOT, Clock, Review
 WAIT = 30
 WAITING = reviews.MOST_REVIEWS + 2  # more than there are threads
 VIEWERS = WAITING + 2
-Asked = list["asyncio.Task[Viewer]"]
+Requests = list["asyncio.Task[Viewer]"]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def reviewer(api: ReviewingApi, clock: Clock, monkeypatch: pytest.MonkeyPatch) -
     reviewer.close()
 
 
-async def send_wrong_tokens(api: ReviewingApi, reviewer: Reviewer, count: int) -> Asked:
+async def send_wrong_tokens(api: ReviewingApi, reviewer: Reviewer, count: int) -> Requests:
     api.held = "wrong"
     api.gate.clear()
     asked = [asyncio.create_task(reviewer.identify(f"wrong{number}")) for number in range(count)]
@@ -49,7 +49,7 @@ async def send_wrong_tokens(api: ReviewingApi, reviewer: Reviewer, count: int) -
     return asked
 
 
-async def end(api: ReviewingApi, asked: Asked) -> list[type[BaseException]]:
+async def end(api: ReviewingApi, asked: Requests) -> list[type[BaseException]]:
     api.gate.set()
     answers = await asyncio.gather(*asked, return_exceptions=True)
     return [type(answer) for answer in answers if isinstance(answer, BaseException)]
