@@ -95,7 +95,7 @@ def test_it_may_read_and_ask_who_may_what_but_write_nothing_and_read_no_secret()
     assert _rights(role) == [
         ("authentication.k8s.io", "tokenreviews", ["create"]),
         ("authorization.k8s.io", "subjectaccessreviews", ["create"]),
-        ("podtune.dev", "experiments trials", ["get", "list", "watch"]),
+        ("podtune.dev", "experiments trials", ["list", "watch"]),
     ]
 
 
@@ -118,6 +118,13 @@ def test_with_namespaces_it_has_rights_there_and_nowhere_else(values: dict[str, 
     assert [d["metadata"]["namespace"] for d in bindings] == namespaces
     for binding in bindings:
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": DASHBOARD, "namespace": NAMESPACE}]
+
+
+def test_an_account_of_another_makers_is_bound_by_its_name() -> None:
+    documents = _own(_render(dashboard__serviceAccount__create=False, dashboard__serviceAccount__name="viewing"))
+    assert "ServiceAccount" not in {kind for kind, _ in list_kinds(documents)}
+    (subject,) = find_one(documents, "ClusterRoleBinding", CLUSTER_WIDE)["subjects"]
+    assert subject["name"] == _pod(documents)["spec"]["serviceAccountName"] == "viewing"
 
 
 def test_values_are_written_as_the_dashboard_reads_them(
@@ -234,6 +241,7 @@ def test_pods_of_named_namespaces_alone_reach_it() -> None:
         ({"proxy.userHeader": "X-User", "tls.secret": "served"}, "dashboard.proxy.authoritySecret (ca.crt"),
         ({"proxy.groupsHeader": "X-Groups"}, "do nothing without dashboard.proxy.userHeader"),
         ({"ingress.enabled": True}, "dashboard.ingress.host is empty"),
+        ({"serviceAccount.create": False}, "needs dashboard.serviceAccount.name"),
         ({"open": "yes"}, "open"),
         ({"pathPrefix": "podtune"}, "pathPrefix"),
         ({"pathPrefix": "/podtune/"}, "pathPrefix"),

@@ -22,7 +22,10 @@ app.kubernetes.io/component: dashboard
 
 {{- define "podtune.dashboard.serviceAccountName" -}}
 {{- $account := .Values.dashboard.serviceAccount -}}
-{{- default ($account.create | ternary (include "podtune.dashboard.fullname" .) "default") $account.name -}}
+{{- if not (or $account.create $account.name) -}}
+{{- fail "dashboard.serviceAccount.create=false needs dashboard.serviceAccount.name: the namespace's default account would get the dashboard's rights, and with it each pod there; name an account of the dashboard's own" -}}
+{{- end -}}
+{{- default (include "podtune.dashboard.fullname" .) $account.name -}}
 {{- end -}}
 
 {{/* The namespaces that it shows, as JSON; none: all. */}}
@@ -35,7 +38,7 @@ app.kubernetes.io/component: dashboard
 # To show them, and to hear of changes. Logs are read with the viewer's token.
 - apiGroups: [podtune.dev]
   resources: [experiments, trials]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/* What it may do in the whole cluster, whatever it shows. */}}
