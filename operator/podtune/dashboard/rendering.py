@@ -119,6 +119,13 @@ def render_svg(request: web.Request, template: str, name: str = "chart.svg", **f
     return _make_file(text, "image/svg+xml", name)
 
 
+def render_json(text: str) -> web.Response:
+    """What a script of a page asks for."""
+    response = web.Response(text=text, content_type="application/json")
+    response.enable_compression()
+    return response
+
+
 def render_download(text: str, content_type: str, name: str) -> web.Response:
     """A file that browsers save under a name."""
     response = _make_file(text, content_type, name)

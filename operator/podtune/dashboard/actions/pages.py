@@ -15,7 +15,7 @@ from podtune.dashboard.access.visit import VISIT, Visit
 from podtune.dashboard.actions.offers import Offer, ViewerAction, list_offers
 from podtune.dashboard.actions.requests import ActionTarget, request_action
 from podtune.dashboard.addresses import lead_to
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import find_rows, get_source, pick_row
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.server.logs import FACTS
 from podtune.kube.errors import ApiError, ApiRefusal
@@ -117,9 +117,7 @@ def _find_offer(request: web.Request, action: ViewerAction) -> Offer | None:
         NotThere: There is no such experiment, or no such trial in it.
     """
     experiment, trial = find_rows(request), request.match_info.get("trial", "")
-    if trial and trial not in experiment.by_name:
-        raise NotThere(f"There is no trial {trial!r} in experiment {experiment.view.name!r}.")
-    offers = list_offers(experiment, experiment.by_name[trial] if trial else None)
+    offers = list_offers(experiment, pick_row(experiment, trial) if trial else None)
     return next((offer for offer in offers if offer.action == action), None)
 
 

@@ -17,7 +17,7 @@ from podtune.dashboard.charts.learning.compared import (
 )
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
 from podtune.dashboard.pages.learning import list_axis_choices, read_axes, write_query
-from podtune.dashboard.rendering import render_download, render_page, render_svg
+from podtune.dashboard.rendering import render_download, render_json, render_page, render_svg
 from podtune.dashboard.table.comparison import FEWEST, MOST, compare_trials, list_compared_columns
 from podtune.dashboard.table.downloads import write_csv, write_json
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -153,9 +153,7 @@ async def send_comparison_chart(request: web.Request) -> web.Response:
 async def send_comparison_points(request: web.Request) -> web.Response:
     """What a pointer can find in the chart."""
     _, plot = _draw(request)
-    response = web.Response(text=write_compared_points(plot), content_type="application/json")
-    response.enable_compression()
-    return response
+    return render_json(write_compared_points(plot))
 
 
 def read_compared(request: web.Request) -> ComparedTrials:

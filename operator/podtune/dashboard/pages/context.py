@@ -14,7 +14,7 @@ from podtune.dashboard.access.visit import GATE, VISIT, Visit
 from podtune.dashboard.live.object_reader import ObjectReader, ReadingThreads
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.sources import ExperimentSource, LiveSource
-from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
 
 MOST_EXPERIMENTS = 256
 """So many are kept at hand as rows; others are made anew when they are looked at."""
@@ -108,3 +108,15 @@ def find_rows(request: web.Request) -> ExperimentRows:
             raise Deleted(name, moment.isoformat(timespec="seconds"))
         raise NotThere(f"There is no experiment {name!r} in namespace {namespace!r}.")
     return request.app[EXPERIMENT_ROWS].get(view)
+
+
+def pick_row(experiment: ExperimentRows, trial: str) -> TrialRow:
+    """A trial of an experiment.
+
+    Raises:
+        NotThere: It has none of that name.
+    """
+    row = experiment.by_name.get(trial)
+    if row is None:
+        raise NotThere(f"There is no trial {trial!r} in experiment {experiment.view.name!r}.")
+    return row

@@ -32,7 +32,7 @@ from podtune.dashboard.pages.timeline import TIMELINE_CHARTS, find_states, send_
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.progress.waiting import describe_waiting
-from podtune.dashboard.rendering import render_page, render_svg
+from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.table.experiments import SORTS, make_line, parse_experiment_query, select_experiments
 from podtune.dashboard.trial_rows import ENDED_PROGRESS, ExperimentRows, TrialRow
 
@@ -127,11 +127,7 @@ async def show_parameters(request: web.Request) -> web.Response:
 @share_answer
 async def send_columns(request: web.Request) -> web.Response:
     """All trials, for the charts that the browser draws."""
-    response = web.Response(
-        text=write_columns(find_rows(request), request.app[GPU_PRICE]), content_type="application/json"
-    )
-    response.enable_compression()
-    return response
+    return render_json(write_columns(find_rows(request), request.app[GPU_PRICE]))
 
 
 @share_answer

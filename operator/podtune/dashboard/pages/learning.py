@@ -15,7 +15,7 @@ from podtune.dashboard.charts.learning.trial_curve import TrialCurvePlot, draw_t
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.pages.context import NotThere, find_rows
 from podtune.dashboard.pages.sharing import share_answer
-from podtune.dashboard.rendering import render_svg
+from podtune.dashboard.rendering import render_json, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
 CHARTS = ("curves", "rungs", "trial")
@@ -146,9 +146,7 @@ async def send_points(request: web.Request) -> web.Response:
         text = write_trial_points(experiment, experiment.by_name[name])
     else:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart {request.match_info['chart']!r}.")
-    response = web.Response(text=text, content_type="application/json")
-    response.enable_compression()
-    return response
+    return render_json(text)
 
 
 def write_query(experiment: ExperimentRows, axes: CurveAxes, others: Sequence[tuple[str, str]] = ()) -> str:

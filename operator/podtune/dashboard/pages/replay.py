@@ -23,7 +23,7 @@ from podtune.dashboard.charts.replay.moment import Moment, find_moment
 from podtune.dashboard.charts.replay.record import ProposalOrigin, find_source
 from podtune.dashboard.charts.replay.tape import Tape, record_tape
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
-from podtune.dashboard.rendering import render_page, render_svg
+from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState
 
 JUMP_WORDS = {"stop": "Stop", "exploit": "Exploit", "failure": "Failure", "best": "New best"}
@@ -94,9 +94,7 @@ async def send_tape(request: web.Request) -> web.Response:
     _, tape = await _find_tape(request)
     pair = _read_pair(request, tape)
     text = await asyncio.to_thread(write_tape, tape, *pair)
-    response = web.Response(text=text, content_type="application/json")
-    response.enable_compression()
-    return response
+    return render_json(text)
 
 
 async def send_picture(request: web.Request) -> web.Response:

@@ -20,9 +20,9 @@ from podtune.dashboard.charts.lineage.tree import (
     draw_family_tree,
     write_arc_points,
 )
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import NotThere, find_rows, get_source, pick_row
 from podtune.dashboard.pages.sharing import share_answer
-from podtune.dashboard.rendering import render_page, render_svg
+from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
 MOST_EXPLOITS = 200
@@ -84,9 +84,7 @@ async def send_exploits(request: web.Request) -> web.Response:
     """The exploits that a pointer can find in the family tree."""
     experiment = find_rows(request)
     text = await asyncio.to_thread(write_arc_points, experiment, find_chosen(request, experiment))
-    response = web.Response(text=text, content_type="application/json")
-    response.enable_compression()
-    return response
+    return render_json(text)
 
 
 def has_population(experiment: ExperimentRows) -> bool:
@@ -103,9 +101,7 @@ def find_chosen(request: web.Request, experiment: ExperimentRows) -> str:
     name = request.query.get("trial")
     if name is None:
         return experiment.best.name if experiment.best is not None else ""
-    if name not in experiment.by_name:
-        raise NotThere(f"There is no trial {name!r} in experiment {experiment.view.name!r}.")
-    return name
+    return pick_row(experiment, name).name
 
 
 def find_schedule(tree: FamilyTree | None) -> Schedule | None:

@@ -16,7 +16,7 @@ from podtune.api.pods.quantities import parse_size
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.live.object_reader import LAST_LINES, Answer
-from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source, pick_row
 from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.sources import ManifestSource
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -174,11 +174,8 @@ async def _ask(request: web.Request, ask: Callable[[], Answer]) -> tuple[Answer 
 
 
 def _find_row(request: web.Request) -> tuple[ExperimentRows, TrialRow]:
-    experiment, name = find_rows(request), request.match_info["trial"]
-    row = experiment.by_name.get(name)
-    if row is None:
-        raise NotThere(f"There is no trial {name!r} in experiment {experiment.view.name!r}.")
-    return experiment, row
+    experiment = find_rows(request)
+    return experiment, pick_row(experiment, request.match_info["trial"])
 
 
 def _is_kept(written: object) -> bool:

@@ -12,7 +12,7 @@ from podtune.cli.views.explain import explain_origin, locate_decision
 from podtune.cli.views.troubles import find_trial_trouble
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import find_rows, get_source, pick_row
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
 from podtune.dashboard.progress.attempts import list_attempts
@@ -92,10 +92,8 @@ async def show_trial(request: web.Request) -> web.Response:
     Raises:
         NotThere: The experiment has no such trial.
     """
-    experiment, name = find_rows(request), request.match_info["trial"]
-    row = experiment.by_name.get(name)
-    if row is None:
-        raise NotThere(f"There is no trial {name!r} in experiment {experiment.view.name!r}.")
+    experiment = find_rows(request)
+    row = pick_row(experiment, request.match_info["trial"])
     place = next((place for place, each in enumerate(experiment.ranked, start=1) if each is row), None)
     at = experiment.rows.index(row)
     ledger = row.view.status.ledger
