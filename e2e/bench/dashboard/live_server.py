@@ -35,6 +35,7 @@ class ChangingSource:
     """A cluster's state, as watches would bring it up to date."""
 
     title = "trials that change"
+    has_own_title = True
     outage: Outage | None = None
 
     def __init__(self, trials: int) -> None:
