@@ -81,10 +81,6 @@ def make_trial(index: int, *, results: int | None = None) -> Manifest:
     }
 
 
-def _compute_value(end: float, step: int) -> float:
-    return float(f"{end + (0.1 - end) / (1 + step) ** 0.7:.5g}")
-
-
 def _draw_parameters(rng: random.Random) -> dict[str, str]:
     optimizer = rng.choice(_OPTIMIZERS)
     drawn = {

@@ -63,7 +63,7 @@ class TableQuery:
         return replace(self, **{"page": 1, **fields})  # type: ignore[arg-type]
 
     def encode(self) -> str:
-        """The query of an address that asks for this; empty for what is asked for without one."""
+        """The query of an address that asks for this; `?` alone for what is asked for without one."""
         pairs = [
             *([("q", self.text)] if self.text else []),
             *(("state", str(progress)) for progress in self.progress),

@@ -35,7 +35,6 @@ class BarPart:
     """
 
     outcome: BracketOutcome
-    count: int
     x: float
     width: float
 
@@ -145,7 +144,7 @@ def _draw_bar(rung: BracketRung, most: int) -> RungBar:
     segments = []
     at = 0
     for outcome, count in rung.counts.items():
-        segments.append(BarPart(outcome, count, round(100 * at / most, 3), round(100 * count / most, 3)))
+        segments.append(BarPart(outcome, round(100 * at / most, 3), round(100 * count / most, 3)))
         at += count
     return RungBar(rung, segments, None if rung.size is None else round(100 * rung.size / most, 3))
 

@@ -26,7 +26,6 @@ class SchedulePanel:
     """
 
     name: str
-    sentence: str
     y_ticks: Sequence[Tick]
     line: str
     turns: str
@@ -105,7 +104,6 @@ def _draw_panel(axis: SearchAxis, ancestors: Sequence[Ancestor], x: Scale) -> Sc
     last = ancestors[-1].configuration or {}
     return SchedulePanel(
         name=axis.name,
-        sentence=axis.sentence,
         y_ticks=_list_ticks(axis, y),
         line="".join(parts),
         turns="".join(dots),

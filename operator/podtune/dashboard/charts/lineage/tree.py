@@ -104,11 +104,10 @@ class FamilyTree:
     """The chart.
 
     Attributes:
-        chosen: Whose ancestry is marked.
-        lineage: That ancestry.
+        lineage: The ancestry that is marked.
         kept: Paths of what trials trained that was not given up, by level.
         given_up: Paths of what they gave up when they took another one's checkpoint, by level.
-        ancestry: str of the ancestry.
+        ancestry: Path of the ancestry.
         unexplained: Where exploits begin that are in curves alone.
         arcs: Those drawn.
         exploits: All on record, the oldest first.

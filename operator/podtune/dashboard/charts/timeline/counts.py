@@ -61,13 +61,11 @@ class StackedPlot:
 
     Attributes:
         moments: When trials were counted, in seconds since 1970.
-        highest: The largest sum.
     """
 
     title: str
     areas: Sequence[Area]
     moments: Sequence[float]
-    highest: int
     x_ticks: Sequence[Tick]
     y_ticks: Sequence[Tick]
 
@@ -174,7 +172,6 @@ def _stack(title: str, span: TimeRange, words: Mapping[str, str], codes: Iterabl
         title=title,
         areas=areas,
         moments=moments,
-        highest=highest,
         x_ticks=list_time_ticks(span.begin, span.end),
         y_ticks=[tick for tick in Scale(0.0, float(highest)).list_ticks(4) if "." not in tick.label],
     )
