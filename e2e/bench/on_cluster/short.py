@@ -60,7 +60,7 @@ def measure(full: bool) -> Measurement:
             alone.append(run_experiment(kubernetes, pods, SLOTS, template).rate)
         with fresh_namespace(cluster, NAMESPACE) as kubernetes:
             reusing: Object = {"reuse": True, "spec": {"containers": [LOOPING]}}
-            warm.append(run_experiment(kubernetes, trials, SLOTS, reusing))
+            warm.append(run_experiment(kubernetes, trials, SLOTS, reusing, reports=True))
         try:
             rays.append(_ray(trials))
         except Missing as error:
