@@ -1,0 +1,157 @@
+"""Which commands there are, where each is written, and what the help says of it.
+
+To import all commands takes four times as long as to import one: a command is imported when it is named.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+_PACKAGE = "podtune.cli.commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that is imported when somebody names it.
+
+    Attributes:
+        place: Its module below `podtune.cli.commands` and its function: `show:describe`.
+        help: What the list of commands says of it: the first line of its docstring.
+    """
+
+    place: str
+    help: str
+
+    def load(self) -> Callable[..., None]:
+        """Imports the command."""
+        module, function = self.place.split(":")
+        loaded: Callable[..., None] = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), function)
+        return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Commands under one word, such as `checkpoints download`.
+
+    Attributes:
+        help: What the list of commands says of all of them.
+        commands: By name, in the order of the help text.
+    """
+
+    help: str
+    commands: dict[str, Command]
+
+
+PODTUNE = Group(
+    "Hyperparameter tuning that belongs to Kubernetes.",
+    {
+        "list": Command("show:show_list", "List Experiments, how far they are and what they found."),
+        "describe": Command("show:describe", "Show an Experiment: what was asked, how it goes, and all its Trials."),
+        "watch": Command(
+            "show:follow_experiment", "Follow an Experiment until it ends; the exit code is 0 if it is complete."
+        ),
+        "dashboard": Command(
+            "show:show_dashboard",
+            "Show the Experiments of the cluster, or an exported one, in the browser, on this machine alone, "
+            "until Ctrl+C.",
+        ),
+        "logs": Command(
+            "logs:logs", "Print the log of a Trial's current or last attempt, or what is stored of all of them."
+        ),
+        "results": Command(
+            "results:results",
+            "Print all results that a Trial has stored, or all Trials of an Experiment, in order of time.",
+        ),
+        "best": Command(
+            "show:show_best", "Print the best configuration: its parameters, its value, and where its checkpoint is."
+        ),
+        "importance": Command(
+            "show:show_importance", "Say which parameters matter for an objective, and which for training time."
+        ),
+        "plan": Command(
+            "plan:plan", "Say what an Experiment will take, without a cluster: trials at each rung, GPU-hours, cost."
+        ),
+        "simulate": Command(
+            "simulate:simulate",
+            "Run an Experiment in virtual time, without a cluster: hours of tuning in seconds.",
+        ),
+        "why": Command("show:why", "Say why a Trial is where it is: the decisions on it, with their numbers."),
+        "pause": Command(
+            "lifecycle:pause", "Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."
+        ),
+        "resume": Command(
+            "lifecycle:resume",
+            "Have a paused Trial go on where it was, or an Experiment that is suspended or has ended.",
+        ),
+        "stop": Command("lifecycle:stop", "End a Trial, or an Experiment and all its Trials, for good."),
+        "retry": Command(
+            "retry:retry",
+            "Have a Trial go on from its last checkpoint in new pods, which have the present trialTemplate.",
+        ),
+        "export": Command(
+            "transfer:export_experiment", "Write a whole Experiment and its Trials to a file, to import it elsewhere."
+        ),
+        "import": Command(
+            "transfer:import_experiment",
+            "Make the Experiment of a file that `export` has written, to go on where it was.",
+        ),
+        "restore": Command(
+            "restore:restore_experiment",
+            "Make an Experiment from what its store holds, to go on from there where its cluster is lost.",
+        ),
+        "release": Command(
+            "release:release_experiment",
+            "Let an Experiment go that waits for its checkpoints' deletion; they stay in the bucket.",
+        ),
+        "version": Command("version:version", "Print the version."),
+    },
+)
+GROUPS = {
+    "checkpoints": Group(
+        "Have trials store checkpoints, and get at those that they have stored.",
+        {
+            "download": Command(
+                "checkpoints:download", "Download a checkpoint, and check the hash of all that is in it."
+            ),
+            "request": Command(
+                "checkpoint_request:request_checkpoint", "Have a running Trial store a checkpoint now, and train on."
+            ),
+        },
+    ),
+    "trials": Group(
+        "Run configurations of your own.",
+        {"add": Command("trial_addition:add_trial", "Run a configuration of your own as a Trial of an Experiment.")},
+    ),
+}
+
+
+def make_app(words: Collection[str]) -> typer.Typer:
+    """Makes the program for a command line: commands that it names are imported, of others it has the help alone."""
+    app = typer.Typer(
+        help=PODTUNE.help,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    _add_commands(app, PODTUNE, words)
+    for name, group in GROUPS.items():
+        below = typer.Typer(help=group.help, no_args_is_help=True)
+        _add_commands(below, group, words)
+        app.add_typer(below, name=name)
+    return app
+
+
+def _add_commands(app: typer.Typer, group: Group, words: Collection[str]) -> None:
+    for name, command in group.commands.items():
+        app.command(name, help=None if name in words else command.help)(
+            command.load() if name in words else _do_nothing
+        )
+
+
+def _do_nothing() -> Any:
+    """Stands for a command that the command line does not name."""
