@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 CLUSTER := $(BIN)/python -m e2e.devcluster
+# Where it is set, each of the thousands of processes that the tests start compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Say what can be made
