@@ -82,8 +82,8 @@ chaos-sample: cluster ## Inject some of the faults, evenly chosen
 
 .PHONY: test-long
 test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests
-	@$(BIN)/pytest -n auto --dist worksteal -m long tests/unit
-	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal tests/unit/runner/scenarios
+	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal -m long tests/unit
+	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal tests/unit/runner/scenarios tests/unit/simulation
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests
 
 .PHONY: test

@@ -12,11 +12,12 @@ import pytest
 from podtune.api.resources.trial_template import TrialTemplate
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
+from tests.unit.runner.world.examples import draw
 from tests.unit.simulation.test_restart_matrix import assert_begins_like, assert_is, make_simulation, make_spec
 
 CHANGED = (400.0, 900.0, 901.0)
 """Seconds after which the template is another one: twice at almost the same time."""
-CUTS = 12
+CUTS = draw(12)
 GANG: dict[str, Any] = {"replicas": 2, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 WARM: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 

@@ -13,6 +13,7 @@ from podtune.api.resources.trial import ProposalSource
 from podtune.api.tuning.prior_knowledge import InitialConfiguration
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
+from tests.unit.runner.world.examples import draw
 from tests.unit.simulation.test_restart_matrix import (
     INITIAL,
     assert_begins_like,
@@ -23,7 +24,7 @@ from tests.unit.simulation.test_restart_matrix import (
 
 GROWS = (150.0, 400.0, 401.0)
 """Seconds after which an entry is appended: twice at almost the same time."""
-CUTS = 16
+CUTS = draw(16)
 
 
 def make_growing(algorithm: str, scheduler: str, search: dict[str, Any]) -> Simulation:

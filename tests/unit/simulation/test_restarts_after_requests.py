@@ -11,11 +11,12 @@ import pytest
 
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
+from tests.unit.runner.world.examples import draw
 from tests.unit.simulation.test_restart_matrix import assert_begins_like, assert_is, make_simulation, make_spec
 
 RETRIED = ((200.0, 0), (400.0, 1), (401.0, 1), (700.0, 2), (740.0, 3))
 """After how many seconds which trial is retried: one of them twice at almost the same time."""
-CUTS = 16
+CUTS = draw(16)
 GANG: dict[str, Any] = {"replicas": 2, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 WARM: dict[str, Any] = {"reuse": True, "spec": {"containers": [{"name": "trial", "image": "none"}]}}
 

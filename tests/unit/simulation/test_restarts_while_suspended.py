@@ -9,10 +9,11 @@ from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
+from tests.unit.runner.world.examples import draw
 from tests.unit.simulation.test_restart_matrix import LENGTH, PROMPT, assert_is, make_spec
 
 SUSPENDED, RESUMED = 200.0, 2000.0
-CUTS = 25
+CUTS = draw(25)
 ITERATION = 30
 """Shorter than a pause waits for its checkpoint, so that a restart, which has it wait anew, changes nothing."""
 
