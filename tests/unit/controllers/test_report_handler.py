@@ -201,4 +201,4 @@ async def test_an_agent_waits_for_the_next_trial_of_its_pod() -> None:
     waiting = asyncio.create_task(scene.handler.wait_for_next("pod-uid", 60.0))
     await asyncio.sleep(0)
     scene.waiters.wake(["pod-uid"])
-    await asyncio.wait_for(waiting, 1.0)
+    await asyncio.wait_for(waiting, 30.0)

@@ -37,6 +37,6 @@ async def test_a_request_that_was_given_up_takes_nobodys_turn() -> None:
     requests = [asyncio.create_task(_answer(limiter, number, answered)) for number in range(4)]
     await asyncio.sleep(0)
     requests[1].cancel()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await asyncio.gather(*requests, return_exceptions=True)
     assert answered == [0, 2, 3]

@@ -24,7 +24,7 @@ from podtune.kube import paths
 from tests.unit.dashboard.live.live_api import EXPERIMENTS, TRIALS, team_experiment, team_trial
 from tests.unit.dashboard.test_serving import ApiServer
 
-WAIT = 15
+WAIT = 60
 
 
 @pytest.fixture
