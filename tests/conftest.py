@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import hypothesis
@@ -14,3 +15,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if "CI" not in os.environ:
     hypothesis.settings.register_profile("busy", deadline=None)
     hypothesis.settings.load_profile("busy")
+
+
+def pytest_collection_finish() -> None:
+    """Has the garbage collector pass over the thousands of tests that there are until the end, and what they import."""
+    gc.collect()
+    gc.freeze()
