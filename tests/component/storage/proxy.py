@@ -39,6 +39,7 @@ class Proxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # head and body are written one after the other
 
             def do_GET(self) -> None:
                 outer._handle(self)
