@@ -12,6 +12,7 @@ from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.pods.rank_pod import RankPod
 from e2e.chaos.pods.training_pod import ExperimentScript
 from e2e.chaos.pods.user_requests import RequestAnswers
+from e2e.chaos.polling import until
 from e2e.chaos.scenarios import Scenario
 from podtune.protocol import agent_environment as agent_env
 from podtune.simulation.faults import Fault, ScheduledFault
@@ -49,16 +50,20 @@ def rank_pod(api: RecordingApi, leader: AttemptTruth, *fault: ScheduledFault) ->
     return RankPod(api, body, script)  # type: ignore[arg-type]
 
 
-async def run(pod: RankPod) -> None:
+async def run(pod: RankPod, api: RecordingApi, *, ends_by_itself: bool = True) -> None:
+    """Deletes it when it has ended, or has lived for a while."""
     living = asyncio.ensure_future(pod.run())
-    await asyncio.sleep(0.1)
+    if ends_by_itself:
+        assert await until(lambda: api.exit_codes != [], 60)
+    else:
+        await asyncio.sleep(0.1)
     pod.delete()
     await living
 
 
 async def test_it_ends_well_when_rank_0_has() -> None:
     api = RecordingApi()
-    await run(rank_pod(api, AttemptTruth("c1-0", 1, "rank-0", ended="exit code 0")))
+    await run(rank_pod(api, AttemptTruth("c1-0", 1, "rank-0", ended="exit code 0")), api)
     assert api.exit_codes == [0]
     assert api.requests[-1][:2] == ("DELETE", POD)
 
@@ -67,12 +72,13 @@ async def test_it_ends_well_when_rank_0_has() -> None:
 async def test_it_falls_once_rank_0_waits_for_it(is_held: bool, code: int) -> None:
     api = RecordingApi()
     leader = AttemptTruth("c1-0", 1, "rank-0", is_held=is_held)
-    await run(rank_pod(api, leader, ScheduledFault(Fault.CRASH, 2, rank=1)))
+    pod = rank_pod(api, leader, ScheduledFault(Fault.CRASH, 2, rank=1))
+    await run(pod, api, ends_by_itself=is_held)
     assert api.exit_codes == [code]
 
 
 async def test_another_rank_falls_and_it_is_deleted() -> None:
     api = RecordingApi()
     leader = AttemptTruth("c1-0", 1, "rank-0", is_held=True)
-    await run(rank_pod(api, leader, ScheduledFault(Fault.CRASH, 2, rank=2)))
+    await run(rank_pod(api, leader, ScheduledFault(Fault.CRASH, 2, rank=2)), api, ends_by_itself=False)
     assert api.exit_codes == [143]
