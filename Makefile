@@ -55,7 +55,7 @@ cluster: install ## Have the local cluster up, with the operator of this checkou
 
 .PHONY: component
 component: cluster ## Run the tests of single parts against a real API server and a real S3 server
-	@$(CLUSTER) exec -- $(BIN)/pytest tests/component
+	@$(CLUSTER) exec -- $(BIN)/pytest -n 2 --dist loadfile tests/component
 
 .PHONY: e2e
 e2e: cluster ## Run the tests of the whole product on the local cluster

@@ -20,11 +20,11 @@ from e2e.namespaces import run_label
 from podtune.api.validation import InvalidSpec, find_problems, parse_experiment
 from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.client.kubeconfig import connect
+from tests.component.api.definitions import install_definitions
 
 pytestmark = [pytest.mark.cluster]
 
 HERE = Path(__file__).parent
-CHART = HERE.parents[2] / "charts" / "podtune-crds"
 BAD = sorted((HERE / "bad").glob("*.yaml"))
 NAMESPACE = "podtune-component-api"
 
@@ -38,15 +38,7 @@ def _kubectl(*arguments: str, manifest: dict[str, Any] | None = None) -> subproc
 
 @pytest.fixture(scope="module")
 def kubectl() -> Iterator[Kubectl]:
-    # As `make demo` does it: a definition that Helm does not own would be in its way.
-    release = ["podtune-crds", str(CHART), "--namespace=podtune-system", "--create-namespace", "--take-ownership"]
-    installed = subprocess.run(
-        ["helm", "upgrade", "--install", *release], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert installed.returncode == 0, installed.stderr
-    for name in ("experiments.podtune.dev", "trials.podtune.dev"):
-        ready = _kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
-        assert ready.returncode == 0, ready.stderr
+    install_definitions()
     metadata = {"name": NAMESPACE, "labels": run_label()}
     _kubectl("create", "-f", "-", manifest={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     yield lambda *arguments, **kwargs: _kubectl("--namespace", NAMESPACE, *arguments, **kwargs)

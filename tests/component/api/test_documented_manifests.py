@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from podtune.api.validation import parse_experiment
+from tests.component.api.definitions import CHARTS, install_definitions
 from tests.documented_manifests import complete, list_documents
 
 pytestmark = [pytest.mark.cluster]
 
-CHARTS = Path(__file__).parents[3] / "charts"
 TEMPLATE = ["template", "podtune", str(CHARTS / "podtune"), "--kube-version=1.34.0", "--values=-"]
 DOCUMENTS = [(block.place, document) for block, document in list_documents()]
 
 
 @pytest.fixture(scope="module")
 def definitions() -> None:
-    """The definitions of this checkout, owned by the release that `make demo` upgrades."""
-    release = ["podtune-crds", str(CHARTS / "podtune-crds"), "--namespace=podtune-system", "--create-namespace"]
-    _run("helm", "upgrade", "--install", *release, "--take-ownership")
-    _run("kubectl", "wait", "--for=condition=Established", "crd/experiments.podtune.dev", "crd/trials.podtune.dev")
+    install_definitions()
 
 
 @pytest.mark.usefixtures("definitions")
