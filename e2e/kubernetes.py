@@ -1,4 +1,4 @@
-"""A test's hands on the cluster: kubectl, with waiting."""
+"""A test's hands on the cluster: kubectl, reading, and waiting."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from e2e.api_reader import ApiReader
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 DEADLINE = 300.0
 """Seconds for what comes in moments on an idle machine: a busy one is no fault of the product's."""
-INTERVAL = 0.3
+INTERVAL = 0.2
 
 
 class Kubernetes:
@@ -26,6 +27,7 @@ class Kubernetes:
     def __init__(self, cluster: Cluster, namespace: str = "default") -> None:
         self.cluster = cluster
         self.namespace = namespace
+        self._reader = ApiReader(cluster)
 
     def kubectl(self, *words: str, stdin: str | None = None, timeout: float = DEADLINE) -> str:
         """Runs kubectl and returns what it printed."""
@@ -42,11 +44,15 @@ class Kubernetes:
 
     def get(self, kind: str, name: str) -> Object:
         """An object as it is now."""
+        if self._reader.knows(kind):
+            return self._reader.get(self.namespace, kind, name)
         found: Object = json.loads(self.kubectl("get", kind, name, "-o", "json"))
         return found
 
     def list(self, kind: str, selector: str = "") -> list[Object]:
         """All objects of a kind."""
+        if self._reader.knows(kind):
+            return self._reader.list(self.namespace, kind, selector)
         words = ["get", kind, "-o", "json", *(["-l", selector] if selector else [])]
         items: list[Object] = json.loads(self.kubectl(*words))["items"]
         return items

@@ -43,7 +43,7 @@ def provide_volume(cluster: Cluster, name: str, access_mode: str) -> Iterator[st
     }
     host.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": preparation})
     try:
-        eventually(lambda: host.get("pod", name)["status"]["phase"] == "Succeeded", what="the volume is not prepared")
+        eventually(lambda: host.get("pods", name)["status"]["phase"] == "Succeeded", what="the volume is not prepared")
         of_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
         spec: Object = {
             "storageClassName": name,
@@ -94,7 +94,7 @@ class Volume:
         mounted = {"name": "volume", "persistentVolumeClaim": {"claimName": claim}}
         spec = {"containers": [container], "volumes": [mounted], "terminationGracePeriodSeconds": 0}
         namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "reader"}, "spec": spec})
-        eventually(lambda: namespace.get("pod", "reader")["status"]["phase"] == "Running", what="the reader runs")
+        eventually(lambda: namespace.get("pods", "reader")["status"]["phase"] == "Running", what="the reader runs")
 
     def list(self, folder: str = "") -> list[str]:
         """All files, relative to the volume."""

@@ -55,9 +55,9 @@ def test_a_trial_is_trained_then_evaluated_and_a_failed_evaluation_is_retried_al
     least = min(trials.values(), key=lambda trial: float(trial["spec"]["parameters"]["base"]))
     assert best["trial"] == least["metadata"]["name"], "the best trial is that of training"
     assert best["checkpoint"] == least["status"]["evaluation"]["uri"]
-    gpus = {name: count_gpus(namespace.get("pod", name)) for name in ("scored-0-1", "scored-0-2", "scored-0-3")}
+    gpus = {name: count_gpus(namespace.get("pods", name)) for name in ("scored-0-1", "scored-0-2", "scored-0-3")}
     assert gpus == {"scored-0-1": 1, "scored-0-2": 0, "scored-0-3": 0}
-    assert namespace.get("pod", "scored-0-3")["metadata"]["labels"]["podtune.dev/stage"] == "evaluate"
+    assert namespace.get("pods", "scored-0-3")["metadata"]["labels"]["podtune.dev/stage"] == "evaluate"
 
 
 def test_a_pause_during_the_evaluation_deletes_its_pod_and_it_starts_anew(

@@ -33,7 +33,7 @@ def visit(namespace: Kubernetes, **environment: object) -> Callable[[], Object]:
 
     def see() -> Object:
         phase = eventually(
-            lambda: namespace.get("pod", "visitor")["status"]["phase"],
+            lambda: namespace.get("pods", "visitor")["status"]["phase"],
             lambda phase: phase in ("Succeeded", "Failed"),
             what="the visitor has not ended",
         )
@@ -61,7 +61,7 @@ def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
     search = {"algorithm": "random", "maxTrials": 2}
     namespace.apply(experiment("told", container, search=search, checkpoints={"store": store(cluster)}))
     eventually(lambda: all(trial_status(namespace, f"told-{index}").get("checkpoint") for index in (0, 1)))
-    pod = namespace.get("pod", "told-0-1")
+    pod = namespace.get("pods", "told-0-1")
     uri = trial_status(namespace, "told-0")["checkpoint"]["uri"]
     assert f"/told-0/{pod['metadata']['uid']}/" in uri
     own = uri.rpartition("/")[0]
@@ -104,7 +104,7 @@ def test_connections_that_send_nothing_are_closed_and_keep_nobody_from_reporting
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
     see = visit(namespace, SILENT=MAX_OF_ONE_ADDRESS + TOO_MANY)
-    eventually(lambda: namespace.get("pod", "visitor")["status"]["phase"] != "Pending")
+    eventually(lambda: namespace.get("pods", "visitor")["status"]["phase"] != "Pending")
     namespace.apply(experiment("beside", counter({"EPOCHS": "20"}), search=ONE))
     seen = see()
     at_once = [seconds for seconds in seen["closed"] if seconds < HEADER_SECONDS / 2]

@@ -31,7 +31,7 @@ def hungry(name: str, cluster: Cluster, **failures: object) -> Object:
 
 def memory_of(namespace: Kubernetes, pod: str) -> tuple[str, str]:
     """The limit and the request of a pod's training container."""
-    containers = namespace.get("pod", pod)["spec"]["containers"]
+    containers = namespace.get("pods", pod)["spec"]["containers"]
     (resources,) = [container["resources"] for container in containers if container["name"] == "trial"]
     return resources["limits"]["memory"], resources["requests"]["memory"]
 

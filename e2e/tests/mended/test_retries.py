@@ -33,7 +33,7 @@ def test_a_running_trial_that_is_retried_takes_the_changed_template(cluster: Clu
         what="it waits at epoch 4",
     )
     first = namespace.get(EXPERIMENTS, "retried")["status"]["template"]["first"]
-    assert namespace.get("pod", "retried-0-1")["metadata"]["labels"][REVISION] == first
+    assert namespace.get("pods", "retried-0-1")["metadata"]["labels"][REVISION] == first
     made["spec"]["trialTemplate"]["metadata"] = {"labels": {"team": "a"}}
     namespace.apply(made)
     assert "attempt 1 of trial retried-0 stores a checkpoint" in namespace.podtune("retry", "retried-0")
@@ -42,7 +42,7 @@ def test_a_running_trial_that_is_retried_takes_the_changed_template(cluster: Clu
     assert (status["state"], status["attempt"], status["retriedAttempt"]) == ("TERMINATED", 2, 1)
     assert [status.get(counter, 0) for counter in ("failures", "disruptions", "infrastructureFailures")] == [0, 0, 0]
     assert status["lastResult"]["start"] == "3", "it went on from its checkpoint"
-    labels = namespace.get("pod", "retried-0-2")["metadata"]["labels"]
+    labels = namespace.get("pods", "retried-0-2")["metadata"]["labels"]
     assert labels[REVISION] == status["revision"] != first
     assert labels["team"] == "a"
     assert "is retried by request" in namespace.podtune("why", "retried-0")
