@@ -14,10 +14,10 @@ from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import read_stored_logs, read_stored_results, trial_status
 
 EXPERIMENTS = "experiments.podtune.dev"
-EPOCHS = 80
+EPOCHS = 60
 BEHIND = 10.0
 """Seconds that the bucket may be behind a program."""
-STORING = 3.0
+STORING = 6.0
 """Seconds more that storing may take, on a slow machine."""
 ON_THEIR_WAY = 2.0
 """Seconds more that lines may take to come from the kubelet."""
