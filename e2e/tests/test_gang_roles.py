@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from e2e.devcluster import Cluster
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import trial_status
-
-pytestmark = pytest.mark.alone
 
 EPOCHS = 6
 WORK = 7
@@ -45,7 +41,7 @@ def test_a_driver_and_workers_train_together_and_go_on_when_a_worker_is_lost(
 ) -> None:
     namespace.apply(make_roles(cluster, "roles"))
     eventually(lambda: int(trial_status(namespace, "roles-0").get("checkpoint", {}).get("step", 0)) == 3)
-    pods = [namespace.get("pod", f"roles-0-1-{rank}") for rank in range(3)]
+    pods = [namespace.get("pods", f"roles-0-1-{rank}") for rank in range(3)]
     labels = [pod["metadata"]["labels"] for pod in pods]
     assert [label["podtune.dev/role"] for label in labels] == ["driver", "worker", "worker"]
     assert {label["team"] for label in labels} == {"e2e"}

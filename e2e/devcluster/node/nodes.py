@@ -188,6 +188,8 @@ def _kubelet_settings(layout: Layout, node: Node) -> dict[str, object]:
         # Loss of a node is noticed 20 s after its last lease, which is renewed every quarter of this.
         "nodeLeaseDurationSeconds": 20,
         "nodeStatusUpdateFrequency": "4s",
+        # By default a volume that is too full is noticed after one to two minutes.
+        "volumeStatsAggPeriod": "10s",
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,

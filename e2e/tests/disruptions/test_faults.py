@@ -18,14 +18,13 @@ from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import epochs_of_attempt, let_go_on, trial_status
 
-pytestmark = pytest.mark.alone
-
 EPOCHS = 16
 ONE = {"algorithm": "random", "maxTrials": 1}
 PLAIN: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 """Without a GPU, a trial can run on both nodes."""
+WAIT = {"WAIT_AT": "5"}
 SOON = [
-    {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
+    {"key": f"node.kubernetes.io/{taint}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 2}
     for taint in ("not-ready", "unreachable")
 ]
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
@@ -85,18 +84,16 @@ def is_at(namespace: Kubernetes, name: str, step: int) -> Callable[[], bool]:
 
 def container_of(namespace: Kubernetes, pod: str, name: str) -> Object:
     """Status of one of a pod's containers."""
-    status = namespace.get("pod", pod)["status"]
+    status = namespace.get("pods", pod)["status"]
     containers: list[Object] = [*status["initContainerStatuses"], *status["containerStatuses"]]
     return next(container for container in containers if container["name"] == name)
 
 
 def start_all(cluster: Cluster, namespace: Kubernetes) -> None:
     """Applies an experiment for each fault; some bring theirs about by themselves."""
-    wait = {"WAIT_AT": "5"}
     crash = {"CRASH_AT": "5", "CRASH_CODE": "42"}
     bad_node = {"rules": [{"logRegex": "crashing at ep.ch", "exitCodes": [42], "action": "ExcludeNode"}]}
     no_matter = {"rules": [{"exitCodes": [42], "action": "Ignore"}], "maxFailures": 0}
-    on_work_node = {"nodeSelector": {"podtune.dev/role": "work"}}
 
     def start(name: str, environment: dict[str, str], **more: Any) -> None:
         run_one(namespace, cluster, name, environment, **more)
@@ -107,9 +104,7 @@ def start_all(cluster: Cluster, namespace: Kubernetes) -> None:
     start("shared-disk", fill | {"TMPDIR": "/podtune"}, resources=little_disk)
     start("full", {"FILL_AT": "5", "TMPDIR": "/small"}, failures={"maxFailures": 0}, **small_volume())
     start("hung", {"HANG_AT": "5"}, failures={"silenceDeadline": "25s"}, grace=14)
-    start("preempted", wait, resources={"limits": {"nvidia.com/gpu": str(SIMULATED_GPUS)}, **PLAIN})
-    start("drained", wait, pod=on_work_node)
-    start("trapped", wait | {"TRAP": "1"})
+    start("trapped", WAIT | {"TRAP": "1"})
     start("memory", {"OOM_AT": "5"}, resources={"limits": {"memory": "128Mi"}, **PLAIN})
     start("elsewhere", crash, failures=bad_node)
     start("ignored", crash, failures=no_matter)
@@ -131,16 +126,8 @@ def break_some(cluster: Cluster, namespace: Kubernetes) -> None:
         what="the agent is started again",
     )
     let_go_on(namespace, "podtune.dev/experiment=agentless,podtune.dev/trial")
-    eventually(is_at(namespace, "drained", 3))
-    node = cluster.node_name(WORK_NODE)
-    selector = "--pod-selector=podtune.dev/experiment=drained"
-    cluster.kubectl("drain", node, "--force", "--delete-emptydir-data", "--ignore-daemonsets", selector)
-    cluster.kubectl("uncordon", node)
     eventually(is_at(namespace, "trapped", 3))
     evict(namespace, "trapped-0-1")
-    eventually(is_at(namespace, "preempted", 3))
-    with urgent_pod(namespace, SIMULATED_GPUS):
-        eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
 
 
 def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernetes) -> None:
@@ -150,8 +137,6 @@ def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernete
     assert_resumed(cluster, namespace, "memory", "OOMKilled", failures=1)
     assert_resumed(cluster, namespace, "hung", "SilenceDeadlineExceeded", failures=1)
     assert_resumed(cluster, namespace, "trapped", "EvictionByEvictionAPI", disruptions=1)
-    assert_resumed(cluster, namespace, "drained", "EvictionByEvictionAPI", disruptions=1)
-    assert_resumed(cluster, namespace, "preempted", "PreemptionByScheduler", disruptions=1)
     assert_resumed(cluster, namespace, "ignored", "Error", ignored=1)
     assert_resumed(cluster, namespace, "disk", "Evicted", failures=1)
     assert_resumed(cluster, namespace, "shared-disk", "Evicted", failures=1)
@@ -167,6 +152,26 @@ def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernete
     assert_full_disk_is_told(namespace)
     assert_given_up(namespace, "greedy", "PendingDeadlineExceeded", "Insufficient nvidia.com/gpu")
     assert_given_up(namespace, "secretless", "StartDeadlineExceeded", "no-such-secret")
+
+
+@pytest.mark.alone
+def test_a_trial_makes_room_for_a_drain_and_for_a_pod_of_higher_priority(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    on_work_node = {"nodeSelector": {"podtune.dev/role": "work"}}
+    all_gpus = {"limits": {"nvidia.com/gpu": str(SIMULATED_GPUS)}, **PLAIN}
+    run_one(namespace, cluster, "drained", WAIT, pod=on_work_node)
+    run_one(namespace, cluster, "preempted", WAIT, resources=all_gpus)
+    eventually(is_at(namespace, "drained", 3))
+    node = cluster.node_name(WORK_NODE)
+    selector = "--pod-selector=podtune.dev/experiment=drained"
+    cluster.kubectl("drain", node, "--force", "--delete-emptydir-data", "--ignore-daemonsets", selector)
+    cluster.kubectl("uncordon", node)
+    eventually(is_at(namespace, "preempted", 3))
+    with urgent_pod(namespace, SIMULATED_GPUS):
+        eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
+    assert_resumed(cluster, namespace, "drained", "EvictionByEvictionAPI", disruptions=1)
+    assert_resumed(cluster, namespace, "preempted", "PreemptionByScheduler", disruptions=1)
 
 
 def small_volume() -> Object:
@@ -201,7 +206,7 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
             {"key": "podtune.dev/role", "operator": "In", "values": ["work"]}]}}]}}  # fmt: skip
     run_one(namespace, cluster, "lost", {"WAIT_AT": "5"}, pod={"affinity": work, **pod})
     eventually(is_at(namespace, "lost", 3))
-    assert namespace.get("pod", "lost-0-1")["spec"]["nodeName"] == node
+    assert namespace.get("pods", "lost-0-1")["spec"]["nodeName"] == node
     cluster.kill_node(WORK_NODE)
     try:
         status = eventually(
@@ -220,10 +225,12 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
         cluster.run(["kubectl", "taint", "node", node, f"{OUT_OF_SERVICE}-"], check=False)  # it may not be there
 
 
+@pytest.mark.alone
 def test_a_lost_node_is_survived_elsewhere(cluster: Cluster, namespace: Kubernetes) -> None:
     lose_the_node(cluster, namespace, {"tolerations": SOON}, 300)
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_node_that_is_lost_for_as_long_as_kubernetes_waits(cluster: Cluster, namespace: Kubernetes) -> None:

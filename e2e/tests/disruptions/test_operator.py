@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -21,14 +22,16 @@ def operator_pods(operator: Kubernetes) -> list[Object]:
     return operator.list("pods", OPERATOR_PODS)
 
 
-@pytest.fixture
+@contextmanager
 def without_operator(operator: Kubernetes) -> Iterator[None]:
-    """Scales the operator to nothing, and back again afterwards."""
+    """The operator is away while the context lasts."""
     operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
-    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
-    yield
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
-    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
+    try:
+        eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
+        yield
+    finally:
+        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+        operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
 
 
 def kill_operator(cluster: Cluster, operator: Kubernetes) -> None:
@@ -47,8 +50,7 @@ def created_pods(cluster: Cluster, namespace: str) -> list[str]:
     """Names of all trials' pods that were ever created in a namespace, from the audit log."""
     names = []
     with cluster.audit_log.open() as lines:
-        for line in lines:
-            event = json.loads(line)
+        for event in (json.loads(line) for line in lines if namespace in line):
             reference = event.get("objectRef", {})
             if (
                 event.get("verb") == "create"
@@ -73,7 +75,7 @@ def assert_curve_is_whole(trial: Object) -> None:
 
 @pytest.mark.alone
 def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> None:
-    container = counter({"EPOCHS": "20", "EPOCH_SECONDS": "0.4"})
+    container = counter({"EPOCHS": "20", "EPOCH_SECONDS": "0.3"})
     namespace.apply(
         experiment(
             "killed",
@@ -122,19 +124,17 @@ def test_a_standby_takes_over(cluster: Cluster, namespace: Kubernetes, operator:
 
 @pytest.mark.alone
 def test_results_reported_while_the_operator_is_away_are_not_lost(
-    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
+    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
 ) -> None:
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
-    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
     namespace.apply(experiment("alone", counter({"EPOCHS": "10", "HOLD_AT": "3"})))
     eventually(
         lambda: len([t for t in namespace.list("trials.podtune.dev") if t.get("status", {}).get("lastResult")]) == 2
     )
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
-    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
-    let_go_on(namespace)
-    eventually(lambda: all(p["status"]["phase"] == "Succeeded" for p in namespace.list("pods")), what="all pods ended")
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    with without_operator(operator):
+        let_go_on(namespace)
+        eventually(
+            lambda: all(p["status"]["phase"] == "Succeeded" for p in namespace.list("pods")), what="all pods ended"
+        )
     namespace.wait_for_condition("experiments.podtune.dev", "alone", "Complete")
     for trial in namespace.list("trials.podtune.dev"):
         assert trial["status"]["iteration"] == 10
@@ -144,10 +144,8 @@ def test_results_reported_while_the_operator_is_away_are_not_lost(
 
 @pytest.mark.alone
 def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is_in_the_bucket(
-    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes, without_operator: None
+    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
 ) -> None:
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
-    operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
     container = counter({"EPOCHS": "8", "HOLD_AT": "5"})
     search = {"algorithm": "random", "maxTrials": 1, "seed": 3}
     namespace.apply(experiment("lost", container, search=search, checkpoints={"store": store(cluster)}))
@@ -155,10 +153,8 @@ def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is
         lambda: namespace.list("trials.podtune.dev"),
         lambda trials: any(t.get("status", {}).get("checkpoint", {}).get("step", 0) >= 3 for t in trials),
     )[0]
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
-    eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
-    namespace.kubectl("delete", "trials.podtune.dev", "lost-0")
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
+    with without_operator(operator):
+        namespace.kubectl("delete", "trials.podtune.dev", "lost-0")
     namespace.wait_for_condition("experiments.podtune.dev", "lost", "Complete")
 
     trial = namespace.get("trials.podtune.dev", "lost-0")
@@ -193,16 +189,12 @@ def test_a_deleted_namespace_goes_although_no_operator_is_there(
     cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
 ) -> None:
     # Without an operator it is the grace period that bounds how long a pod stays: the template's and drain.
-    checkpoints = {"store": store(cluster), "drain": "10s"}
-    namespace.apply(experiment("orphaned", counter({"EPOCHS": "100000"}), checkpoints=checkpoints))
+    made = experiment("orphaned", counter({"EPOCHS": "100000"}), checkpoints={"store": store(cluster), "drain": "4s"})
+    made["spec"]["trialTemplate"]["spec"]["terminationGracePeriodSeconds"] = 4
+    namespace.apply(made)
     eventually(lambda: len(namespace.list("pods")) == 2)
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
-    try:
-        eventually(lambda: not operator_pods(operator))
+    with without_operator(operator):
         cluster.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
-    finally:
-        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
-        operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
 
 
 def test_the_operator_may_do_what_it_needs_and_no_more(cluster: Cluster) -> None:

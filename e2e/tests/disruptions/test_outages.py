@@ -17,7 +17,7 @@ from e2e.trials import epochs_of_attempt, let_go_on
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(1500)]
 
-outages = pytest.mark.parametrize("outage", [15.0, pytest.param(300.0, marks=pytest.mark.long)])
+outages = pytest.mark.parametrize("outage", [8.0, pytest.param(300.0, marks=pytest.mark.long)])
 """Seconds that somebody is away."""
 TRIALS, EXPERIMENTS = "trials.podtune.dev", "experiments.podtune.dev"
 EPOCHS = 20
