@@ -35,11 +35,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "podtune.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
-{{- default (include "podtune.fullname" .) .Values.serviceAccount.name -}}
-{{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- $account := .Values.serviceAccount -}}
+{{- if not (or $account.create $account.name) -}}
+{{- fail "serviceAccount.create=false needs serviceAccount.name: the namespace's default account would get the operator's rights, and with it each pod there; name an account of the operator's own" -}}
 {{- end -}}
+{{- default (include "podtune.fullname" .) $account.name -}}
 {{- end -}}
 
 {{/* An image by its values: (list . .Values.image). */}}

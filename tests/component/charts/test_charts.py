@@ -230,10 +230,21 @@ def test_what_is_optional_is_there_only_when_asked_for() -> None:
         networkPolicy__enabled=False,
         rbac__aggregateToDefaultRoles=False,
         serviceAccount__create=False,
+        serviceAccount__name="tuner",
     )
     assert optional <= list_kinds(asked)
     assert not {"NetworkPolicy", "ServiceAccount"} & {kind for kind, _ in list_kinds(asked)}
     assert {name for kind, name in list_kinds(asked) if kind == "ClusterRole"} == {"tuning-podtune"}
+
+
+def test_the_operators_rights_are_for_no_account_that_other_pods_have() -> None:
+    refused = template({"serviceAccount.create": False})
+    assert refused.returncode != 0
+    assert "serviceAccount.create=false needs serviceAccount.name" in refused.stderr
+    named = render(serviceAccount__create=False, serviceAccount__name="tuner")
+    bound = [subject for d in named if d["kind"].endswith("RoleBinding") for subject in d["subjects"]]
+    assert {subject["name"] for subject in bound} == {"tuner"}
+    assert find_one(named, "Deployment", "podtune")["spec"]["template"]["spec"]["serviceAccountName"] == "tuner"
 
 
 def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None:
