@@ -194,6 +194,34 @@ class DecisionAction(StrEnum):
     """Its pods are replaced, for they can't be scheduled, or a person or a new template asks for it: results count."""
 
 
+class DecisionKind(StrEnum):
+    """What a decision of a trial's ledger was."""
+
+    CONTINUE = "CONTINUE"
+    PAUSE = "PAUSE"
+    STOP = "STOP"
+    FAIL = "FAIL"
+    START = "START"
+    PROMOTE = "PROMOTE"
+    """A paused trial resumes."""
+    EXPLOIT = "EXPLOIT"
+    UNDO = "UNDO"
+    """An exploit could not be carried out, and what was before holds again."""
+    RETRY = "RETRY"
+    RESTART = "RESTART"
+    """Its attempt is over, and another one begins at once."""
+    RESTORE = "RESTORE"
+    """It starts from another trial's checkpoint, since its user says so."""
+    RESUME = "RESUME"
+    """The experiment resumes after its end, and the trial with it."""
+    RECREATE = "RECREATE"
+    """Its Trial was deleted and is recreated."""
+    EVALUATE = "EVALUATE"
+    """Its training has ended, and its checkpoint is evaluated."""
+    CONFIGURE = "CONFIGURE"
+    """A user has changed its parameters."""
+
+
 class TrialReason(StrEnum):
     """Why a trial is in its state."""
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from typing_extensions import override
 
+from podtune.api.names import DecisionKind
 from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.pods.limit_names import select_limits
 from podtune.api.resources.experiment import ExperimentSpec
@@ -21,7 +22,6 @@ from podtune.api.resources.gang_roles import RankedRole
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.search_space import parse_configuration
 from podtune.runner import resources
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.cluster import ClusterModel, set_limits
 from podtune.simulation.curves.base import Curves, LearningCurve
 from podtune.simulation.horizon import ITERATIONS, compute_time_per_iteration, find_iteration_limit

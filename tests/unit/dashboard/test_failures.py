@@ -9,6 +9,7 @@ import pytest
 
 from podtune.dashboard.charts.failure_logs import MOST_ENDINGS, list_log_endings
 from podtune.dashboard.charts.failures import FailureKind, draw_failures, find_last_failure
+from podtune.dashboard.decisions import FAILURE_CLASSES
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
 from podtune.runner.attempts.classification import FailureClass
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
@@ -110,6 +111,7 @@ def test_each_class_of_the_operator_is_a_failure_here_if_it_is_one_there() -> No
     for failure_class in FailureClass:
         status = done(0.5) | end(str(failure_class))
         assert (find_last_failure(make_row(**status)) is not None) == failure_class.is_failure, failure_class
+        assert (str(failure_class) in FAILURE_CLASSES) == failure_class.is_failure, failure_class
 
 
 def test_marks_stand_where_the_parameters_are() -> None:

@@ -11,6 +11,7 @@ from podtune.api.names import TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.dashboard.charts.contour import FINEST, ContourAxis, divide_axis, draw_dots, place_dot
 from podtune.dashboard.charts.plots import MANY
+from podtune.dashboard.decisions import DISRUPTION, FAILURE_CLASSES, find_failure_class
 from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
@@ -39,14 +40,11 @@ KIND_WORDS = {
 }
 """In the order in which they are shown."""
 _BY_CLASS = {
-    "user": FailureKind.PROGRAM,
-    "final": FailureKind.PROGRAM,
-    "unusable": FailureKind.PROGRAM,
     "infrastructure": FailureKind.INFRASTRUCTURE,
-    "disruption": FailureKind.DISRUPTION,
+    DISRUPTION: FailureKind.DISRUPTION,
     "ignored": FailureKind.OTHER,
 }
-"""By the class that the status and the decision ledger have; what is in neither of both sets did not fail."""
+"""By the class that the status and the decision ledger have; the others are the program's own."""
 _BY_REASON = {"OOMKilled": FailureKind.MEMORY, "Evicted": FailureKind.DISK}
 """A pod that an ailing node evicts is disrupted; with this reason alone, it was evicted for its own disk."""
 _BY_WORDS = {
@@ -55,9 +53,6 @@ _BY_WORDS = {
     "EmptyDir": FailureKind.DISK,
 }
 """The ledger has a message and no reason: the first are the operator's words, the others the kubelet's."""
-
-_ACTIONS = frozenset({"RETRY", "FAIL"})
-"""A trial that failed for good may have been retried since, as somebody asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +150,8 @@ def find_last_failure(row: TrialRow) -> LastFailure | None:
     status = row.view.status
     is_lasting = row.view.state == TrialState.ERROR
     end = status.last_attempt
-    if end is not None and end.failure_class in _BY_CLASS:
-        kind = _BY_REASON.get(end.reason) or _BY_CLASS[end.failure_class]
+    if end is not None and end.failure_class in FAILURE_CLASSES:
+        kind = _BY_REASON.get(end.reason) or _find_kind(end.failure_class)
         return LastFailure(row, kind, (status.message if is_lasting else "") or end.message or end.reason, is_lasting)
     if is_lasting:
         return LastFailure(row, FailureKind.OTHER, status.message or status.reason, is_lasting)
@@ -165,12 +160,15 @@ def find_last_failure(row: TrialRow) -> LastFailure | None:
 
 def _find_in_ledger(row: TrialRow, status: TrialStatus) -> LastFailure | None:
     for entry in reversed(status.ledger):
-        failure_class = next((name for name in entry.inputs if name in _BY_CLASS), None)
-        if entry.action in _ACTIONS and failure_class is not None:
+        if failure_class := find_failure_class(entry):
             words = (kind for text, kind in _BY_WORDS.items() if text in entry.message)
             own = next(words, None) if failure_class == "user" else None
-            return LastFailure(row, own or _BY_CLASS[failure_class], entry.message, is_lasting=False)
+            return LastFailure(row, own or _find_kind(failure_class), entry.message, is_lasting=False)
     return None
+
+
+def _find_kind(failure_class: str) -> FailureKind:
+    return _BY_CLASS.get(failure_class, FailureKind.PROGRAM)
 
 
 def _place(failure: LastFailure, x: ContourAxis, y: ContourAxis) -> FailureMark | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from podtune.dashboard.decisions import ENDS_ATTEMPT
 from podtune.dashboard.trial_rows import ShownState, TrialRow
 
 MOST_ATTEMPTS = 50
-_ENDS = frozenset({"RETRY", "FAIL", "PAUSE", "STOP", "EXPLOIT", "RECREATE", "RESTART"})
-"""Decisions that end an attempt; the first of them on an attempt ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ def list_attempts(row: TrialRow) -> Sequence[AttemptLine]:
     status = row.view.status
     ends: dict[int, AttemptLine] = {}
     for entry in status.ledger:
-        if entry.action in _ENDS and entry.attempt not in ends:
+        if entry.action in ENDS_ATTEMPT and entry.attempt not in ends:
             ends[entry.attempt] = AttemptLine(entry.attempt, entry.action, entry.message, entry.step, entry.time)
     last = status.last_attempt
     if last is not None:

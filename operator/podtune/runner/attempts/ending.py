@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from podtune.api.conditions import clip
-from podtune.api.names import DecisionAction, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DecisionKind, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import MAX_LOG_TAIL, AttemptEnd, Clone, Decision, PodRef, TrialStatus
 from podtune.protocol.messages import StoreProblem, Unstored
@@ -30,7 +30,7 @@ from podtune.runner.scheduling import clones, evaluations
 from podtune.runner.scheduling.evaluations import FULL_LENGTH_REASONS
 from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, usage
-from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
+from podtune.runner.trial.ledger import DecisionInputs
 
 MAX_LOG_LINE = 160
 """How many characters of a program's last line messages quote."""

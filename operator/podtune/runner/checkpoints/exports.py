@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterable
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import Checkpoint
 from podtune.protocol.storage_job import ExportedCheckpoint, StoredTrial
 from podtune.runner.records import Experiment
 from podtune.runner.scheduling import evaluations
 from podtune.runner.trial import parameters
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 _VERSION = 1

@@ -18,10 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import FormerTrial, TrialSpec
 from podtune.protocol.messages import read_number
 from podtune.runner.checkpoints.retention import lies_below
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import parse_metrics, show
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import Checkpoint, RestoreSource
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import Restored
 from podtune.runner.trial import parameters
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.results import show
 from podtune.trial.layout import ITERATION

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from podtune.api.conditions import clip
-from podtune.api.names import TrialReason, TrialState
+from podtune.api.names import DecisionKind, TrialReason, TrialState
 from podtune.api.resources.trial import Checkpoint, RestoreSource, TrialStatus
 from podtune.api.restore_from import IfUnavailable, RestoreFrom
 from podtune.runner.action_queue import ActionQueue
@@ -24,7 +24,6 @@ from podtune.runner.checkpoints.retention import STOPPED_REASONS
 from podtune.runner.scheduling import clones
 from podtune.runner.search.session import Search
 from podtune.runner.trial import parameters
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 

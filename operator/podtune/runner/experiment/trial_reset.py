@@ -7,11 +7,10 @@ experiment's machine is rebuilt, so that scheduler and searcher never learn abou
 
 from __future__ import annotations
 
-from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DecisionKind, DesiredState, TrialReason, TrialState
 from podtune.api.resources.failures import FailureCounts
 from podtune.api.resources.resume import ResumePolicy, Resumption
 from podtune.api.resources.trial import TrialStatus
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 FORGIVEN = FailureCounts().model_dump()

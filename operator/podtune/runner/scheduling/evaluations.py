@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from podtune.api.names import TrialReason, TrialState
+from podtune.api.names import DecisionKind, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import Checkpoint, TrialStatus
 from podtune.api.resources.trial_evaluation import TrialEvaluation
@@ -22,7 +22,6 @@ from podtune.runner.checkpoints import retention
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, results
-from podtune.runner.trial.ledger import DecisionKind
 
 FULL_LENGTH_REASONS = frozenset({TrialReason.MAX_TIME_REACHED, TrialReason.STOPPED_BY_CRITERION})
 """Reasons of stopped trials that have trained for as long as they were meant to."""

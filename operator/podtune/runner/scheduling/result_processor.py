@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from podtune.api.conditions import clip
-from podtune.api.names import DecisionAction, ExperimentReason, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DecisionKind, ExperimentReason, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_RESULT_OBSERVATIONS, MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result, read_number
 from podtune.runner import resources
@@ -20,7 +20,6 @@ from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.write_barrier import WriteBarrier
 from podtune.runner.search.session import Search
 from podtune.runner.trial import ledger
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.phase import TrialPhase
 from podtune.runner.trial.results import make_comparable, parse_metrics, show

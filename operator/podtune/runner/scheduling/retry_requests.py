@@ -12,11 +12,10 @@ had reached were told before, so they are hidden from the scheduler, as after an
 
 from __future__ import annotations
 
-from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DecisionKind, DesiredState, TrialReason, TrialState
 from podtune.api.resources.trial import Checkpoint
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 

@@ -8,11 +8,11 @@ somebody else to store.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 
 from pydantic import BaseModel
 
 from podtune.api.conditions import clip
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import (
     MAX_LEDGER_MESSAGE,
     MAX_NUMBER,
@@ -38,34 +38,6 @@ _FRAME = 96
 """Bytes of an entry besides its texts."""
 
 DecisionInputs = Mapping[str, float | int | str]
-
-
-class DecisionKind(StrEnum):
-    """What was decided."""
-
-    CONTINUE = "CONTINUE"
-    PAUSE = "PAUSE"
-    STOP = "STOP"
-    FAIL = "FAIL"
-    START = "START"
-    PROMOTE = "PROMOTE"
-    """A paused trial resumes."""
-    EXPLOIT = "EXPLOIT"
-    UNDO = "UNDO"
-    """An exploit could not be carried out, and what was before holds again."""
-    RETRY = "RETRY"
-    RESTART = "RESTART"
-    """Its attempt is over, and another one begins at once."""
-    RESTORE = "RESTORE"
-    """It starts from another trial's checkpoint, since its user says so."""
-    RESUME = "RESUME"
-    """The experiment resumes after its end, and the trial with it."""
-    RECREATE = "RECREATE"
-    """Its Trial was deleted and is recreated."""
-    EVALUATE = "EVALUATE"
-    """Its training has ended, and its checkpoint is evaluated."""
-    CONFIGURE = "CONFIGURE"
-    """A user has changed its parameters."""
 
 
 def enter(

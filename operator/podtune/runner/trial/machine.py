@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from podtune.api.conditions import clip, find_condition
-from podtune.api.names import ConditionType, DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.names import ConditionType, DecisionAction, DecisionKind, DesiredState, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import MAX_DECISION_MESSAGE, Decision, PodRef, TrialSpec, TrialStatus
 from podtune.api.tuning.search_space import parse_configuration
@@ -34,7 +34,7 @@ from podtune.runner.scheduling import clones
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import durability, ledger, parameters
-from podtune.runner.trial.ledger import DecisionInputs, DecisionKind
+from podtune.runner.trial.ledger import DecisionInputs
 from podtune.runner.trial.phase import STARTABLE, WAITING_FOR_PODS, TrialPhase, find_phase
 from podtune.tuning.searchers.base import Attributes, Configuration
 

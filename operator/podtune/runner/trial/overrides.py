@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from podtune.api.base import FieldError
 from podtune.api.conditions import clip
-from podtune.api.names import TrialReason, TrialState
+from podtune.api.names import DecisionKind, TrialReason, TrialState
 from podtune.api.resources.trial import Checkpoint, TrialStatus
 from podtune.api.tuning.overrides import apply_overrides
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.search.session import Search
 from podtune.runner.trial import parameters
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 _MAX_REFUSAL = 512

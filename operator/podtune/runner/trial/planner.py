@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podtune.api.conditions import clip
-from podtune.api.names import DecisionAction, DesiredState, ExperimentReason, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DecisionKind, DesiredState, ExperimentReason, TrialReason, TrialState
 from podtune.protocol.assignment import parse_pod_uid
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import (
@@ -41,7 +41,6 @@ from podtune.runner.trial import (
     status_text,
     usage,
 )
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.overrides import Overrides
 from podtune.runner.trial.phase import TrialPhase

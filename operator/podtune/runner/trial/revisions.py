@@ -7,10 +7,9 @@ before a change. Its attempt is given up, and nothing that it reports counts.
 
 from __future__ import annotations
 
-from podtune.api.names import DecisionAction, TrialReason
+from podtune.api.names import DecisionAction, DecisionKind, TrialReason
 from podtune.runner.records import Pod
 from podtune.runner.trial import own_limits
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.runner.trial.machine import TrialMachine
 
 _MIXED = "trialTemplate has changed while its pod was made; it gets another one"

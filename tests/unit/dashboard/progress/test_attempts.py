@@ -50,6 +50,12 @@ def test_the_last_attempt_keeps_the_time_of_the_decision_that_ended_it() -> None
     assert (line.outcome, line.message, line.time) == ("PausedByScheduler", "paused at rung 9", "2026-01-01T10:06:00Z")
 
 
+def test_an_attempt_that_trained_to_its_end_is_followed_by_the_evaluation() -> None:
+    ledger = [decide(1, 1, "EVALUATE", "trained; its checkpoint of iteration 9 is evaluated", 9)]
+    lines = list_lines(state="RUNNING", reason="Evaluating", attempt=2, ledger=ledger)
+    assert [(each.number, each.outcome, each.step) for each in lines[1:]] == [(1, "EVALUATE", 9)]
+
+
 def test_very_many_are_not_all_listed() -> None:
     assert [each.number for each in list_lines(attempt=80)][-1] == 31
 

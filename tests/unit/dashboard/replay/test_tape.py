@@ -251,6 +251,18 @@ def test_a_retried_trial_runs_again_from_its_next_sign_of_life() -> None:
     assert tape.stops["stop"] == [1200]
 
 
+def test_a_pod_that_was_taken_away_is_no_failure_to_go_to() -> None:
+    entries = [
+        ledger(1, "10:05:00", "RETRY", 1, disruption="1"),
+        ledger(2, "10:10:00", "RETRY", 1),  # as somebody asked for it
+        ledger(3, "10:15:00", "RETRY", 2, infrastructure="1"),
+        ledger(4, "10:20:00", "FAIL", 3, disruption="9"),
+    ]
+    tape = record_tape(collect([trial_body(0, **done(0.7, ledger=entries))]))
+    assert tape is not None
+    assert tape.stops["failure"] == [900, 1200]
+
+
 def test_a_trial_that_never_started_is_there_at_the_end_alone() -> None:
     tape = record_tape(collect([trial_body(0, **done(0.5)), trial_body(1)]))
     assert tape is not None

@@ -10,6 +10,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import NamedTuple
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import LedgerEntry
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most, loosen_scale
@@ -221,7 +222,7 @@ def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *,
         return RungMark.STOPPED
     if is_top and row.progress is ShownState.DONE and (read_finite(row.view.status.progress) or 0.0) <= rung:
         return RungMark.FINISHED
-    is_paused = bool(entries) and entries[-1].action == "PAUSE" and not row.view.has_ended
+    is_paused = bool(entries) and entries[-1].action == DecisionKind.PAUSE and not row.view.has_ended
     return RungMark.WAITING if is_top and is_paused else RungMark.CONTINUED
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import LedgerEntry
 from podtune.dashboard.charts.learning.curves import write_items
 from podtune.dashboard.charts.learning.frame import (
@@ -26,17 +27,17 @@ MEDIAN = "median"
 BEYOND = 2.5
 """The best trial's curve is shown so many times as far as the trial's own has come."""
 _DONOR = "donor’s"
-_STOP = "STOP"
+_STOP = DecisionKind.STOP
 _STARTS = "stopped at "
 """How a decision's sentence begins before its reason."""
-_TURNS = {
+_TURNS: Mapping[str, str] = {
     _STOP: "stopped",
-    "RETRY": "retried",
-    "RESTART": "restarted",
-    "EXPLOIT": "cloned another",
-    "RESTORE": "restored",
-    "RESUME": "resumed",
-    "FAIL": "failed",
+    DecisionKind.RETRY: "retried",
+    DecisionKind.RESTART: "restarted",
+    DecisionKind.EXPLOIT: "cloned another",
+    DecisionKind.RESTORE: "restored",
+    DecisionKind.RESUME: "resumed",
+    DecisionKind.FAIL: "failed",
 }
 """Decisions after which a trial goes on otherwise, or not at all."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import MAX_NUMBERS, LedgerEntry
 from podtune.dashboard.charts.lineage.exploits import (
     ABSENT,
-    CONFIGURE,
-    EXPLOIT,
     ExploitReader,
     RecordedExploit,
     read_changes,
@@ -273,12 +272,12 @@ def _trace_configurations(row: TrialRow, beginnings: Sequence[RecordedExploit | 
 def _was_changed(row: TrialRow, configuration: _Configuration | None) -> bool:
     """Whether something that is no longer on record has changed what a trial was made with; its user has not."""
     status = row.view.status
-    by_user = bool(status.overrides) or any(entry.action == CONFIGURE for entry in status.ledger)
+    by_user = bool(status.overrides) or any(entry.action == DecisionKind.CONFIGURE for entry in status.ledger)
     return configuration is not None and not by_user and dict(configuration) != dict(row.view.proposed)
 
 
 def _undo_changes(entry: LedgerEntry, present: dict[str, str] | None) -> dict[str, str] | None:
-    if entry.action not in (EXPLOIT, CONFIGURE) or present is None:
+    if entry.action not in (DecisionKind.EXPLOIT, DecisionKind.CONFIGURE) or present is None:
         return present
     if len(entry.inputs) >= MAX_NUMBERS:
         return None

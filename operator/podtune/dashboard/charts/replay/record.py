@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import LedgerEntry
 from podtune.cli.client.resources import TrialView
 from podtune.dashboard.charts.replay.result_times import DatedResult, date_results
@@ -17,16 +18,16 @@ from podtune.dashboard.trial_rows import ShownState, TrialRow, read_moment
 
 LONGEST_UNPAUSED = 3
 """Where decisions are missing, a trial that went without results for so many times the usual wait may have paused."""
-_STATES = {
-    "CONTINUE": ShownState.RUNNING,
-    "PAUSE": ShownState.PAUSED,
-    "RETRY": ShownState.PENDING,
-    "START": ShownState.RUNNING,
-    "PROMOTE": ShownState.RUNNING,
-    "EXPLOIT": ShownState.RUNNING,
-    "RESTART": ShownState.RUNNING,
-    "RESUME": ShownState.RUNNING,
-    "EVALUATE": ShownState.RUNNING,
+_STATES: Mapping[str, ShownState] = {
+    DecisionKind.CONTINUE: ShownState.RUNNING,
+    DecisionKind.PAUSE: ShownState.PAUSED,
+    DecisionKind.RETRY: ShownState.PENDING,
+    DecisionKind.START: ShownState.RUNNING,
+    DecisionKind.PROMOTE: ShownState.RUNNING,
+    DecisionKind.EXPLOIT: ShownState.RUNNING,
+    DecisionKind.RESTART: ShownState.RUNNING,
+    DecisionKind.RESUME: ShownState.RUNNING,
+    DecisionKind.EVALUATE: ShownState.RUNNING,
 }
 """What a trial does after a decision; after the others, it does what it did. STOP and FAIL take effect at its end."""
 
@@ -70,11 +71,6 @@ class DatedDecision:
     def clock(self) -> str:
         """When it was taken, as a time of day."""
         return format_clock(self.time)
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether something failed; a retry that somebody asked for has no numbers."""
-        return self.entry.action == "FAIL" or (self.entry.action == "RETRY" and bool(self.entry.inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ def _list_changes(row: TrialRow, results: Sequence[float], end: float, *, may_pa
             events += _list_unclear(before.time if before else row.started, decision.time, results)
         if (progress := _STATES.get(decision.entry.action)) is not None:
             events.append((decision.time, progress))
-        if decision.entry.action == "RETRY":
+        if decision.entry.action == DecisionKind.RETRY:
             events += [(time, ShownState.RUNNING) for time in results if decision.time < time < end][:1]
     changes: list[StateChange] = []
     for time, progress in sorted(events, key=lambda event: event[0]):

@@ -13,10 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from podtune.dashboard.decisions import JUMPS
 from podtune.dashboard.trial_rows import TrialRow, read_moment
-
-JUMPS = frozenset({"EXPLOIT", "UNDO", "RESTORE"})
-"""Decisions after which a trial goes on at another iteration, and counts its training time from there."""
 
 DatedResult = tuple[float, int, float]
 """When a result was known for certain, in seconds since 1970; its iteration; the first objective's value, or NaN."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from math import ceil
 from operator import itemgetter
 
+from podtune.api.names import DecisionKind
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.charts.replay.record import (
     DatedDecision,
@@ -23,14 +24,14 @@ from podtune.dashboard.charts.replay.record import (
     record_ended,
     record_trial,
 )
-from podtune.dashboard.charts.replay.result_times import JUMPS
+from podtune.dashboard.decisions import JUMPS, is_failure
 from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow, read_moment
 
 STATE_CODES: tuple[ShownState | None, ...] = (*STATE_WORDS, None)
 UNMADE = 255
 _STRIDE = 512
-_PAUSES = frozenset({"PAUSE", "PROMOTE"})
+_PAUSES = frozenset({DecisionKind.PAUSE, DecisionKind.PROMOTE})
 """In an experiment without any such decision, trials don't pause."""
 
 
@@ -73,9 +74,9 @@ class Tape:
         """
         found = {
             "step": self.decisions or self.changes,
-            "stop": [each for each in self.decisions if each.entry.action == "STOP"],
-            "exploit": [each for each in self.decisions if each.entry.action == "EXPLOIT"],
-            "failure": [each for each in self.decisions if each.is_failure],
+            "stop": [each for each in self.decisions if each.entry.action == DecisionKind.STOP],
+            "exploit": [each for each in self.decisions if each.entry.action == DecisionKind.EXPLOIT],
+            "failure": [each for each in self.decisions if is_failure(each.entry)],
             "best": self.gains,
         }
         return {kind: sorted({ceil(each.time - self.begin) for each in facts}) for kind, facts in found.items()}

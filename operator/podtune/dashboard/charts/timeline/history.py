@@ -11,17 +11,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from podtune.api.conditions import find_condition
-from podtune.api.names import ConditionType, TrialReason, TrialState
+from podtune.api.names import ConditionType, DecisionKind, TrialReason, TrialState
 from podtune.api.resources.trial import LedgerEntry
 from podtune.dashboard.charts.timeline.durations import fill_in_durations
 from podtune.dashboard.charts.timeline.lost import find_lost
 from podtune.dashboard.charts.timeline.spans import Activity, Mark, Span, TrialHistory
+from podtune.dashboard.decisions import ENDS_ATTEMPT, find_failure_class, is_failure
 from podtune.dashboard.trial_rows import TrialRow, read_moment
 
 _STARTS = frozenset({TrialReason.STARTING, TrialReason.PULLING_IMAGE, TrialReason.RESTORING, TrialReason.CANNOT_START})
-_ENDS_ATTEMPT = frozenset({"PAUSE", "EXPLOIT", "RETRY", "RESTART", "EVALUATE"})
-_FAILURES = frozenset({"user", "final", "unusable", "infrastructure", "ignored"})
-"""Names of the numbers that the ledger has of failures, by their class."""
+_GOES_ON = frozenset(
+    {
+        DecisionKind.PROMOTE,
+        DecisionKind.START,
+        DecisionKind.EXPLOIT,
+        DecisionKind.RETRY,
+        DecisionKind.RESTART,
+        DecisionKind.EVALUATE,
+        DecisionKind.RESUME,
+    }
+)
+"""Another attempt follows on these."""
 _UNTOLD = "the decisions in between have left the status; they are in the bucket, in ledger.jsonl"
 _HAD_ENDED = "it had ended, until the experiment went on"
 
@@ -104,28 +114,27 @@ def _follow(course: _Course, row: TrialRow, entries: Sequence[tuple[float, Ledge
 
 def _decide(course: _Course, moment: float, entry: LedgerEntry, row: TrialRow) -> None:
     """Follows one decision."""
-    if entry.attempt > course.attempt and entry.action in _ENDS_ATTEMPT | {"CONTINUE", "STOP", "FAIL"}:
+    if entry.attempt > course.attempt and entry.action in ENDS_ATTEMPT | {DecisionKind.CONTINUE}:
         # Attempts have come and gone that nothing is known of.
         course.activity, course.is_exact, course.sentence = Activity.UNKNOWN, True, _UNTOLD
         course.attempt = entry.attempt
     match entry.action:
-        case "CONTINUE" if not course.has_pod:
+        case DecisionKind.CONTINUE if not course.has_pod:
             course.turn(moment, Activity.TRAINING)
-        case "PAUSE":
+        case DecisionKind.PAUSE:
             course.turn(moment, Activity.PAUSED, sentence=entry.message)
             course.attempt = entry.attempt + 1
-        case "RESUME" if course.activity is Activity.SAVING:
+        case DecisionKind.RESUME if course.activity is Activity.SAVING:
             course.activity, course.sentence = Activity.PAUSED, _HAD_ENDED
             course.turn(moment, _find_next(row, moment), is_exact=False)
             course.attempt = entry.attempt + 1
-        case "PROMOTE" | "START" | "EXPLOIT" | "RETRY" | "RESTART" | "EVALUATE" | "RESUME":
+        case action if action in _GOES_ON:
             follows, mark = _find_next(row, moment), _find_mark(entry)
             is_exact = follows is Activity.WAITING
             course.turn(moment, follows, is_exact=is_exact, mark=mark, sentence=entry.message)
             course.attempt = max(course.attempt, entry.attempt + 1)
-        case "STOP" | "FAIL" if course.has_pod or course.activity is Activity.UNKNOWN:
-            mark = Mark.FAILURE if entry.action == "FAIL" else Mark.NONE
-            course.turn(moment, Activity.SAVING, mark=mark, sentence=entry.message)
+        case DecisionKind.STOP | DecisionKind.FAIL if course.has_pod or course.activity is Activity.UNKNOWN:
+            course.turn(moment, Activity.SAVING, mark=_find_mark(entry), sentence=entry.message)
         case _:
             pass
 
@@ -185,11 +194,9 @@ def _come_to_present(course: _Course, row: TrialRow) -> None:
 
 
 def _find_mark(entry: LedgerEntry) -> Mark:
-    if entry.action != "RETRY":
-        return Mark.NONE
-    if "disruption" in entry.inputs:
-        return Mark.DISRUPTION
-    return Mark.FAILURE if not _FAILURES.isdisjoint(entry.inputs) else Mark.NONE
+    if is_failure(entry):
+        return Mark.FAILURE
+    return Mark.DISRUPTION if find_failure_class(entry) else Mark.NONE
 
 
 def _add_nodes(spans: Iterator[Span], row: TrialRow) -> Iterator[Span]:

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from podtune.api.names import TrialState
+from podtune.api.names import DecisionKind, TrialState
 from podtune.dashboard.charts.timeline.collection import TracedTrial, read_history
 from podtune.dashboard.charts.timeline.spans import Activity, TrialHistory
+from podtune.dashboard.decisions import JUMPS
 from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 _HOUR = 3600
-_OTHERS_WEIGHTS = frozenset({"EXPLOIT", "UNDO", "RESTORE", "RECREATE"})
+_OTHERS_WEIGHTS = JUMPS | {DecisionKind.RECREATE}
 """After such a decision, training time on record is that of weights from elsewhere."""
 
 

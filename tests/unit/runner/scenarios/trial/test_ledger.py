@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.api.resources.trial_curve import TrialCurve
 from podtune.protocol.messages import Reply, Report, Result, encode_ledger, parse_ledger
 from podtune.runner.actions import CreatePod, WriteTrialStatus
 from podtune.runner.trial import ledger
-from podtune.runner.trial.ledger import DecisionKind
 from podtune.simulation.faults import Fault, ScheduledFault
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision
 from tests.unit.runner.world.examples import draw
