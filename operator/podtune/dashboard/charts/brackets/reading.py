@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from podtune.api.tuning.scheduler import AshaPromotionSettings, AshaSettings, HyperbandSettings, SchedulerSpec
 from podtune.dashboard.charts.learning.frame import list_metrics
-from podtune.dashboard.charts.learning.rungs import TrialAtRung, list_rung_results
+from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, RungMark, TrialAtRung, list_rung_results
 from podtune.dashboard.keeping import keep_by_trial
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
@@ -38,11 +38,11 @@ class BracketOutcome(StrEnum):
 
 
 BRACKET_WORDS = {
-    BracketOutcome.PROMOTED: "Went on",
-    BracketOutcome.FINISHED: "Finished",
-    BracketOutcome.WAITING: "Paused there",
+    BracketOutcome.PROMOTED: OUTCOME_WORDS[RungMark.CONTINUED],
+    BracketOutcome.FINISHED: OUTCOME_WORDS[RungMark.FINISHED],
+    BracketOutcome.WAITING: OUTCOME_WORDS[RungMark.WAITING],
     BracketOutcome.AWAITED: "On the way",
-    BracketOutcome.STOPPED: "Stopped",
+    BracketOutcome.STOPPED: OUTCOME_WORDS[RungMark.STOPPED],
     BracketOutcome.ENDED: "Ended by itself or its user",
     BracketOutcome.FAILED: "Failed",
 }
