@@ -6,35 +6,37 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import accumulate, chain, pairwise
+from typing import TypeVar
 
-from podtune.api.names import TrialState
 from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.scales import Scale, Tick
 from podtune.dashboard.charts.timeline.clock import format_moment, list_time_ticks
 from podtune.dashboard.charts.timeline.collection import TimeRange, TracedTrial, measure_range, read_history
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES_BY_ACTIVITY
 from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
-from podtune.dashboard.trial_rows import ExperimentRows
+from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState
 
 MOST_COLUMNS = 240
 """At so many times, trials are counted at most."""
 TABLE_ROWS = 24
 """At so many of them, the table has their numbers."""
-STATE_NAMES: Mapping[str, str] = {
-    TrialState.TERMINATED: "Terminated",
-    TrialState.ERROR: "Error",
-    TrialState.RUNNING: "Running",
-    TrialState.PAUSED: "Paused",
-    TrialState.PENDING: "Pending",
-}
-"""From the bottom to the top."""
-ACTIVITY_NAMES: Mapping[str, str] = {str(activity): word for activity, word in ACTIVITY_WORDS.items()}
-_STATE_PLACES = {state: place for place, state in enumerate(STATE_NAMES)}
-_ACTIVITY_PLACES = {activity: place for place, activity in enumerate(ACTIVITY_NAMES)}
+STACKED_STATES = (
+    ShownState.DONE,
+    ShownState.STOPPED,
+    ShownState.FAILED,
+    ShownState.RUNNING,
+    ShownState.PAUSED,
+    ShownState.PENDING,
+)
+"""From the bottom to the top: what has ended stays there."""
+_STATE_PLACES = {state: place for place, state in enumerate(STACKED_STATES)}
+_ACTIVITY_PLACES = {activity: place for place, activity in enumerate(ACTIVITY_WORDS)}
 _KINDS = 16
 """More than there are states or activities."""
 
+Kind = TypeVar("Kind", bound=StrEnum)
 CountChange = tuple[float, int, int]
 """A moment, the place of a kind, and how many more of it there are from then on: 1 or -1."""
 
@@ -85,7 +87,7 @@ def draw_states(experiment: ExperimentRows, now: float | None = None) -> Stacked
     if span is None:
         return None
     changes = read_state_changes.read_all(experiment, choose_width(span))
-    return _stack("Trials by state over time", span, STATE_NAMES, changes)
+    return _stack("Trials by state over time", span, {state: STATE_WORDS[state] for state in STACKED_STATES}, changes)
 
 
 @keep_chart
@@ -95,7 +97,7 @@ def draw_activities(experiment: ExperimentRows, now: float | None = None) -> Sta
     if span is None:
         return None
     changes = read_activity_changes.read_all(experiment, choose_width(span))
-    return _stack("Trials by what they do, over time", span, ACTIVITY_NAMES, changes)
+    return _stack("Trials by what they do, over time", span, ACTIVITY_WORDS, changes)
 
 
 def choose_width(span: TimeRange) -> float:
@@ -155,7 +157,7 @@ def count_changes(codes: Iterable[Sequence[int]], kinds: int, first: int, last: 
     return [list(accumulate(each)) for each in added]
 
 
-def _stack(title: str, span: TimeRange, words: Mapping[str, str], codes: Iterable[Sequence[int]]) -> StackedPlot:
+def _stack(title: str, span: TimeRange, words: Mapping[Kind, str], codes: Iterable[Sequence[int]]) -> StackedPlot:
     width = choose_width(span)
     first, last = math.ceil(span.begin / width), math.ceil(span.end / width)
     moments = [*(column * width for column in range(first, last)), span.end]
@@ -166,7 +168,7 @@ def _stack(title: str, span: TimeRange, words: Mapping[str, str], codes: Iterabl
     areas, below = [], [0] * len(moments)
     for kind, each in counts.items():
         above = [low + count for low, count in zip(below, each, strict=True)]
-        areas.append(Area(kind.lower(), words[kind], _draw(places, below, above, highest), each))
+        areas.append(Area(kind, words[kind], _draw(places, below, above, highest), each))
         below = above
     return StackedPlot(
         title=title,

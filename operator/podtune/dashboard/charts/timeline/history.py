@@ -17,7 +17,7 @@ from podtune.dashboard.charts.timeline.durations import fill_in_durations
 from podtune.dashboard.charts.timeline.lost import find_lost
 from podtune.dashboard.charts.timeline.spans import Activity, Mark, Span, TrialHistory
 from podtune.dashboard.decisions import ENDS_ATTEMPT, find_failure_class, is_failure
-from podtune.dashboard.trial_rows import TrialRow, read_moment
+from podtune.dashboard.trial_rows import ENDED_PROGRESS, ShownState, TrialRow, read_moment
 
 _STARTS = frozenset({TrialReason.STARTING, TrialReason.PULLING_IMAGE, TrialReason.RESTORING, TrialReason.CANNOT_START})
 _GOES_ON = frozenset(
@@ -96,8 +96,8 @@ def trace_trial(row: TrialRow) -> TrialHistory:
         )
     divided = fill_in_durations(spans, status, made, is_open=is_open)
     told = list(_add_nodes(find_lost(divided, row), row))
-    state = next((each for each in (TrialState.TERMINATED, TrialState.ERROR) if each == row.view.state), None)
-    return TrialHistory(told, None if is_open else state or TrialState.TERMINATED, is_open)
+    final = row.progress if row.progress in ENDED_PROGRESS else ShownState.DONE
+    return TrialHistory(told, None if is_open else final, is_open)
 
 
 def _follow(course: _Course, row: TrialRow, entries: Sequence[tuple[float, LedgerEntry]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from podtune.api.names import TrialState
+from podtune.dashboard.trial_rows import ShownState
 
 
 class Activity(StrEnum):
@@ -32,13 +32,13 @@ ACTIVITY_WORDS = {
 }
 """In the order in which they are shown."""
 STATES_BY_ACTIVITY = {
-    Activity.WAITING: TrialState.PENDING,
-    Activity.STARTING: TrialState.PENDING,
-    Activity.TRAINING: TrialState.RUNNING,
-    Activity.EVALUATING: TrialState.RUNNING,
-    Activity.SAVING: TrialState.RUNNING,
-    Activity.PAUSED: TrialState.PAUSED,
-    Activity.UNKNOWN: TrialState.RUNNING,
+    Activity.WAITING: ShownState.PENDING,
+    Activity.STARTING: ShownState.PENDING,
+    Activity.TRAINING: ShownState.RUNNING,
+    Activity.EVALUATING: ShownState.RUNNING,
+    Activity.SAVING: ShownState.RUNNING,
+    Activity.PAUSED: ShownState.PAUSED,
+    Activity.UNKNOWN: ShownState.RUNNING,
 }
 """The state that a trial was in meanwhile. What is not on record lies between two attempts, or is one."""
 
@@ -93,7 +93,7 @@ class TrialHistory:
     """
 
     spans: Sequence[Span] = ()
-    final: TrialState | None = None
+    final: ShownState | None = None
     is_open: bool = False
 
     @property
