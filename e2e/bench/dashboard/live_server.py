@@ -24,14 +24,14 @@ from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.dashboard.app import make_app
 from podtune.dashboard.live.cluster_state import ClusterState
 from podtune.dashboard.serving import spare_collector
-from podtune.dashboard.sources import Outage
+from podtune.dashboard.sources import LiveSource, Outage
 
 RUNNING = 100
 TURNS = 10
 """In so many parts of a second trials change."""
 
 
-class ChangingSource:
+class ChangingSource(LiveSource):
     """A cluster's state, as watches would bring it up to date."""
 
     title = "trials that change"

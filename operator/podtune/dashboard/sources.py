@@ -1,12 +1,12 @@
-"""Where pages have their data from: one small protocol, and the source that reads an exported archive."""
+"""Where pages have their data from: one small interface, and the source that reads an exported archive."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from podtune.api.names import API_VERSION
 from podtune.api.resources.trial import LedgerEntry
@@ -15,22 +15,26 @@ from podtune.cli.commands.archive import Archive, read_archive
 from podtune.kube.manifests import Manifest
 
 
-class ExperimentSource(Protocol):
+class ExperimentSource(ABC):
     """What is shown: a cluster, an archive, a local run.
 
     It answers from memory. What it returns is never changed afterwards: whoever has news returns other objects.
     """
 
     @property
+    @abstractmethod
     def title(self) -> str:
         """What it reads, in a few words."""
 
+    @abstractmethod
     def list_experiments(self) -> Sequence[ExperimentView]:
         """All Experiments that may be seen, by namespace and name."""
 
+    @abstractmethod
     def find_experiment(self, namespace: str, name: str) -> ExperimentView | None:
         """An Experiment; None where there is none that may be seen."""
 
+    @abstractmethod
     def list_trials(self, namespace: str, experiment: str) -> Sequence[TrialView]:
         """An Experiment's Trials, by their index; the same object as long as none of them has changed."""
 
@@ -48,37 +52,41 @@ class Outage:
     reason: str
 
 
-@runtime_checkable
-class LiveSource(ExperimentSource, Protocol):
+class LiveSource(ExperimentSource):
     """A source that has news while it is shown."""
 
     @property
+    @abstractmethod
     def outage(self) -> Outage | None:
         """Why what is shown may be old; None while it is not."""
 
     @property
+    @abstractmethod
     def has_own_title(self) -> bool:
         """Whether the installation chose the title; else it names the namespaces."""
 
+    @abstractmethod
     def find_deletion(self, namespace: str, experiment: str) -> datetime | None:
         """When an Experiment was deleted that was here; None for any other."""
 
+    @abstractmethod
     def find_revision(self, namespace: str, experiment: str) -> str:
         """Another text as soon as there is news of an Experiment; with empty names, of anything."""
 
+    @abstractmethod
     async def wait_for_news(self, namespace: str, experiment: str, known: str) -> str:
         """Returns the revision as soon as it is another one than is known."""
 
 
-@runtime_checkable
-class ManifestSource(ExperimentSource, Protocol):
+class ManifestSource(ExperimentSource):
     """A source that holds Trials as they were written."""
 
+    @abstractmethod
     def find_manifest(self, namespace: str, experiment: str, trial: str) -> Manifest | None:
         """A Trial; None where there is none."""
 
 
-class ArchiveSource:
+class ArchiveSource(ManifestSource):
     """The one experiment of an archive, as it was when it was exported."""
 
     def __init__(self, archive: Archive, title: str) -> None:

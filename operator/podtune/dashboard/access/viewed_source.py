@@ -35,7 +35,7 @@ class Scope:
 NOTHING = Scope(frozenset())
 
 
-class ViewedSource:
+class ViewedSource(LiveSource):
     """A source without what is outside of a scope: that is as if it were not there."""
 
     def __init__(self, source: LiveSource, scope: Scope) -> None:

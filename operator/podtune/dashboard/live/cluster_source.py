@@ -19,7 +19,7 @@ from podtune.cli.client.api_client import Api, Change
 from podtune.cli.client.resources import NO_DEFINITIONS, ExperimentView, TrialView
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.cluster_state import ClusterState, ObjectKey
-from podtune.dashboard.sources import Outage
+from podtune.dashboard.sources import LiveSource, Outage
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, ResourceNotFound
 
@@ -39,7 +39,7 @@ class _Sleeper:
     event: asyncio.Event
 
 
-class ClusterSource:
+class ClusterSource(LiveSource):
     """The Experiments of a namespace or of all. Two threads follow them; what is asked for is answered from memory."""
 
     def __init__(

@@ -10,10 +10,10 @@ from datetime import datetime
 
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.dashboard.live.cluster_source import ClusterSource
-from podtune.dashboard.sources import Outage
+from podtune.dashboard.sources import LiveSource, Outage
 
 
-class JoinedSource:
+class JoinedSource(LiveSource):
     """Several sources, each of one namespace, as one."""
 
     def __init__(self, sources: Mapping[str, ClusterSource], title: str = "") -> None:

@@ -34,7 +34,7 @@ class _Glimpse:
     deletion: datetime | None
 
 
-class PacedSource:
+class PacedSource(LiveSource):
     """Shows what another source has, and looks at it anew only when it is asked, and a while has passed."""
 
     def __init__(self, source: LiveSource, pace: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -10,7 +10,6 @@ import pytest
 from podtune.cli.client.api_client import Api, Change
 from podtune.cli.errors import CliError
 from podtune.dashboard.live.cluster_source import LONGEST_PAUSE, ClusterSource
-from podtune.dashboard.sources import LiveSource
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, NotSent, ResourceNotFound, Unanswered, make_refusal
 from tests.unit.dashboard.archives import done
@@ -52,7 +51,6 @@ async def _hear(source: ClusterSource, known: str, experiment: str = "digits") -
 
 
 def test_all_that_there_is_is_known_once_it_has_started(source: ClusterSource) -> None:
-    assert isinstance(source, LiveSource)
     assert source.title == "namespace team"
     assert [view.name for view in source.list_experiments()] == ["digits"]
     assert [trial.name for trial in source.list_trials(TEAM, "digits")] == ["digits-0", "digits-1"]

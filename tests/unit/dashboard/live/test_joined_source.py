@@ -11,7 +11,6 @@ from podtune.cli.client.api_client import Change
 from podtune.cli.errors import CliError
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
-from podtune.dashboard.sources import LiveSource
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered, make_refusal
 from podtune.kube.manifests import Manifest
@@ -59,7 +58,6 @@ def source(api: LiveApi) -> Iterator[JoinedSource]:
 
 
 def test_it_has_what_each_has(source: JoinedSource) -> None:
-    assert isinstance(source, LiveSource)
     assert [(view.namespace, view.name) for view in source.list_experiments()] == [
         ("other", "words"),
         ("team", "digits"),

@@ -18,7 +18,7 @@ PACE = 1.0
 TOPIC = "team", "digits"
 
 
-class ChangingSource:
+class ChangingSource(LiveSource):
     """Has as many trials as there were changes."""
 
     title = "changes"
@@ -81,7 +81,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 async def test_within_a_pace_all_see_the_same_and_then_the_newest(clock: Clock) -> None:
     source = ChangingSource()
     paced = PacedSource(source, PACE, clock)
-    assert isinstance(paced, LiveSource)
     assert (paced.find_revision(*TOPIC), len(paced.list_trials(*TOPIC))) == ("0", 0)
     source.change()
     clock.now += PACE / 2

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.dashboard.sources import ArchiveSource
+from podtune.dashboard.sources import ArchiveSource, ExperimentSource
 from tests.unit.dashboard.archives import done, experiment_body, make_source, pack, read_page, serve, trial_body
 
 START = "2026-01-01T10:00:00Z"
 
 
-class ManySource:
+class ManySource(ExperimentSource):
     """Several archives as one source."""
 
     title = "all namespaces"
