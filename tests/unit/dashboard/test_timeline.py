@@ -540,7 +540,7 @@ async def test_links_lead_to_other_spans_and_back() -> None:
 
 async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     ten = datetime(2026, 1, 1, 10, tzinfo=UTC).timestamp()
-    monkeypatch.setattr("podtune.dashboard.pages.timeline.time.time", lambda: ten + 7200.0)
+    monkeypatch.setattr("podtune.dashboard.pages.context.time.time", lambda: ten + 7200.0)
     trial = team_trial(0, state="RUNNING", attempt=1, startTime=at(30), pod={"name": "p", "node": "gpu-7"})
     trial["metadata"]["creationTimestamp"] = at(0)
     api = LiveApi()

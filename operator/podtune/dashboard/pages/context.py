@@ -18,7 +18,8 @@ from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
 
 MOST_EXPERIMENTS = 256
 """So many are kept at hand as rows; others are made anew when they are looked at."""
-
+PRESENT_STEP = 15
+"""The present moves on by so many seconds at once, so that charts are not drawn for each viewer anew."""
 
 STATIC = "static"
 """Name of the route of scripts and styles, which say nothing of anything that is shown."""
@@ -87,9 +88,10 @@ def get_source(request: web.Request) -> ExperimentSource:
     return source
 
 
-def find_now(request: web.Request, experiment: ExperimentRows) -> float | None:
-    """The present time in seconds since 1970; for what was exported, the latest moment on record."""
-    return time.time() if isinstance(get_source(request), LiveSource) else experiment.last_moment
+def find_present(request: web.Request) -> float | None:
+    """The present where what is shown may be under way, in seconds since 1970; None for what was exported."""
+    is_live = isinstance(get_source(request), LiveSource)
+    return float(-(-int(time.time()) // PRESENT_STEP) * PRESENT_STEP) if is_live else None
 
 
 def find_rows(request: web.Request) -> ExperimentRows:

@@ -23,7 +23,7 @@ from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, draw_rungs
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.keeping import keep_by_trial
-from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_now, find_rows, get_source
+from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_present, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
 from podtune.dashboard.pages.importance import asks_for_course, find_course, list_methods, send_course, send_importance
 from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
@@ -55,7 +55,7 @@ async def show_experiments(request: web.Request) -> web.Response:
     source = get_source(request)
     found = [request.app[EXPERIMENT_ROWS].get(view) for view in source.list_experiments()]
     query = parse_experiment_query(request.query.items())
-    page = select_experiments([make_line(each, find_now(request, each)) for each in found], query)
+    page = select_experiments([make_line(each, find_present(request)) for each in found], query)
     return render_page(
         request,
         "experiments.html",
@@ -71,7 +71,7 @@ async def show_experiments(request: web.Request) -> web.Response:
 async def show_experiment(request: web.Request) -> web.Response:
     """How an experiment goes."""
     experiment = find_rows(request)
-    now = find_now(request, experiment)
+    now = find_present(request)
     by_time = request.query.get("x") == "time"
     troubled = find_troubled_trials(row.view for row in experiment.rows if row.progress not in ENDED_PROGRESS)
     return render_page(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
@@ -23,15 +22,13 @@ from podtune.dashboard.charts.timeline.lanes import (
 )
 from podtune.dashboard.charts.timeline.purposes import draw_purposes
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import NotThere, find_present, find_rows, get_source
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.rendering import render_page, render_svg
 from podtune.dashboard.sources import LiveSource
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, read_moment
 
 TIMELINE_CHARTS = ("timeline", "activities", "states", "purposes")
-_STEP = 15
-"""The present moves on by so many seconds at once, so that charts are not drawn for each viewer anew."""
 _LEAST_SPAN = 10.0
 """A span of time is not narrowed further, in seconds."""
 
@@ -89,12 +86,6 @@ async def show_timeline(request: web.Request) -> web.Response:
 async def find_states(request: web.Request, experiment: ExperimentRows) -> StackedPlot | None:
     """States over time, for the overview; None where nothing is on record."""
     return await asyncio.to_thread(draw_states, experiment, find_present(request))
-
-
-def find_present(request: web.Request) -> float | None:
-    """The present where what is shown may be under way, in seconds since 1970; None for what was exported."""
-    is_live = isinstance(get_source(request), LiveSource)
-    return float(-(-int(time.time()) // _STEP) * _STEP) if is_live else None
 
 
 async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, key: str) -> web.Response:

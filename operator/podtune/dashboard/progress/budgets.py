@@ -74,10 +74,10 @@ def list_budgets(experiment: ExperimentRows, now: float | None) -> Sequence[Budg
 
     Args:
         experiment: Whose limits.
-        now: The present time in seconds since 1970; None where it is not known.
+        now: The present time in seconds since 1970; None for what was exported: then it is the latest one on record.
     """
     view = experiment.view
-    elapsed = measure_active_time(view, now)
+    elapsed = measure_active_time(view, experiment.last_moment if now is None else now)
     usage, stop = view.status.usage, view.spec.get("stop") or {}
     budgets: list[BudgetUse] = []
     if isinstance(view.expected_trials, int) and view.expected_trials:

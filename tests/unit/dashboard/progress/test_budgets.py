@@ -8,7 +8,7 @@ import pytest
 
 from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows, read_moment
-from tests.unit.dashboard.archives import BASE, experiment_body, make_source, read_page, serve, trial_body
+from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
 
 START = "2026-01-01T10:00:00Z"
 NOW = (read_moment(START) or 0.0) + 2 * 3600
@@ -22,6 +22,13 @@ def make_rows(
     view = source.find_experiment("team", "digits")
     assert view is not None
     return collect_rows(view, source.list_trials("team", "digits"))
+
+
+def test_what_was_exported_has_used_its_time_up_to_the_latest_moment_on_record() -> None:
+    body = experiment_body(status={"state": "Running", "startTime": START}, stop={"totalTime": "4h"})
+    source = make_source([trial_body(0, **done(0.5, completionTime="2026-01-01T11:30:00Z"))], body)
+    rows = collect_rows(source.list_experiments()[0], source.list_trials("team", "digits"))
+    assert [(each.name, each.used_text) for each in list_budgets(rows, None)][-1] == ("Time", "1h30m")
 
 
 def tell_left(rows: ExperimentRows) -> str:
