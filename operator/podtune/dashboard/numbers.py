@@ -1,14 +1,16 @@
-"""Numbers as pages show them: four digits that matter, and a column's numbers with one precision."""
+"""Numbers and times as pages show them: four digits that matter, and a column's numbers with one precision."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 DIGITS = 4
 """Of a measured number, as many as people compare."""
-_NONE = "–"
+NONE = "–"
+"""Stands where there is no value."""
 _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{6,}(?:e[-+]?\d+)?(?!\w|\.\d)")
 _BEYOND = 1e150
 """A scale needs twice as much."""
@@ -26,7 +28,7 @@ def read_finite(text: str | None) -> float | None:
 def format_measure(value: float | None) -> str:
     """A measured number with the digits that matter: 0.9889, 31.24, 1.2e-5, 12,480."""
     if value is None:
-        return _NONE
+        return NONE
     if not math.isfinite(value):
         return str(value)
     size = abs(value)
@@ -81,8 +83,23 @@ def format_aligned(value: float | None, decimals: int | None) -> str:
 def format_hours(hours: float | None) -> str:
     """GPU-hours: 0.42, 7.3, 1,240."""
     if hours is None:
-        return _NONE
+        return NONE
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:,.1f}" if hours >= 1 else f"{hours:.2f}"
+
+
+def format_count(count: int, word: str) -> str:
+    """How many there are of something: 1 trial, 1,204 trials."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def format_moment(moment: float) -> str:
+    """A time in seconds since 1970 to the second, without its year: 21 Nov 05:09:30."""
+    return f"{datetime.fromtimestamp(round(moment), UTC):%-d %b %H:%M:%S}"
+
+
+def format_minute(moment: float) -> str:
+    """The same to the minute: 21 Nov 05:09."""
+    return f"{datetime.fromtimestamp(moment, UTC):%-d %b %H:%M}"
 
 
 def _find_exponent(size: float) -> int:

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from podtune.dashboard.access.visit import find_page_access
 from podtune.dashboard.actions.offers import list_offers
 from podtune.dashboard.addresses import find_root
 from podtune.dashboard.live.event_stream import find_live_page
-from podtune.dashboard.numbers import format_hours, format_measure, format_text, round_in_text
+from podtune.dashboard.numbers import format_hours, format_measure, format_minute, format_text, round_in_text
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
 _UNSAFE = re.compile("[^A-Za-z0-9._-]")
@@ -53,7 +52,7 @@ def find_static_version() -> str:
 def _format_moment(text: str) -> str:
     """A time of the API for people, without its year: 21 Nov 05:09."""
     moment = read_moment(text)
-    return text if moment is None else f"{datetime.fromtimestamp(moment, UTC):%-d %b %H:%M}"
+    return text if moment is None else format_minute(moment)
 
 
 @cache

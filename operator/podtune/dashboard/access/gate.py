@@ -6,7 +6,7 @@ import logging
 import shlex
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -28,6 +28,7 @@ from podtune.dashboard.access.session import LoginSession, ProxyTrust, read_prox
 from podtune.dashboard.access.viewed_source import NOTHING, Scope, ViewedSource
 from podtune.dashboard.access.viewer import Viewer
 from podtune.dashboard.access.visit import GATE, IS_OPEN, OFFERS_ACTIONS, VISIT, Visit
+from podtune.dashboard.numbers import format_minute
 from podtune.dashboard.pages.context import STATIC, WITH_BUTTONS
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.sources import LiveSource
@@ -139,8 +140,8 @@ class _Gate:
                 raise LoginNeeded
             return proxied, None
         if session.began and session.began + self._access.session.total_seconds() < time.time():
-            ended = datetime.fromtimestamp(session.began, UTC) + self._access.session
-            raise LoginNeeded(f"Your session ended on {ended:%-d %b at %H:%M} UTC.")
+            ended = format_minute(session.began + self._access.session.total_seconds())
+            raise LoginNeeded(f"Your session ended on {ended} UTC.")
         try:
             return await self._reviewer.identify(session.token), session
         except TokenRefused as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from aiohttp import hdrs, web
@@ -23,6 +23,7 @@ from podtune.dashboard.access.session import (
 )
 from podtune.dashboard.access.visit import LOG_OUT, VISIT
 from podtune.dashboard.addresses import PREFIX, lead_to
+from podtune.dashboard.numbers import format_minute
 from podtune.dashboard.pages.context import get_source
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.server.logs import FACTS
@@ -62,7 +63,7 @@ def describe_refusal(token: str) -> str:
     """Why the API server doesn't take a token, as far as the token itself says."""
     end = find_token_end(token)
     if end is not None and end < time.time():
-        return f"This token expired on {datetime.fromtimestamp(end, UTC):%-d %b at %H:%M} UTC."
+        return f"This token expired on {format_minute(end)} UTC."
     return "The API server does not take this token: it is mistyped, revoked, or from another cluster."
 
 

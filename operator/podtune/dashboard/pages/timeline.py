@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from podtune.dashboard.charts.timeline.clock import format_moment, write_moment
+from podtune.dashboard.charts.timeline.clock import write_moment
 from podtune.dashboard.charts.timeline.collection import Timeline, trace_experiment
 from podtune.dashboard.charts.timeline.counts import StackedPlot, draw_activities, draw_states
 from podtune.dashboard.charts.timeline.lanes import (
@@ -22,6 +22,7 @@ from podtune.dashboard.charts.timeline.lanes import (
 )
 from podtune.dashboard.charts.timeline.purposes import draw_purposes
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity
+from podtune.dashboard.numbers import format_moment
 from podtune.dashboard.pages.context import NotThere, find_present, find_rows, get_source
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.rendering import render_page, render_svg

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from podtune.cli.views.formats import format_duration
+from podtune.dashboard.numbers import NONE
 from podtune.dashboard.table.columns import (
     STATE_COLUMN,
     TRIAL_COLUMN,
@@ -20,7 +21,6 @@ from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
 FEWEST, MOST = 2, 20
 """So many trials can be compared: more could not be told apart in one chart."""
 Direction = Literal["higher", "lower", ""]
-_NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,4 +204,4 @@ def _is_equal(column: TableColumn, rows: Sequence[TrialRow]) -> bool:
 
 def _write_cell(column: TableColumn, row: TrialRow, *, is_marked: bool) -> ComparedCell:
     cell: Cell = column.get(row)
-    return ComparedCell(column.format(row) or _NONE, "" if cell is None else str(cell), is_marked)
+    return ComparedCell(column.format(row) or NONE, "" if cell is None else str(cell), is_marked)

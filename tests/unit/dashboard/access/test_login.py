@@ -136,7 +136,7 @@ async def test_a_session_is_no_longer_than_its_token(api: ReviewingApi, client: 
         ("<script>", 400, "This is no token"),
         ("x" * (LONGEST_TOKEN + 1), 400, "This token is too long"),
         ("wrong", 401, "The API server does not take this token"),
-        (make_jwt(1e9), 401, "This token expired on 9 Sep at 01:46 UTC."),
+        (make_jwt(1e9), 401, "This token expired on 9 Sep 01:46 UTC."),
         (make_jwt(4e9), 401, "The API server does not take this token"),
     ],
 )
@@ -188,7 +188,7 @@ async def test_an_expired_token_is_asked_for_again(api: ReviewingApi, client: Cl
     client.session.cookie_jar.update_cookies({COOKIE: f"{int(time.time())}.{make_jwt(1e9)}"})
     answer = await client.get(f"{BASE}/")
     assert answer.status == 401
-    assert "This token expired on 9 Sep at 01:46 UTC." in await answer.text()
+    assert "This token expired on 9 Sep 01:46 UTC." in await answer.text()
 
 
 async def test_a_session_ends_whatever_the_browser_does(api: ReviewingApi, source: ClusterSource) -> None:

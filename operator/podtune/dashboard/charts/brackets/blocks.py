@@ -14,7 +14,7 @@ from podtune.dashboard.charts.brackets.reading import (
 )
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.keeping import keep_chart
-from podtune.dashboard.numbers import format_measure
+from podtune.dashboard.numbers import format_count, format_measure
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 MOST_BLOCKS = 24
@@ -157,10 +157,11 @@ def _describe(bracket: ShownBracket) -> str:
     waiting, awaited = (rung.counts.get(outcome, 0) for outcome in (BracketOutcome.WAITING, BracketOutcome.AWAITED))
     at = f"rung {format_measure(rung.milestone)}"
     free = (rung.size or 0) - rung.entered if rung is bracket.rungs[0] else 0
-    parts = [f"{_count_trials(awaited)} on the way" if awaited else "", f"{free} free places" if free > 0 else ""]
+    coming = f"{format_count(awaited, 'trial')} on the way" if awaited else ""
+    parts = [coming, format_count(free, "free place") if free > 0 else ""]
     lacks = " and ".join(part for part in parts if part)
     if not lacks:
-        return f"All {_count_trials(waiting)} of {at} have come in."
+        return f"All {format_count(waiting, 'trial')} of {at} have come in."
     paused = f"; {waiting} {'is' if waiting == 1 else 'are'} paused there" if waiting else ""
     return f"{at.capitalize()} waits for {lacks}{paused}."
 
@@ -177,7 +178,3 @@ def _describe_asynchronous(bracket: ShownBracket) -> str:
     ]
     told = ", ".join(part for part in parts if part)
     return f"{told}." if told else _OVER
-
-
-def _count_trials(count: int) -> str:
-    return f"{count} trial{'' if count == 1 else 's'}"

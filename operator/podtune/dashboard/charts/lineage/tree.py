@@ -13,7 +13,7 @@ from podtune.dashboard.charts.lineage.exploits import RecordedExploit
 from podtune.dashboard.charts.lineage.stretches import Lineage, Population, Stretch, read_population, trace_lineage
 from podtune.dashboard.charts.scales import Scale, Tick
 from podtune.dashboard.keeping import keep_chart
-from podtune.dashboard.numbers import format_apart, format_measure
+from podtune.dashboard.numbers import NONE, format_apart, format_measure
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
 
 WIDTH, HEIGHT = 2000, 1000
@@ -32,7 +32,6 @@ _BULGES = (18.0, 64.0)
 _SAMPLES = 12
 MOST_PARAMETERS = 12
 """So many parameters are named under the pointer; the table has all."""
-_NONE = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +212,8 @@ def write_arc_points(experiment: ExperimentRows, name: str) -> str:
         changes = {change.name: change.sentence for change in exploit.changes}
         facts = [
             format_measure(exploit.left),
-            describe_scores(exploit) or _NONE,
-            *(changes.get(name, _NONE) for name in names),
+            describe_scores(exploit) or NONE,
+            *(changes.get(name, NONE) for name in names),
         ]
         word = f"continued from iteration {format_measure(exploit.checkpoint)} of {exploit.donor}"
         xs, ys = zip(*arc.points, strict=True)

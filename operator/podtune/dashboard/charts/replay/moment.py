@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.cli.views.formats import format_duration
-from podtune.dashboard.charts.replay.record import DatedDecision, NewBest, Track, format_clock
+from podtune.dashboard.charts.replay.record import DatedDecision, NewBest, Track
 from podtune.dashboard.charts.replay.tape import STATE_CODES, Tape
-from podtune.dashboard.numbers import format_measure
+from podtune.dashboard.numbers import format_count, format_measure, format_moment
 from podtune.dashboard.trial_rows import STATE_WORDS, ShownState, TrialRow
 
 NAMED_PROPOSALS = 10
@@ -100,7 +100,7 @@ class Moment:
     @property
     def clock(self) -> str:
         """It as a time of day."""
-        return format_clock(self.time)
+        return format_moment(self.time)
 
     @property
     def decided_now(self) -> Sequence[DatedDecision]:
@@ -121,7 +121,7 @@ class Moment:
         )
         states += f"{', ' if states else ''}{self.unclear} running or paused" if self.unclear else ""
         since = f"{format_duration(self.second)} after the start"
-        trials, decisions = _count(self.made, "trial"), _count(self.taken, "decision")
+        trials, decisions = format_count(self.made, "trial"), format_count(self.taken, "decision")
         return f"{since}: {trials}{', ' if states else ''}{states}{best}; {decisions}"
 
 
@@ -147,10 +147,6 @@ def find_moment(tape: Tape, second: int) -> Moment:
         taken=taken,
         jumps=_find_jumps(tape, second),
     )
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _list_running(states: bytes) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
 
@@ -13,7 +12,7 @@ from podtune.api.resources.trial import LedgerEntry
 from podtune.cli.client.resources import TrialView
 from podtune.dashboard.charts.replay.result_times import DatedResult, date_results
 from podtune.dashboard.keeping import keep_by_trial
-from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.numbers import format_moment, read_finite
 from podtune.dashboard.trial_rows import ShownState, TrialRow, read_moment
 
 LONGEST_UNPAUSED = 3
@@ -70,7 +69,7 @@ class DatedDecision:
     @property
     def clock(self) -> str:
         """When it was taken, as a time of day."""
-        return format_clock(self.time)
+        return format_moment(self.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +221,3 @@ def find_source(trial: TrialView) -> ProposalOrigin:
     if trial.proposer.startswith("a person"):
         return ProposalOrigin.PERSON
     return ProposalOrigin.SEARCHER if trial.proposer else ProposalOrigin.UNKNOWN
-
-
-def format_clock(time: float) -> str:
-    """A time to the second, without its year: 21 Nov 05:09:12."""
-    return f"{datetime.fromtimestamp(time, UTC):%-d %b %H:%M:%S}"

@@ -25,11 +25,6 @@ def list_time_ticks(begin: float, end: float) -> list[Tick]:
     ]
 
 
-def format_moment(moment: float) -> str:
-    """A time for people: 21 Nov 05:09:30."""
-    return f"{datetime.fromtimestamp(round(moment), UTC):%-d %b %H:%M:%S}"
-
-
 def write_moment(moment: float) -> str:
     """A time as addresses and fields of forms have it."""
     return f"{datetime.fromtimestamp(round(moment), UTC):%Y-%m-%dT%H:%M:%S}"

@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.scales import Scale, Tick
-from podtune.dashboard.charts.timeline.clock import format_moment, list_time_ticks
+from podtune.dashboard.charts.timeline.clock import list_time_ticks
 from podtune.dashboard.charts.timeline.collection import TimeRange, TracedTrial, measure_range, read_history
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES_BY_ACTIVITY
 from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
+from podtune.dashboard.numbers import format_moment
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState
 
 MOST_COLUMNS = 240

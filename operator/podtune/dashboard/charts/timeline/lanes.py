@@ -8,9 +8,10 @@ from itertools import groupby
 
 from podtune.cli.views.formats import format_duration
 from podtune.dashboard.charts.scales import Tick
-from podtune.dashboard.charts.timeline.clock import format_moment, list_time_ticks
+from podtune.dashboard.charts.timeline.clock import list_time_ticks
 from podtune.dashboard.charts.timeline.collection import Timeline, TracedTrial
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity, Mark, Span
+from podtune.dashboard.numbers import format_moment
 from podtune.dashboard.trial_rows import STATE_WORDS, ShownState, TrialRow
 
 LANE_COUNTS = (25, 50, 100, 200)
