@@ -29,6 +29,7 @@ from podtune.dashboard.pages.context import (
 )
 from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
+from podtune.dashboard.query_values import QueryError
 from podtune.dashboard.rendering import compress_static_file, find_static_files, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 
@@ -162,6 +163,8 @@ async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return response
     except NotThere as error:
         return _render_error(request, 404, "Not there", str(error))
+    except QueryError as error:
+        return _render_error(request, 400, "Not understood", f"In this address, {error}.")
     except Busy:
         return _render_error(request, 503, "Busy", BUSY)
     except web.HTTPNotFound:

@@ -79,7 +79,6 @@ async def test_several_objectives_are_picked_in_the_address() -> None:
         picture = await read_page(client, f"{BASE}/charts/importance.svg?importance=latency&theme=dark")
         assert "for latency" in picture
         assert picture.index(">lr<") < picture.index(">units<")
-        assert "has no objective &#39;loss&#39;" in await read_page(client, f"{BASE}/parameters?importance=loss", 404)
 
 
 async def test_a_few_trials_are_too_early() -> None:
@@ -200,15 +199,13 @@ async def test_fanova_can_be_chosen_and_says_what_it_was_computed_from() -> None
         assert 'parameters?importance=accuracy&amp;by=fanova#importance">accuracy' in page
         picture = await read_page(client, f"{BASE}/charts/importance.svg?importance=latency&by=fanova")
         assert "fANOVA of 60 trials; ± spread over 64 trees, seed 1" in picture
-        assert "what sets the best" in await read_page(client, f"{BASE}/parameters?by=tea-leaves")
 
 
 async def test_without_scikit_learn_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importance, "find_spec", lambda _: None)
     async with serve(make_digits()) as client:
-        page = await read_page(client, f"{BASE}/parameters?by=fanova")
-    assert "fANOVA" not in page
-    assert "what sets the best" in page
+        assert "fANOVA" not in await read_page(client, f"{BASE}/parameters")
+        assert "by is &#39;fanova&#39;; take one of" in await read_page(client, f"{BASE}/parameters?by=fanova", 400)
 
 
 def test_where_nothing_varies_fanova_says_so() -> None:

@@ -121,12 +121,6 @@ async def test_an_address_restores_the_axes() -> None:
     assert both["items"][0][4:] == [["1"], ["0.9"]]  # zero has no place on a logarithmic scale
 
 
-async def test_what_an_address_names_wrongly_is_as_without_it() -> None:
-    async with serve(make_source(make_asha())) as client:
-        page = await read_page(client, f"{BASE}/?objective=nothing&curves=3&log=q")
-    assert "Learning curves: accuracy over iterations" in page
-
-
 async def test_an_archive_without_curves_says_why_there_are_none() -> None:
     async with serve(make_source()) as client:
         assert "Operators of earlier versions kept none" in await read_page(client, f"{BASE}/")

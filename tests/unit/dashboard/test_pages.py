@@ -153,7 +153,8 @@ async def test_of_three_objectives_two_are_picked_for_the_front() -> None:
         front = page[page.index('id="front"') : page.index('id="spending"')]
         assert re.findall(r"trials/(digits-\d)\"", front) == ["digits-1", "digits-2", "digits-0"]
         assert "latency against size" in await read_page(client, f"{BASE}/charts/front.svg?front=latency&front=size")
-        assert "accuracy against latency" in await read_page(client, f"{BASE}/?front=size&front=size")
+        twice = await read_page(client, f"{BASE}/?front=size&front=size", 400)
+        assert "front names 1 objective; name two different ones" in twice
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from urllib.parse import quote
 
 import pytest
+from multidict import MultiDict
 
 from podtune.cli.client.resources import TrialView
 from podtune.dashboard import trial_rows
@@ -62,11 +63,11 @@ async def test_the_table_holds_what_its_address_asks_for(client: Client, query: 
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("?sort=speed", "there is no column &#39;speed&#39;; there are trial, state, accuracy, lr,"),
-        ("?q=speed>3", "there is no column &#39;speed&#39;"),
-        ("?column=speed", "there is no column &#39;speed&#39;"),
+        ("?sort=speed", "sort is &#39;speed&#39;; take one of trial, state, accuracy, lr,"),
+        ("?q=speed>3", "the column of &#39;speed&gt;3&#39; is &#39;speed&#39;; take one of trial, state"),
+        ("?column=speed", "column is &#39;speed&#39;; take one of trial, state"),
         ("?q=lr<fast", "&#39;fast&#39; is not a number"),
-        ("?state=happy", "there is no state &#39;happy&#39;; there are running, paused"),
+        ("?state=happy", "state is &#39;happy&#39;; take one of running, paused"),
         ("?page=0", "page is &#39;0&#39;; write a whole number from 1 on"),
         ("?size=many", "size is &#39;many&#39;"),
         ("?q=" + "a " * 21, "the filter has 21 conditions; use at most 20"),
@@ -176,8 +177,8 @@ def _count(made: list[str]) -> Callable[[TrialView, Sequence[str]], TrialRow]:
 
 def test_an_address_restores_the_table_that_it_was_made_of() -> None:
     pairs = [("q", "lr<0.1 fast"), ("state", "done"), ("sort", "-lr"), ("column", "lr"), ("page", "3"), ("size", "100")]
-    query = parse_query(pairs, COLUMNS)
+    query = parse_query(MultiDict(pairs), COLUMNS)
     assert query.progress == (ShownState.DONE,)
     assert (query.sort, query.descending, query.columns, query.page, query.size) == ("lr", True, ("lr",), 3, 100)
     assert query.encode() == "?q=lr%3C0.1+fast&state=done&sort=-lr&column=lr&page=3&size=100"
-    assert parse_query([], COLUMNS).encode() == "?"
+    assert parse_query(MultiDict(), COLUMNS).encode() == "?"

@@ -435,11 +435,11 @@ async def test_a_link_restores_the_span_the_filter_and_the_grouping() -> None:
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ("from=yesterday", "from=yesterday is no time; write it as 2026-01-31T15:30:00, in UTC"),
-        ("from=2026-01-02T00:00:00&to=2026-01-01T00:00:00", "the span of time ends before it begins"),
-        ("state=lazy", "state=lazy is none; take one of done, stopped"),
-        ("page=one", "page=one is no number"),
-        ("size=7", "size=7 is none; take one of 25, 50, 100, 200"),
+        ("from=yesterday", "from is &#39;yesterday&#39;; write a time as 2026-01-31T15:30:00, in UTC"),
+        ("from=2026-01-02T00:00:00&to=2026-01-01T00:00:00", "and from is not before it; exchange them"),
+        ("state=lazy", "state is &#39;lazy&#39;; take one of done, stopped"),
+        ("page=one", "page is &#39;one&#39;; write a whole number from 1 on"),
+        ("size=7", "size is &#39;7&#39;; take one of 25, 50, 100, 200"),
     ],
 )
 async def test_a_wrong_address_is_told_and_the_rest_is_shown(query: str, problem: str) -> None:

@@ -11,6 +11,7 @@ from podtune.dashboard.charts.failures import KIND_WORDS, FailureMap, draw_failu
 from podtune.dashboard.charts.importance import ImportanceChart
 from podtune.dashboard.pages.context import NotThere
 from podtune.dashboard.pages.importance import find_importance
+from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.rendering import render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
@@ -21,18 +22,14 @@ def choose_pair(request: web.Request, experiment: ExperimentRows, importance: Im
     """The parameters that the address names, or else the two most important; None where there are not two.
 
     Raises:
-        NotThere: The experiment has no such parameter, or it never changes.
+        QueryError: The experiment has no such parameter, or it never changes.
     """
     names = [axis.name for axis in experiment.axes]
     if len(names) < 2:
         return None
     ranked = list(dict.fromkeys([*(bar.name for bar in importance.bars if bar.share is not None), *names]))
-    x = request.query.get("x", ranked[0])
-    y = request.query.get("y", next(name for name in ranked if name != x))
-    for name in (x, y):
-        if name not in names:
-            raise NotThere(f"Experiment {experiment.view.name!r} has no parameter {name!r} that changes.")
-    return x, y
+    x = read_choice(request.query, "x", names, ranked[0])
+    return x, read_choice(request.query, "y", names, next(name for name in ranked if name != x))
 
 
 async def find_pair(request: web.Request, experiment: ExperimentRows) -> tuple[ImportanceChart | None, Pair | None]:

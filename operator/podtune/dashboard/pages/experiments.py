@@ -23,15 +23,17 @@ from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, draw_rungs
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
 from podtune.dashboard.charts.spending import draw_spending
 from podtune.dashboard.keeping import keep_by_trial
+from podtune.dashboard.numbers import format_count
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_present, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
 from podtune.dashboard.pages.importance import asks_for_course, find_course, list_methods, send_course, send_importance
-from podtune.dashboard.pages.learning import CHARTS, make_learning_part, render_learning_chart
+from podtune.dashboard.pages.learning import CHARTS, asks_by_time, make_learning_part, render_learning_chart
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.timeline import TIMELINE_CHARTS, find_states, send_timeline_chart
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.progress.waiting import describe_waiting
+from podtune.dashboard.query_values import QueryError, read_choices
 from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.table.experiments import SORTS, make_line, parse_experiment_query, select_experiments
 from podtune.dashboard.trial_rows import ENDED_PROGRESS, ExperimentRows, TrialRow
@@ -54,8 +56,8 @@ async def show_experiments(request: web.Request) -> web.Response:
     """All experiments, or those that the address asks for."""
     source = get_source(request)
     found = [request.app[EXPERIMENT_ROWS].get(view) for view in source.list_experiments()]
-    query = parse_experiment_query(request.query.items())
-    page = select_experiments([make_line(each, find_present(request)) for each in found], query)
+    query, now = parse_experiment_query(request.query), find_present(request)
+    page = select_experiments([make_line(each, now) for each in found], query)
     return render_page(
         request,
         "experiments.html",
@@ -72,7 +74,7 @@ async def show_experiment(request: web.Request) -> web.Response:
     """How an experiment goes."""
     experiment = find_rows(request)
     now = find_present(request)
-    by_time = request.query.get("x") == "time"
+    by_time = asks_by_time(request)
     troubled = find_troubled_trials(row.view for row in experiment.rows if row.progress not in ENDED_PROGRESS)
     return render_page(
         request,
@@ -153,16 +155,22 @@ async def send_chart(request: web.Request) -> web.Response:
     if key == "front":
         plot = draw_front(experiment, *choose_objectives(request, experiment))
     else:
-        plot = _draw(experiment, key, request.app[GPU_PRICE], by_time=request.query.get("x") == "time")
+        plot = _draw(experiment, key, request.app[GPU_PRICE], by_time=asks_by_time(request))
     if plot is None:
         raise NotThere(f"Experiment {experiment.view.name!r} has no chart {key!r}.")
     return render_svg(request, "chart.svg", plot=plot, experiment=experiment)
 
 
 def choose_objectives(request: web.Request, experiment: ExperimentRows) -> tuple[int, int]:
-    """Which two objectives the address sets against each other; the first two where it names no two."""
-    named = [experiment.metrics.index(name) for name in request.query.getall("front", []) if name in experiment.metrics]
-    return (named[0], named[1]) if len(named) > 1 and named[0] != named[1] else (0, 1)
+    """Which two objectives the address sets against each other; the first two where it names none.
+
+    Raises:
+        QueryError: There is no such objective, or it names one or many.
+    """
+    named = [experiment.metrics.index(name) for name in read_choices(request.query, "front", experiment.metrics)]
+    if len(named) not in (0, 2):
+        raise QueryError(f"front names {format_count(len(named), 'objective')}; name two different ones")
+    return (named[0], named[1]) if named else (0, 1)
 
 
 def draw_overview(experiment: ExperimentRows, price: GpuPrice) -> None:

@@ -15,6 +15,7 @@ from podtune.dashboard.charts.importance import (
 )
 from podtune.dashboard.charts.importance_course import ImportanceCourse, draw_importance_course
 from podtune.dashboard.pages.context import NotThere
+from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.rendering import render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
@@ -26,14 +27,12 @@ async def find_importance(request: web.Request, experiment: ExperimentRows) -> I
     """The bars for the objective that the address names, or else the first; None for an experiment without any.
 
     Raises:
-        NotThere: The experiment has no such objective.
+        QueryError: There is no such objective, or importance can't be computed in such a way here.
     """
     if not experiment.metrics:
         return None
-    place = _find_objective(request, experiment)
-    asked = request.query.get("by")
-    method = next((method for method in list_methods() if method == asked), ImportanceMethod.PED_ANOVA)
-    return await asyncio.to_thread(measure_importance, experiment, place, method)
+    method = read_choice(request.query, "by", list_methods(), ImportanceMethod.PED_ANOVA)
+    return await asyncio.to_thread(measure_importance, experiment, _read_objective(request, experiment), method)
 
 
 def list_methods() -> dict[ImportanceMethod, str]:
@@ -52,11 +51,11 @@ async def find_course(request: web.Request, experiment: ExperimentRows) -> Impor
     """The importance as the search went on; None where it can't be told.
 
     Raises:
-        NotThere: The experiment has no such objective.
+        QueryError: The experiment has no such objective.
     """
     if not experiment.metrics:
         return None
-    return await asyncio.to_thread(draw_importance_course, experiment, _find_objective(request, experiment))
+    return await asyncio.to_thread(draw_importance_course, experiment, _read_objective(request, experiment))
 
 
 async def send_course(request: web.Request, experiment: ExperimentRows) -> web.Response:
@@ -84,8 +83,6 @@ async def send_importance(request: web.Request, experiment: ExperimentRows) -> w
     return render_svg(request, "space/importance.svg", "importance.svg", chart=chart, experiment=experiment)
 
 
-def _find_objective(request: web.Request, experiment: ExperimentRows) -> int:
-    metric = request.query.get("importance", experiment.metrics[0])
-    if metric not in experiment.metrics:
-        raise NotThere(f"Experiment {experiment.view.name!r} has no objective {metric!r}.")
-    return experiment.metrics.index(metric)
+def _read_objective(request: web.Request, experiment: ExperimentRows) -> int:
+    metrics = experiment.metrics
+    return metrics.index(read_choice(request.query, "importance", metrics, metrics[0]))

@@ -15,6 +15,7 @@ from podtune.dashboard.charts.learning.trial_curve import TrialCurvePlot, draw_t
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.pages.context import NotThere, find_rows
 from podtune.dashboard.pages.sharing import share_answer
+from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.rendering import render_json, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
 
@@ -56,8 +57,8 @@ class LearningPart:
 def make_learning_part(experiment: ExperimentRows, request: web.Request) -> LearningPart:
     """What the overview shows for the axes in its address."""
     axes = read_axes(experiment, request)
-    x = "time" if request.query.get("x") == "time" else ""
-    others = [("x", x)] if x else []
+    by_time = asks_by_time(request)
+    others = [("x", "time")] if by_time else []
     return LearningPart(
         plot=draw_curves(experiment, axes),
         has_curves=any(row.view.status.curve is not None for row in experiment.rows),
@@ -66,8 +67,8 @@ def make_learning_part(experiment: ExperimentRows, request: web.Request) -> Lear
         query=write_query(experiment, axes),
         choices=list_axis_choices(experiment, axes, others),
         progress_choices=[
-            Choice("by trial", write_query(experiment, axes), not x),
-            Choice("by time", write_query(experiment, axes, [("x", "time")]), bool(x)),
+            Choice("by trial", write_query(experiment, axes), not by_time),
+            Choice("by time", write_query(experiment, axes, [("x", "time")]), by_time),
         ],
     )
 
@@ -100,15 +101,28 @@ def list_axis_choices(
 
 
 def read_axes(experiment: ExperimentRows, request: web.Request) -> CurveAxes:
-    """The axes that an address names; what it doesn't name, or wrongly, is as without it."""
-    names = [name for name, _ in list_metrics(experiment)]
-    name, log = request.query.get("objective"), request.query.get("log", "")
+    """The axes that an address names.
+
+    Raises:
+        QueryError: There is no such objective, or no such axis.
+    """
+    query, names = request.query, [name for name, _ in list_metrics(experiment)]
+    objective, log = read_choice(query, "objective", names, ""), read_choice(query, "log", ("x", "y", "xy"), "")
     return CurveAxes(
-        objective=names.index(name) if name in names else 0,
-        by_time=request.query.get("curves") == "time",
+        objective=names.index(objective) if objective else 0,
+        by_time=read_choice(query, "curves", ("iteration", "time"), "iteration") == "time",
         is_log_x="x" in log,
         is_log_y="y" in log,
     )
+
+
+def asks_by_time(request: web.Request) -> bool:
+    """Whether the best value so far is drawn over time, and not over the trials.
+
+    Raises:
+        QueryError: The address names another axis.
+    """
+    return read_choice(request.query, "x", ("trials", "time"), "trials") == "time"
 
 
 def render_learning_chart(experiment: ExperimentRows, key: str, request: web.Request) -> web.Response:

@@ -23,6 +23,7 @@ from podtune.dashboard.charts.replay.moment import Moment, find_moment
 from podtune.dashboard.charts.replay.record import ProposalOrigin, find_source
 from podtune.dashboard.charts.replay.tape import Tape, record_tape
 from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.query_values import read_choice, read_whole_number
 from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState
 
@@ -122,7 +123,8 @@ def _make_part(request: web.Request, tape: Tape, *, is_whole: bool = True) -> Re
         tape: The record.
         is_whole: Whether the drawings are needed, and not only what changes in them.
     """
-    moment, pair = find_moment(tape, _read_second(request, tape)), _read_pair(request, tape)
+    second = read_whole_number(request.query, "at", tape.length, least=0, meaning="seconds since the start")
+    moment, pair = find_moment(tape, second), _read_pair(request, tape)
     has_map = bool(tape.experiment.axes) and pair[0] != pair[1]
     slots = tape.experiment.view.spec.get("maxConcurrentTrials")
     return ReplayPart(
@@ -136,23 +138,10 @@ def _make_part(request: web.Request, tape: Tape, *, is_whole: bool = True) -> Re
     )
 
 
-def _read_second(request: web.Request, tape: Tape) -> int:
-    text = request.query.get("at")
-    if text is None:
-        return tape.length
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise NotThere(f"There is no moment {text!r}: at is how many whole seconds after the start, such as at=3600.")
-    return int(text)
-
-
 def _read_pair(request: web.Request, tape: Tape) -> tuple[str, str]:
     names = list_axis_names(tape)
-    first, second = choose_axes(tape)
-    x, y = request.query.get("x", first), request.query.get("y", second)
-    for name in (x, y):
-        if name not in names:
-            raise NotThere(f"Experiment {tape.experiment.view.name!r} has no parameter {name!r} that changes.")
-    return x, y
+    x, y = choose_axes(tape)
+    return read_choice(request.query, "x", names, x), read_choice(request.query, "y", names, y)
 
 
 def _collect_words(part: ReplayPart | None) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from podtune.dashboard.charts.timeline.clock import write_moment
 from podtune.dashboard.charts.timeline.collection import Timeline, trace_experiment
@@ -25,9 +26,9 @@ from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity
 from podtune.dashboard.numbers import format_moment
 from podtune.dashboard.pages.context import NotThere, find_present, find_rows, get_source
 from podtune.dashboard.pages.sharing import share_answer
+from podtune.dashboard.query_values import QueryError, read_choice, read_choices, read_time, read_whole_number
 from podtune.dashboard.rendering import render_page, render_svg
-from podtune.dashboard.sources import LiveSource
-from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, read_moment
+from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows
 
 TIMELINE_CHARTS = ("timeline", "activities", "states", "purposes")
 _LEAST_SPAN = 10.0
@@ -45,9 +46,13 @@ class SpanLink:
 
 @share_answer
 async def show_timeline(request: web.Request) -> web.Response:
-    """The page; what its address asks for in vain is said, and passed over."""
+    """The page; where its address asks for what can't be meant, it says so, and shows what it shows without a query."""
     experiment = find_rows(request)
-    query, problem = read_query(request)
+    problem, query = "", TimelineQuery()
+    try:
+        query = read_query(request.query)
+    except QueryError as error:
+        problem = str(error)
     now = find_present(request)
     timeline = await asyncio.to_thread(trace_experiment, experiment, now)
     lanes = await asyncio.to_thread(draw_lanes, timeline, query) if timeline is not None else None
@@ -70,7 +75,7 @@ async def show_timeline(request: web.Request) -> web.Response:
         ],
         pages=list_page_links(lanes, query) if lanes is not None else {},
         sizes=LANE_COUNTS,
-        is_live=isinstance(get_source(request), LiveSource),
+        is_live=now is not None,
         write=write_address,
         resize=lambda size: write_address(replace(query, size=size, page=1)),
         field=write_moment,
@@ -103,9 +108,7 @@ async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, 
             raise missing
         return render_svg(request, "timeline/purposes.svg", "purposes.svg", plot=purposes, experiment=experiment)
     if key == "timeline":
-        query, problem = read_query(request)
-        if problem:
-            raise web.HTTPBadRequest(text=f"{problem}\n")
+        query = read_query(request.query)
         timeline = await asyncio.to_thread(trace_experiment, experiment, now)
         if timeline is None:
             raise missing
@@ -119,42 +122,23 @@ async def send_timeline_chart(request: web.Request, experiment: ExperimentRows, 
     return render_svg(request, "timeline/areas.svg", name, experiment=experiment, plot=plot, has_counts=has_counts)
 
 
-def read_query(request: web.Request) -> tuple[TimelineQuery, str]:
-    """What an address asks for, and what of it can't be read, in a sentence; empty where all can."""
-    given, problems = request.query, []
-    moments: list[float | None] = []
-    for name in ("from", "to"):
-        text = given.get(name, "")
-        moments.append(read_moment(text) if text else None)
-        if text and moments[-1] is None:
-            problems.append(f"{name}={text} is no time; write it as 2026-01-31T15:30:00, in UTC")
-    begin, end = moments
+def read_query(query: MultiMapping[str]) -> TimelineQuery:
+    """What an address asks for.
+
+    Raises:
+        QueryError: Some of it can't be meant.
+    """
+    begin, end = read_time(query, "from"), read_time(query, "to")
     if begin is not None and end is not None and not begin < end:
-        problems.append("the span of time ends before it begins; exchange from and to")
-        begin = end = None
-    asked = [state for state in given.getall("state", []) if state]
-    wrong = [state for state in asked if state not in STATE_WORDS]
-    if wrong:
-        problems.append(f"state={wrong[0]} is none; take one of {', '.join(STATE_WORDS)}")
-    numbers = {}
-    for name, default in (("page", 1), ("size", DEFAULT_LANES)):
-        text = given.get(name, str(default))
-        is_number = text.isascii() and text.isdigit() and len(text) < 10
-        numbers[name] = int(text) if is_number else default
-        if not is_number:
-            problems.append(f"{name}={text} is no number")
-    if numbers["size"] not in LANE_COUNTS:
-        problems.append(f"size={numbers['size']} is none; take one of {', '.join(map(str, LANE_COUNTS))}")
-        numbers["size"] = DEFAULT_LANES
-    query = TimelineQuery(
+        raise QueryError(f"to is {query['to']!r}, and from is not before it; exchange them")
+    return TimelineQuery(
         begin=begin,
         end=end,
-        states=tuple(ShownState(state) for state in STATE_WORDS if state in asked),
-        by_node=given.get("by") == "node",
-        page=max(numbers["page"], 1),
-        size=numbers["size"],
+        states=read_choices(query, "state", STATE_WORDS),
+        by_node=read_choice(query, "by", ("trial", "node"), "trial") == "node",
+        page=read_whole_number(query, "page", 1),
+        size=int(read_choice(query, "size", map(str, LANE_COUNTS), str(DEFAULT_LANES))),
     )
-    return query, "; ".join(problems)
 
 
 def write_address(query: TimelineQuery, *, has_span: bool = True) -> str:

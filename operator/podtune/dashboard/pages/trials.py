@@ -16,10 +16,11 @@ from podtune.dashboard.pages.context import find_rows, get_source, pick_row
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
 from podtune.dashboard.progress.attempts import list_attempts
+from podtune.dashboard.query_values import QueryError
 from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.table.columns import TableColumn, list_columns, select_columns
 from podtune.dashboard.table.downloads import write_csv, write_json
-from podtune.dashboard.table.query import PAGE_SIZES, QueryError, TableQuery, parse_query
+from podtune.dashboard.table.query import PAGE_SIZES, TableQuery, parse_query
 from podtune.dashboard.table.selection import cut_page, select_rows
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
@@ -49,7 +50,7 @@ async def show_trials(request: web.Request) -> web.Response:
     columns = list_columns(experiment)
     problem, query = "", TableQuery()
     try:
-        query = parse_query(list(request.query.items()), columns)
+        query = parse_query(request.query, columns)
         page = cut_page(select_rows(experiment.rows, query, columns), query)
     except QueryError as error:
         problem, query = str(error), TableQuery(text=request.query.get("q", ""))
@@ -172,8 +173,5 @@ def _describe_change(own: str | None, best: str | None) -> str:
 def _select(request: web.Request) -> tuple[ExperimentRows, TableQuery, list[TableColumn], list[TrialRow]]:
     experiment = find_rows(request)
     columns = list_columns(experiment)
-    try:
-        query = parse_query(list(request.query.items()), columns)
-    except QueryError as error:
-        raise web.HTTPBadRequest(text=f"{error}\n") from error
+    query = parse_query(request.query, columns)
     return experiment, query, select_columns(columns, query.columns), select_rows(experiment.rows, query, columns)

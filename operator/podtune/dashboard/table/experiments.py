@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import urlencode
 
+from multidict import MultiMapping
+
 from podtune.dashboard.progress.budgets import TimeLeft, estimate_time_left
+from podtune.dashboard.query_values import read_whole_number
+from podtune.dashboard.table.query import parse_sort
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, read_moment
 
 PAGE_SIZE = 100
@@ -58,7 +62,7 @@ SORTS: Mapping[str, tuple[str, SortKey]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExperimentQuery:
-    """What an address asks for; what it asks for in vain is as without it.
+    """What an address asks for.
 
     Attributes:
         text: Words that stand in a name, a namespace, an objective or a message.
@@ -129,19 +133,20 @@ def make_line(experiment: ExperimentRows, now: float | None) -> ExperimentLine:
     return ExperimentLine(experiment, estimate_time_left(experiment, now), done)
 
 
-def parse_experiment_query(pairs: Iterable[tuple[str, str]]) -> ExperimentQuery:
-    """Reads the query of an address."""
-    given = list(pairs)
-    last = dict(given)
-    sort = last.get("sort", "")
-    page = last.get("page", "")
+def parse_experiment_query(query: MultiMapping[str]) -> ExperimentQuery:
+    """Reads the query of an address.
+
+    Raises:
+        QueryError: Something is asked for that there is not. States and namespaces may come and go.
+    """
+    sort, descending = parse_sort(query, SORTS)
     return ExperimentQuery(
-        text=last.get("q", "").strip(),
-        states=tuple(dict.fromkeys(value for name, value in given if name == "state")),
-        namespace=last.get("namespace", ""),
-        sort=sort.removeprefix("-") if sort.removeprefix("-") in SORTS else "",
-        descending=sort.startswith("-"),
-        page=int(page) if page.isascii() and page.isdigit() and 0 < len(page) < 8 and int(page) else 1,
+        text=query.get("q", "").strip(),
+        states=tuple(dict.fromkeys(state for state in query.getall("state", []) if state)),
+        namespace=query.get("namespace", ""),
+        sort=sort,
+        descending=descending,
+        page=read_whole_number(query, "page", 1),
     )
 
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import urlencode
 
+from multidict import MultiMapping
+
 from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.query_values import QueryError, check_choice, read_choices, read_whole_number
 from podtune.dashboard.trial_rows import ShownState
 
 PAGE_SIZES = (25, 50, 100, 250)
 DEFAULT_SIZE = 50
 _COMPARISON = re.compile(r"(?P<column>[^<>=!]+)(?P<operator><=|>=|!=|=|<|>)(?P<value>.*)")
 MOST_TERMS = 20
-
-
-class QueryError(ValueError):
-    """An address that asks for what there is not; the text says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +74,40 @@ class TableQuery:
         return f"?{urlencode(pairs)}" if pairs else "?"
 
 
-def parse_query(pairs: Sequence[tuple[str, str]], known: Iterable[str]) -> TableQuery:
+def parse_query(query: MultiMapping[str], known: Iterable[str]) -> TableQuery:
     """Reads the query of an address.
 
     Args:
-        pairs: Names and values, in their order.
+        query: Names and values.
         known: The columns that there are.
 
     Raises:
         QueryError: Something is asked for that there is not.
     """
     columns = tuple(known)
-    text = " ".join(value for name, value in pairs if name == "q").strip()
-    sort = next((value for name, value in reversed(pairs) if name == "sort"), "")
-    descending, sorted_by = sort.startswith("-"), sort.removeprefix("-")
-    chosen = tuple(dict.fromkeys(value for name, value in pairs if name == "column"))
-    for column in (*chosen, *([sorted_by] if sorted_by else [])):
-        _check_column(column, columns)
+    text = " ".join(query.getall("q", [])).strip()
+    sort, descending = parse_sort(query, columns)
     return TableQuery(
         text=text,
         terms=_parse_terms(text, columns),
-        progress=tuple(dict.fromkeys(_parse_progress(value) for name, value in pairs if name == "state")),
-        sort=sorted_by,
+        progress=read_choices(query, "state", ShownState),
+        sort=sort,
         descending=descending,
-        columns=chosen,
-        page=_parse_count(pairs, "page", 1),
-        size=min(_parse_count(pairs, "size", DEFAULT_SIZE), PAGE_SIZES[-1]),
+        columns=read_choices(query, "column", columns),
+        page=read_whole_number(query, "page", 1),
+        size=min(read_whole_number(query, "size", DEFAULT_SIZE), PAGE_SIZES[-1]),
     )
+
+
+def parse_sort(query: MultiMapping[str], columns: Iterable[str]) -> tuple[str, bool]:
+    """The column to sort by, and whether the greatest comes first: -accuracy; an empty one where none is named.
+
+    Raises:
+        QueryError: There is no such column.
+    """
+    written = query.get("sort", "")
+    name = written.removeprefix("-")
+    return check_choice("sort", name, columns) if name else "", written.startswith("-")
 
 
 def _parse_terms(text: str, columns: Sequence[str]) -> tuple[Term, ...]:
@@ -116,29 +122,8 @@ def _parse_term(word: str, columns: Sequence[str]) -> Term:
     if match is None:
         return Term("", "", word.casefold(), None)
     column, operator, value = match["column"], match["operator"], match["value"]
-    _check_column(column, columns)
+    check_choice(f"the column of {word!r}", column, columns)
     number = read_finite(value)
     if number is None and operator in ("<", "<=", ">", ">="):
         raise QueryError(f"{word!r}: {value!r} is not a number; compare with one, or use = or !=")
     return Term(column, operator, value, number)
-
-
-def _check_column(column: str, columns: Sequence[str]) -> None:
-    if column not in columns:
-        raise QueryError(f"there is no column {column!r}; there are {', '.join(columns)}")
-
-
-def _parse_progress(value: str) -> ShownState:
-    try:
-        return ShownState(value)
-    except ValueError as error:
-        raise QueryError(f"there is no state {value!r}; there are {', '.join(ShownState)}") from error
-
-
-def _parse_count(pairs: Sequence[tuple[str, str]], name: str, default: int) -> int:
-    value = next((value for given, value in reversed(pairs) if given == name), "")
-    if not value:
-        return default
-    if not re.fullmatch("[1-9][0-9]{0,6}", value):
-        raise QueryError(f"{name} is {value!r}; write a whole number from 1 on")
-    return int(value)

@@ -175,13 +175,6 @@ async def test_axes_are_chosen_and_kept() -> None:
         assert "Choose two different axes" in await read_page(client, f"{BASE}/replay?x=lr&y=lr")
 
 
-async def test_wrong_addresses_say_what_is_wrong() -> None:
-    async with serve(make_source(make_trials())) as client:
-        for text in ("noon", "-5", "1.5", "9" * 13, "²"):
-            assert "whole seconds after the start" in await read_page(client, f"{BASE}/replay?at={text}", 404)
-        assert "no parameter &#39;depth&#39;" in await read_page(client, f"{BASE}/replay?x=depth", 404)
-
-
 async def test_before_the_first_start_there_is_nothing_to_replay() -> None:
     async with serve(make_source([trial_body(0)])) as client:
         assert "Nothing to replay yet" in await read_page(client, f"{BASE}/replay")
