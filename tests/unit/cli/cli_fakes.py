@@ -71,7 +71,9 @@ class FakeApi:
                 raise change
             yield change
 
-    def read_lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+    def read_lines(
+        self, path: str, params: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Iterator[str]:
         self.asked.append((path, dict(params or {})))
         answer = self.logs.get(path, ResourceNotFound(404, "NotFound", "pod not found"))
         if isinstance(answer, Exception):

@@ -93,8 +93,16 @@ class Api(Protocol):
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
         """Lists a collection and then follows it without an end; raises as `get` when it can't go on."""
 
-    def read_lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
-        """Reads a text line by line, as it comes; raises as `get`."""
+    def read_lines(
+        self, path: str, params: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Iterator[str]:
+        """Reads a text line by line, as it comes; raises as `get`.
+
+        Args:
+            path: Where it is.
+            params: What is asked of it.
+            timeout: Seconds that the server may be silent; None for any time, as a program may be silent for hours.
+        """
 
 
 class HttpApi:
@@ -169,10 +177,11 @@ class HttpApi:
                 yield from self._follow(path, params, version)
             self._sleep(self._rng.uniform(0.1, 0.5))
 
-    def read_lines(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[str]:
+    def read_lines(
+        self, path: str, params: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Iterator[str]:
         """See `Api`."""
-        # No timeout: a program may be silent for hours.
-        with self._open(path, params, None) as answer:
+        with self._open(path, params, timeout) as answer:
             try:
                 for line in iter(lambda: answer.readline(MAX_LINE), b""):
                     yield line.decode(errors="replace").rstrip("\n")

@@ -120,7 +120,14 @@ def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent:
 
 
 def read_pod_log(
-    api: Api, namespace: str, trial: TrialView, params: Mapping[str, str], *, agent: bool = False, rank: int = 0
+    api: Api,
+    namespace: str,
+    trial: TrialView,
+    params: Mapping[str, str],
+    *,
+    agent: bool = False,
+    rank: int = 0,
+    timeout: float | None = None,
 ) -> Iterator[str]:
     """Reads the log of the pod of a trial's current or last attempt, line by line.
 
@@ -131,6 +138,7 @@ def read_pod_log(
         params: What is asked of the API server, such as tailLines.
         agent: Whether the agent's log is read in place of the program's.
         rank: Of a gang, which pod's.
+        timeout: Seconds that the log may be silent; None for any time.
 
     Raises:
         PodGone: The pod is no longer there.
@@ -145,7 +153,7 @@ def read_pod_log(
     path = paths.pod(namespace, pod)
     try:
         container = _find_container(api, path, agent=agent)
-        yield from api.read_lines(paths.log_of(path), {"container": container, **params})
+        yield from api.read_lines(paths.log_of(path), {"container": container, **params}, timeout)
     except ResourceNotFound as error:
         raise PodGone(
             f"the pod {pod} of {trial.name} is gone (spec.podRetention says which are kept, and for how long)"

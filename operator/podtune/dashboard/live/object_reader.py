@@ -19,7 +19,9 @@ from podtune.kube import paths
 from podtune.kube.manifests import Manifest
 
 MOST_READING = 8
-"""So many logs and manifests are read at a time: a node that is dead may hold the reading of a log for minutes."""
+"""So many logs and manifests are read at a time."""
+LOG_SILENCE = 30.0
+"""Seconds after which the reading of a log ends without an answer: a node that is dead would hold it for minutes."""
 LAST_LINES = 200
 MOST_BYTES = 64 << 10
 """Of a log, so much is read and no more: a program may print lines of any length."""
@@ -87,7 +89,8 @@ class KubeconfigReader:
         """See `ObjectReader`."""
         del request  # all requests have the same rights
         limits = {"tailLines": str(LAST_LINES), "limitBytes": str(MOST_BYTES)}
-        return list(islice(read_pod_log(self._connect(), namespace, trial, limits, rank=rank), LAST_LINES))
+        lines = read_pod_log(self._connect(), namespace, trial, limits, rank=rank, timeout=LOG_SILENCE)
+        return list(islice(lines, LAST_LINES))
 
     def read_manifest(self, request: web.Request, namespace: str, trial: str) -> Manifest:
         """See `ObjectReader`."""
