@@ -96,6 +96,11 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
         event_stream.add_streams(app, source)
     app[EXPERIMENT_ROWS] = RowCache(source)
     app[SHARED_ANSWERS] = SharedAnswers()
+    _add_pages(app)
+    return app
+
+
+def _add_pages(app: web.Application) -> None:
     one = "/experiments/{namespace}/{experiment}"
     app.add_routes(
         [
@@ -128,7 +133,6 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
             web.get("/static/{file:.+}", _send_static, name=STATIC),
         ]
     )
-    return app
 
 
 async def _end_reading(app: web.Application) -> None:
