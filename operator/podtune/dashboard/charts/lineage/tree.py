@@ -149,39 +149,11 @@ def draw_family_tree(experiment: ExperimentRows, name: str) -> FamilyTree | None
     metric, sign = list_metrics(experiment)[0]
     lineage = trace_lineage(population, name)
     rows = _select_rows(experiment, lineage)
-    places = {row.name: (place + 0.5) / len(rows) for place, row in enumerate(rows)}
-    values = [
-        value
-        for row in rows
-        for stretch in population.stretches[row.name]
-        for _, value in stretch.points
-        if value is not None
-    ]
-    drawing = _Drawing(Scale(0.0, longest * 1.01), fit_colours(values, sign), places)
-    ancestors = {id(each.stretch) for each in lineage.ancestors} if lineage else set()
-    ancestral = {id(exploit) for exploit in lineage.exploits} if lineage else set()
-    for row in rows:
-        drawing.add_trial(population.stretches[row.name])
-    drawn = [
-        exploit
-        for exploit in population.exploits
-        if exploit.row.name in places and exploit.donor in places and not exploit.is_undone
-    ]
-    names = {each.stretch.row.name for each in lineage.ancestors if id(each.stretch) in ancestors} if lineage else set()
+    drawing = _draw_trials(rows, population, Scale(0.0, longest * 1.01), sign)
     return FamilyTree(
         experiment=experiment,
         metric=metric,
-        lanes=[
-            LineageLane(
-                row=row,
-                y=round(100 * places[row.name], 3),
-                label=shorten_name(row.name, experiment.view.name),
-                is_chosen=row.name == name,
-                is_ancestor=row.name in names,
-                end=_find_failure(row, population, drawing.x),
-            )
-            for row in rows
-        ],
+        lanes=_list_lanes(rows, population, lineage, name, drawing),
         height=len(rows) * next((height for most, height in _LANE_HEIGHTS if len(rows) <= most), _LEAST_HEIGHT),
         x_ticks=drawing.x.list_ticks(8),
         colours=drawing.colours,
@@ -189,10 +161,7 @@ def draw_family_tree(experiment: ExperimentRows, name: str) -> FamilyTree | None
         given_up={level: "".join(parts) for level, parts in sorted(drawing.given_up.items())},
         ancestry=drawing.draw_lineage(lineage) if lineage else "",
         unexplained="".join(drawing.unexplained),
-        arcs=sorted(
-            (drawing.make_arc(exploit, is_ancestral=id(exploit) in ancestral) for exploit in drawn[-MOST_ARCS:]),
-            key=lambda arc: arc.is_ancestral,
-        ),
+        arcs=_draw_arcs(population, lineage, drawing),
         exploits=population.exploits,
         lineage=lineage,
         lost=population.unexplained,
@@ -245,6 +214,46 @@ def _select_rows(experiment: ExperimentRows, lineage: Lineage | None) -> list[Tr
     return sorted(list(chosen.values())[:MOST_LANES], key=lambda row: row.view.index)
 
 
+def _draw_trials(rows: Sequence[TrialRow], population: Population, x: Scale, sign: float) -> _Drawing:
+    """What the trials have trained, coloured by their values, each in the middle of its lane."""
+    stretches = [population.stretches[row.name] for row in rows]
+    values = [value for found in stretches for stretch in found for _, value in stretch.points if value is not None]
+    places = {row.name: (place + 0.5) / len(rows) for place, row in enumerate(rows)}
+    drawing = _Drawing(x, fit_colours(values, sign), places)
+    for found in stretches:
+        drawing.add_trial(found)
+    return drawing
+
+
+def _list_lanes(
+    rows: Sequence[TrialRow], population: Population, lineage: Lineage | None, name: str, drawing: _Drawing
+) -> list[LineageLane]:
+    ancestors = {each.stretch.row.name for each in lineage.ancestors} if lineage else set()
+    return [
+        LineageLane(
+            row=row,
+            y=round(100 * drawing.places[row.name], 3),
+            label=shorten_name(row.name, population.experiment.view.name),
+            is_chosen=row.name == name,
+            is_ancestor=row.name in ancestors,
+            end=_find_failure(row, population, drawing.x),
+        )
+        for row in rows
+    ]
+
+
+def _draw_arcs(population: Population, lineage: Lineage | None, drawing: _Drawing) -> list[Arc]:
+    """The latest exploits between trials that are drawn; those of the marked ancestry lie above the others."""
+    ancestral = {id(exploit) for exploit in lineage.exploits} if lineage else set()
+    drawn = [
+        exploit
+        for exploit in population.exploits
+        if exploit.row.name in drawing.places and exploit.donor in drawing.places and not exploit.is_undone
+    ]
+    arcs = [drawing.make_arc(exploit, is_ancestral=id(exploit) in ancestral) for exploit in drawn[-MOST_ARCS:]]
+    return sorted(arcs, key=lambda arc: arc.is_ancestral)
+
+
 def _find_failure(row: TrialRow, population: Population, x: Scale) -> float | None:
     if row.progress is not ShownState.FAILED:
         return None
@@ -257,16 +266,16 @@ class _Drawing:
     def __init__(self, x: Scale, colours: ColourScale, places: Mapping[str, float]) -> None:
         self.x = x
         self.colours = colours
-        self._places = places
+        self.places = places
         self.kept: dict[int, list[str]] = {}
         self.given_up: dict[int, list[str]] = {}
         self.unexplained: list[str] = []
 
     def add_trial(self, stretches: Sequence[Stretch]) -> None:
         """Draws a trial's stretches; what it gave up for another one's checkpoint lies above the rest."""
-        lane = HEIGHT / len(self._places)
+        lane = HEIGHT / len(self.places)
         for place, stretch in enumerate(stretches):
-            y = HEIGHT * self._places[stretch.row.name]
+            y = HEIGHT * self.places[stretch.row.name]
             limit = min((later.start for later in stretches[place + 1 :]), default=stretch.end)
             limit = max(min(limit, stretch.end), stretch.start)
             for start, end, level in self._list_parts(stretch):
@@ -282,14 +291,14 @@ class _Drawing:
         return "".join(
             f"M{self._x(each.stretch.start)} {y:.1f}H{self._x(each.end)}"
             for each in lineage.ancestors
-            if (place := self._places.get(each.stretch.row.name)) is not None
+            if (place := self.places.get(each.stretch.row.name)) is not None
             for y in [HEIGHT * place]
         )
 
     def make_arc(self, exploit: RecordedExploit, *, is_ancestral: bool) -> Arc:
         """An arc from a donor's lane to its clone's, at the iteration of the checkpoint."""
         x = self._x(exploit.checkpoint)
-        top, bottom = (HEIGHT * self._places[name] for name in (exploit.donor, exploit.row.name))
+        top, bottom = (HEIGHT * self.places[name] for name in (exploit.donor, exploit.row.name))
         bulge = _BULGES[0] + (_BULGES[1] - _BULGES[0]) * abs(bottom - top) / HEIGHT
         turn = x - bulge
         value = exploit.donor_value if exploit.donor_value is not None else exploit.value
