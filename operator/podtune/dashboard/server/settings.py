@@ -96,12 +96,7 @@ def check_settings(
     """
     if actions and is_open:
         raise CliError("--actions needs the viewers' own tokens, and --open asks for none; leave out one of the two")
-    if not 0 < session_hours <= MOST_SESSION_HOURS:
-        raise CliError(f"--session-hours is {session_hours:g}; use more than 0, and at most {MOST_SESSION_HOURS:g}")
-    if not 0 <= port <= 65535:
-        raise CliError(f"--port is {port}; use a number from 0 to 65535")
-    if log_level.lower() not in LOG_LEVELS:
-        raise CliError(f"--log-level is {log_level!r}; use {', '.join(LOG_LEVELS)}")
+    _check_values(session_hours, port, log_level)
     _check_proxy(proxy, tls, is_open=is_open)
     hosts = frozenset(name.lower() for name in _split(allowed_hosts))
     return ServerSettings(
@@ -121,6 +116,15 @@ def check_settings(
         price=check_price(gpu_price, currency),
         log_level=log_level.lower(),
     )
+
+
+def _check_values(session_hours: float, port: int, log_level: str) -> None:
+    if not 0 < session_hours <= MOST_SESSION_HOURS:
+        raise CliError(f"--session-hours is {session_hours:g}; use more than 0, and at most {MOST_SESSION_HOURS:g}")
+    if not 0 <= port <= 65535:
+        raise CliError(f"--port is {port}; use a number from 0 to 65535")
+    if log_level.lower() not in LOG_LEVELS:
+        raise CliError(f"--log-level is {log_level!r}; use {', '.join(LOG_LEVELS)}")
 
 
 def _split(text: str) -> tuple[str, ...]:
