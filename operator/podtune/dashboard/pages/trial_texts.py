@@ -17,6 +17,7 @@ from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.live.object_reader import LAST_LINES, Answer
 from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source, pick_row
+from podtune.dashboard.query_values import read_whole_number
 from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.sources import ManifestSource
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -82,8 +83,7 @@ async def show_log(request: web.Request) -> web.Response:
     reader, places = request.app[OBJECT_READER], find_log_places(request, experiment, row)
     if reader is None:
         raise NotThere(f"{get_source(request).title} has no pods, and so no logs of them.")
-    given = request.query.get("rank", "0")
-    rank = int(given) if given.isascii() and given.isdigit() and len(given) < 5 else 0
+    rank = read_whole_number(request.query, "rank", 0, least=0)
     namespace = experiment.view.namespace
     lines, problem = await _ask(request, lambda: reader.read_log(request, namespace, row.view, rank))
     return render_page(

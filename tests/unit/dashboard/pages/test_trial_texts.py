@@ -144,6 +144,8 @@ async def test_each_rank_of_a_gang_has_its_log() -> None:
         assert read_text(page) == "I am rank 1"
         assert re.findall(r'log\?rank=(\d)"(?: aria-current="true")?>rank', page) == ["1", "2"]
         assert "only one pod" not in await read_page(client, f"{TRIAL}/log?rank=7")
+        refusal = await read_page(client, f"{TRIAL}/log?rank=chief", 400)
+        assert "rank is &#39;chief&#39;; write a whole number from 0 on" in refusal
     source.stop()
     api.ends()
 
