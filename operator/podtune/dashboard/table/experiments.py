@@ -12,7 +12,9 @@ from multidict import MultiMapping
 
 from podtune.dashboard.progress.budgets import TimeLeft, estimate_time_left
 from podtune.dashboard.query_values import read_whole_number
+from podtune.dashboard.table.columns import Cell
 from podtune.dashboard.table.query import parse_sort
+from podtune.dashboard.table.selection import sort_by
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, read_moment
 
 PAGE_SIZE = 100
@@ -46,7 +48,7 @@ class ExperimentLine:
         return self.experiment.view.namespace, self.experiment.view.name
 
 
-SortKey = Callable[[ExperimentLine], float | str | None]
+SortKey = Callable[[ExperimentLine], Cell]
 SORTS: Mapping[str, tuple[str, SortKey]] = {
     "name": ("Name", lambda line: line.experiment.view.name),
     "namespace": ("Namespace", lambda line: line.experiment.view.namespace),
@@ -161,10 +163,7 @@ def select_experiments(lines: Sequence[ExperimentLine], query: ExperimentQuery) 
         and all(word in _list_words(line) for word in words)
     ]
     if query.sort:
-        get = SORTS[query.sort][1]
-        valued = [(value, line) for line in found if (value := get(line)) is not None]
-        valued.sort(key=lambda pair: _rank(pair[0]), reverse=query.descending)
-        found = [*(line for _, line in valued), *(line for line in found if get(line) is None)]
+        found = sort_by(SORTS[query.sort][1], found, descending=query.descending)
     pages = max(1, -(-len(found) // PAGE_SIZE))
     page = min(query.page, pages)
     return ExperimentPage(
@@ -181,7 +180,3 @@ def select_experiments(lines: Sequence[ExperimentLine], query: ExperimentQuery) 
 def _list_words(line: ExperimentLine) -> str:
     view = line.experiment.view
     return " ".join((view.name, view.namespace, view.metric, view.status.message)).casefold()
-
-
-def _rank(value: float | str) -> tuple[float, str]:
-    return (0.0, value.casefold()) if isinstance(value, str) else (value, "")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.table.columns import Cell, TableColumn
 from podtune.dashboard.table.query import TableQuery, Term
 from podtune.dashboard.trial_rows import TrialRow
 
+Item = TypeVar("Item")
 _OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -43,13 +45,14 @@ def select_rows(rows: Iterable[TrialRow], query: TableQuery, columns: Mapping[st
     found = [row for row in rows if not wanted or row.progress in wanted]
     for term in query.terms:
         found = [row for row in found if _holds(term, row, columns)]
-    if not query.sort:
-        return found
-    get = columns[query.sort].get
-    valued = [(cell, row) for row in found if (cell := get(row)) is not None]
-    without = [row for row in found if get(row) is None]
-    valued.sort(key=lambda pair: _rank(pair[0]), reverse=query.descending)
-    return [*(row for _, row in valued), *without]
+    return sort_by(columns[query.sort].get, found, descending=query.descending) if query.sort else found
+
+
+def sort_by(get: Callable[[Item], Cell], items: Sequence[Item], *, descending: bool) -> list[Item]:
+    """Items in the order of what stands in a column, numbers before texts; those without a value come last."""
+    valued = [(cell, item) for item in items if (cell := get(item)) is not None]
+    valued.sort(key=lambda pair: _rank(pair[0]), reverse=descending)
+    return [*(item for _, item in valued), *(item for item in items if get(item) is None)]
 
 
 def cut_page(rows: Sequence[TrialRow], query: TableQuery) -> TablePage:
@@ -61,7 +64,6 @@ def cut_page(rows: Sequence[TrialRow], query: TableQuery) -> TablePage:
 
 
 def _rank(cell: Cell) -> tuple[int, float, str]:
-    """Numbers come before texts."""
     return (1, 0.0, cell.casefold()) if isinstance(cell, str) else (0, cell or 0.0, "")
 
 
