@@ -10,7 +10,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from podtune.dashboard.charts.brackets.blocks import BracketPlot, draw_brackets
-from podtune.dashboard.charts.brackets.reading import BRACKET_WORDS
+from podtune.dashboard.charts.brackets.outcomes import BRACKET_WORDS
 from podtune.dashboard.charts.lineage.exploits import POPULATION_SCHEDULERS, RecordedExploit
 from podtune.dashboard.charts.lineage.schedule import Schedule, draw_schedule
 from podtune.dashboard.charts.lineage.tree import (

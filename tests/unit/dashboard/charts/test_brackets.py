@@ -15,7 +15,9 @@ from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.scheduler import HyperbandSettings
 from podtune.cli.client.resources import TrialView, read_experiment, read_trial
 from podtune.dashboard.charts.brackets.blocks import MOST_BLOCKS, draw_brackets
-from podtune.dashboard.charts.brackets.reading import BracketOutcome, ShownBracket, plan_hyperband, read_brackets
+from podtune.dashboard.charts.brackets.outcomes import BracketOutcome, ShownBracket
+from podtune.dashboard.charts.brackets.reading import read_brackets
+from podtune.dashboard.charts.brackets.synchronous import plan_hyperband
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, collect_rows
 from podtune.simulation.cluster import ClusterModel
 from podtune.simulation.curves.functions import CURVE_FUNCTIONS

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podtune.dashboard.charts.brackets.reading import (
-    SYNCHRONOUS,
-    BracketOutcome,
-    BracketRung,
-    ShownBracket,
-    read_brackets,
-)
+from podtune.dashboard.charts.brackets.outcomes import BracketOutcome, BracketRung, ShownBracket
+from podtune.dashboard.charts.brackets.reading import SYNCHRONOUS, read_brackets
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.keeping import keep_chart
 from podtune.dashboard.numbers import format_count, format_measure
