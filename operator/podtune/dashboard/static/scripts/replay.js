@@ -191,7 +191,7 @@ class Replay {
     if (!this.frame) this.tell();
     const here = new URL(location.href);
     if (this.isAtEnd) here.searchParams.delete("at"); else here.searchParams.set("at", this.second);
-    for (const link of this.root.querySelectorAll("[data-here]")) {
+    for (const link of this.root.querySelectorAll("[data-here] a")) {
       const address = new URL(link.href);
       address.searchParams.set("at", this.second);
       link.href = address.href;
