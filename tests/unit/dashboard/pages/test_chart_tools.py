@@ -1,0 +1,135 @@
+"""What every chart can be taken away as: a link that restores it, a picture, and a table."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+
+from tests.unit.dashboard.archives import (
+    BASE,
+    Client,
+    Manifest,
+    done,
+    experiment_body,
+    make_source,
+    read_page,
+    serve,
+    trial_body,
+)
+
+OBJECTIVE = {"metric": "accuracy", "mode": "max", "others": [{"metric": "loss", "mode": "min"}]}
+HALVING = {"hyperband": {"maxTime": 9, "reductionFactor": 3}}
+POPULATION = {"pbt": {"perturbationInterval": 5, "timeAttribute": "epoch"}}
+CASES = [
+    (f"{BASE}/?x=time&objective=loss&curves=time&log=xy&front=loss&front=accuracy", HALVING),
+    (f"{BASE}/parameters?importance=loss&x=units&y=lr&course=1", HALVING),
+    (f"{BASE}/timeline?by=node&state=done&size=25&from=2026-01-01T10:30:00&to=2026-01-01T11:00:00", HALVING),
+    (f"{BASE}/scheduler", HALVING),
+    (f"{BASE}/scheduler?trial=digits-21", POPULATION),
+    (f"{BASE}/trials/digits-3", HALVING),
+    (f"{BASE}/compare?trial=digits-3&trial=digits-4&objective=loss&curves=time&log=y", HALVING),
+]
+EXPECTED = {
+    "progress", "front", "spending", "states", "curves", "rungs", "importance", "contour", "failures", "slice-lr",
+    "purposes", "timeline", "brackets", "family", "schedule", "curve",
+}  # fmt: skip
+
+
+def curve(*values: float) -> Manifest:
+    steps = list(range(1, len(values) + 1))
+    columns = [list(values), [1 - value for value in values]]
+    return {
+        "results": len(steps),
+        "every": 1,
+        "steps": steps,
+        "seconds": [60 * step for step in steps],
+        "values": columns,
+    }
+
+
+def make_trials(count: int = 24) -> list[Manifest]:
+    """So many that have ended, one of them stopped and one cloned from another, and one that failed."""
+    scheduler = {"bracket": {"band": "0", "s": "0", "round": "0"}, "rungs": {"3": "0.5"}}
+    ended = [
+        trial_body(index, **done(value, best={"accuracy": repr(value), "loss": repr(1 - value**2)}), **facts)
+        for index in range(count)
+        for value in [0.3 + (index * 7 % count) / count / 2]
+        for facts in [{"curve": curve(value / 3, value / 2, value), "scheduler": scheduler}]
+    ]
+    failure = {"attempt": 1, "class": "user", "reason": "Error", "message": "exited", "exitCode": 3}
+    exploit = {
+        "number": 1,
+        "time": "2026-01-01T10:30:00Z",
+        "attempt": 1,
+        "step": 2,
+        "action": "EXPLOIT",
+        "message": "clones trial 3 (accuracy 0.9) at epoch 2: accuracy 0.6 is rank 4 of 4",
+        "inputs": {"value": "0.6", "donorValue": "0.9", "donor": "digits-3", "checkpoint": "2", "lr": "0.05"},
+    }
+    rung = {"rung": "3", "metric": "accuracy", "value": "0.4", "cutoff": "0.5", "peers": "9"}
+    stop = exploit | {"action": "STOP", "step": 3, "message": "stopped at rung 3", "inputs": rung}
+    ended[20]["status"] |= {"reason": "StoppedByScheduler", "ledger": [stop]}
+    ended[21]["status"] |= {"ledger": [exploit]}
+    return [*ended, trial_body(count, state="ERROR", attempt=1, failures=1, lastAttempt=failure)]
+
+
+def cut_charts(page: str) -> dict[str, str]:
+    """The cards that have a picture to download, by what their links lead to."""
+    cards = re.split(r'(?=<(?:section|figure) class="card)', page)[1:]
+    charts = [card for card in cards if "data-theme-link" in card or 'class="frame"' in card or 'class="bars"' in card]
+    return {name_chart(card): card for card in charts}
+
+
+def name_chart(card: str) -> str:
+    name = re.search(r'id="([^"]+)"', card)
+    assert name is not None
+    return unescape(name[1])
+
+
+def cut_off_switches(card: str) -> str:
+    """A card without what leads to other axes: that keeps what the page's other charts show."""
+    return re.sub(r'<nav class="switch".*?</nav>', "", card)
+
+
+def find_links(card: str) -> list[str]:
+    return [unescape(link) for link in re.findall(r'href="([^"]+)" aria-label="Link to [^"]+">Link<', card)]
+
+
+async def read_charts(client: Client, path: str) -> dict[str, str]:
+    return cut_charts(await read_page(client, path))
+
+
+@pytest.mark.parametrize(("path", "scheduler"), CASES, ids=[path for path, _ in CASES])
+async def test_the_link_of_each_chart_restores_it_exactly(path: str, scheduler: Manifest) -> None:
+    body = experiment_body(objective=OBJECTIVE, scheduler=scheduler)
+    async with serve(make_source(make_trials(), body)) as client:
+        charts = await read_charts(client, path)
+        assert charts
+        for name, card in charts.items():
+            links = find_links(card)
+            assert links, f"{name} has no link"
+            for link in links:
+                address = urlsplit(urljoin(path, link))
+                page = await read_page(client, f"{address.path}?{address.query}")
+                assert f'id="{address.fragment}"' in page, f"{link} leads to no part of the page"
+                assert cut_off_switches(cut_charts(page)[name]) == cut_off_switches(card), (
+                    f"{link} shows another {name}"
+                )
+
+
+async def test_no_chart_goes_without_a_link_and_a_picture() -> None:
+    found = set()
+    for path, scheduler in CASES:
+        body = experiment_body(objective=OBJECTIVE, scheduler=scheduler)
+        async with serve(make_source(make_trials(), body)) as client:
+            for name, card in (await read_charts(client, path)).items():
+                found.add(name)
+                assert find_links(card), f"{name} has no link"
+                pictures = re.findall(r'data-theme-link href="([^"]+)"', card)
+                assert pictures, f"{name} has no picture"
+                for picture in pictures:
+                    assert "<svg" in await read_page(client, urljoin(path, unescape(picture)))
+    assert found >= EXPECTED, f"not seen: {sorted(EXPECTED - found)}"
