@@ -120,16 +120,29 @@ async def test_the_link_of_each_chart_restores_it_exactly(path: str, scheduler: 
                 )
 
 
-async def test_no_chart_goes_without_a_link_and_a_picture() -> None:
+async def test_no_chart_goes_without_a_link_a_picture_and_a_table() -> None:
     found = set()
     for path, scheduler in CASES:
         body = experiment_body(objective=OBJECTIVE, scheduler=scheduler)
         async with serve(make_source(make_trials(), body)) as client:
             for name, card in (await read_charts(client, path)).items():
                 found.add(name)
+                assert "<table" in card or name.startswith("slice-"), f"{name} has no table"
                 assert find_links(card), f"{name} has no link"
                 pictures = re.findall(r'data-theme-link href="([^"]+)"', card)
                 assert pictures, f"{name} has no picture"
                 for picture in pictures:
                     assert "<svg" in await read_page(client, urljoin(path, unescape(picture)))
     assert found >= EXPECTED, f"not seen: {sorted(EXPECTED - found)}"
+
+
+async def test_the_charts_of_single_parameters_have_a_table_together_the_best_trials_first() -> None:
+    async with serve(make_source(make_trials(40))) as client:
+        page = await read_page(client, f"{BASE}/parameters")
+        table = page[page.index('aria-label="Table of accuracy over each parameter"') :]
+        names = re.findall(r'trials/(digits-\d+)"', table[: table.index("</table>")])
+        assert len(names) == 20
+        everything = await read_page(client, f"{BASE}/trials?sort=-accuracy")
+        assert names == re.findall(r'trials/(digits-\d+)"', everything)[:20]
+        assert "trials?sort=-accuracy" in table
+    assert re.search(r'<th scope="col" class="n">momentum</th>', table)
