@@ -1,14 +1,15 @@
-// A button that copies a text of the page; without this, one selects it.
-const bind = (button) => {
-  if (!button.hidden) return;
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    try { await navigator.clipboard.writeText(document.getElementById(button.dataset.copyOf).textContent); button.textContent = "Copied"; } catch { button.textContent = "Select it and copy"; }
-    setTimeout(() => { button.textContent = "Copy"; }, 1800);
-  });
+// Buttons that copy; without this, one selects a text of the page.
+import { bindEach } from "./elements.js";
+
+export const copy = async (button, text, instead) => {
+  const word = button.dataset.word ??= button.textContent;
+  try { await navigator.clipboard.writeText(text); button.textContent = "Copied"; } catch { button.textContent = instead; }
+  setTimeout(() => { button.textContent = word; }, 1800);
 };
-const bindAll = () => document.querySelectorAll("[data-copy-of]").forEach(bind);
-bindAll();
-document.addEventListener("podtune-update", bindAll);
+
+bindEach("[data-copy-of]", (button) => {
+  button.hidden = false;
+  button.addEventListener("click", () => copy(button, document.getElementById(button.dataset.copyOf).textContent, "Select it and copy"));
+});
 // Of a log, its end comes first.
-document.querySelectorAll("[data-end]").forEach((text) => { text.scrollTop = text.scrollHeight; });
+document.querySelectorAll("[data-newest-last]").forEach((text) => { text.scrollTop = text.scrollHeight; });

@@ -1,22 +1,13 @@
 // Parallel coordinates: one line for each trial, on a canvas. What is selected stands in the address.
+import { copy } from "./copy.js";
+import { bindEach, load, make, shorten } from "./elements.js";
 import { Selection } from "./selection.js";
 import { Stage } from "./stage.js";
 
 const MOST_LISTED = 15;
-const short = (value) => {
-  if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e6)) return String(Number(value.toPrecision(4)));
-  const [digits, power] = value.toExponential(3).split("e");
-  return `${Number(digits)}e${Number(power)}`;
-};
-const write = (column, value) => (value === null ? "–" : column.choices.length ? column.choices[value] : short(value));
+const write = (column, value) => (value === null ? "–" : column.choices.length ? column.choices[value] : shorten(value));
 // Texts stand left, numbers right.
 const side = (column) => (column.choices.some((choice) => Number.isNaN(Number(choice))) ? "" : "n");
-const make = (tag, text, name) => {
-  const element = document.createElement(tag);
-  if (text !== undefined) element.textContent = text;
-  if (name) element.className = name;
-  return element;
-};
 
 class View {
   constructor(root, trials) {
@@ -43,10 +34,7 @@ class View {
     top.addEventListener("input", () => { this.selection.top = Number(top.value); this.update(false); });
     top.addEventListener("change", () => this.update(true));
     this.find("reset").addEventListener("click", () => { this.selection.reset(); this.buildRanges(); this.update(true); });
-    this.find("copy").addEventListener("click", async (event) => {
-      try { await navigator.clipboard.writeText(location.href); event.target.textContent = "Copied"; } catch { event.target.textContent = "Copy it from the address bar"; }
-      setTimeout(() => { event.target.textContent = "Copy link"; }, 1800);
-    });
+    this.find("copy").addEventListener("click", (event) => copy(event.target, location.href, "Copy it from the address bar"));
     this.find("png").addEventListener("click", () => this.stage.save(`${document.title}.png`));
   }
 
@@ -113,8 +101,8 @@ class View {
         if (input.dataset.unset !== undefined) input.checked = brush?.isUnset === true;
         else if (input.type === "checkbox") input.checked = brush?.picked?.has(place) === true;
         else if (input !== document.activeElement) {
-          input.value = brush?.from !== undefined ? short(place ? brush.to : brush.from) : "";
-          input.placeholder = short(place ? column.high : column.low);
+          input.value = brush?.from !== undefined ? shorten(place ? brush.to : brush.from) : "";
+          input.placeholder = shorten(place ? column.high : column.low);
         }
       });
     }
@@ -161,31 +149,28 @@ class View {
 }
 
 const PAUSE = 5000;
-const views = new WeakMap();
-const load = (root) => fetch(root.dataset.columns).then((answer) => (answer.ok ? answer.json() : Promise.reject(new Error(answer.statusText))));
-const show = (root) => {
-  const state = { view: null, since: Date.now(), timer: 0 };
-  views.set(root, state);
-  load(root)
-    .then((trials) => { state.view = new View(root, trials); })
-    .catch((error) => { console.error(error); root.parentElement.querySelector("[data-failure]").hidden = false; });
-};
 // All trials are much to send: they are asked for more seldom than the page.
-const renew = (root, state) => {
-  if (!state.view || state.timer) return;
-  state.timer = setTimeout(async () => {
-    state.since = Date.now();
-    try {
-      const trials = await load(root);
-      state.timer = 0;
-      if (state.view.isBusy) renew(root, state); else state.view.replace(trials);
-    } catch (error) { state.timer = 0; console.error(error); }
-  }, Math.max(state.since + PAUSE - Date.now(), 0));
-};
-const follow = () => {
-  for (const root of document.querySelectorAll("[data-parallel]")) {
-    if (views.has(root)) renew(root, views.get(root)); else show(root);
+class Lines {
+  constructor(root) {
+    Object.assign(this, { root, view: null, since: Date.now(), timer: 0 });
+    load(root.dataset.columns)
+      .then((trials) => { this.view = new View(root, trials); })
+      .catch((error) => { console.error(error); root.parentElement.querySelector("[data-failure]").hidden = false; });
   }
-};
-follow();
-document.addEventListener("podtune-update", follow);
+
+  renew() {
+    if (!this.view || this.timer) return;
+    this.timer = setTimeout(() => this.replace(), Math.max(this.since + PAUSE - Date.now(), 0));
+  }
+
+  async replace() {
+    this.since = Date.now();
+    try {
+      const trials = await load(this.root.dataset.columns);
+      this.timer = 0;
+      if (this.view.isBusy) this.renew(); else this.view.replace(trials);
+    } catch (error) { this.timer = 0; console.error(error); }
+  }
+}
+
+bindEach("[data-parallel]", (root) => new Lines(root));

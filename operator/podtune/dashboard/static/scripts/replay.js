@@ -1,5 +1,7 @@
 // The drawings of the whole record come once and are revealed up to the moment; the server says what was known then.
-const FRESH = 5000, PACE = 120, CHUNK = 400, SPACE = "http://www.w3.org/2000/svg";
+import { bindEach, load, makePath } from "./elements.js";
+
+const FRESH = 5000, PACE = 120, CHUNK = 400;
 const STEPS = { ArrowLeft: "previous", ArrowDown: "previous", ArrowRight: "next", ArrowUp: "next", Home: "first", End: "last" };
 const KINDS = { previous: "step", next: "step" };
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -40,23 +42,12 @@ class Replay {
   }
 
   async load() {
-    try {
-      const answer = await fetch(this.root.dataset.tape);
-      if (!answer.ok) throw new Error(answer.statusText);
-      this.tape = await answer.json();
-    } catch (error) { console.error(error); return; }
+    try { this.tape = await load(this.root.dataset.tape); } catch (error) { console.error(error); return; }
     this.length = this.tape.length;
-    const draw = (path, name) => {
-      const element = document.createElementNS(SPACE, "path");
-      element.setAttribute("class", name);
-      element.setAttribute("vector-effect", "non-scaling-stroke");
-      element.setAttribute("d", path);
-      return element;
-    };
-    this.find("curves")?.replaceChildren(...this.tape.curves.map((path) => draw(path, "curve")));
-    this.find("best")?.replaceChildren(...["curve halo", "curve first"].map((name) => draw(this.tape.best, name)));
+    this.find("curves")?.replaceChildren(...this.tape.curves.map((path) => makePath("curve", path)));
+    this.find("best")?.replaceChildren(...["curve halo", "curve first"].map((name) => makePath(name, this.tape.best)));
     this.chunks = [];
-    for (let first = 0; first < this.tape.dots.length; first += CHUNK) this.chunks.push({ first, shown: 0, path: draw("", "spot") });
+    for (let first = 0; first < this.tape.dots.length; first += CHUNK) this.chunks.push({ first, shown: 0, path: makePath("spot") });
     this.find("dots")?.replaceChildren(...this.chunks.map((chunk) => chunk.path));
     this.reveal();
   }
@@ -207,11 +198,4 @@ class Replay {
   }
 }
 
-const replays = new WeakMap();
-const follow = () => {
-  for (const root of document.querySelectorAll("[data-replay]")) {
-    if (replays.has(root)) replays.get(root).renew(); else replays.set(root, new Replay(root));
-  }
-};
-follow();
-document.addEventListener("podtune-update", follow);
+bindEach("[data-replay]", (root) => new Replay(root));

@@ -1,4 +1,6 @@
 // Draws the axes and the lines, and tells what was brushed, moved or pointed at.
+import { fillTip } from "./pointing.js";
+
 const RAMPS = {
   light: ["#d9e0e3", "#a3cdd1", "#5aa9bd", "#2f7cab", "#2d4f96", "#33206b"],
   dark: ["#2b3340", "#31506f", "#2c7d8f", "#3fae86", "#9bd356", "#fde725"],
@@ -392,14 +394,7 @@ export class Stage {
     this.tip.hidden = trial === null;
     if (trial === null) return;
     this.element.style.cursor = "pointer";
-    const name = document.createElement("b");
-    name.textContent = this.trials.names[trial];
-    this.tip.replaceChildren(name, ...this.selection.axes.slice(0, 16).map((column) => {
-      const line = document.createElement("span"), value = document.createElement("em");
-      value.textContent = this.write(column, column.values[trial]);
-      line.append(column.name, value);
-      return line;
-    }));
+    fillTip(this.tip, this.trials.names[trial], this.selection.axes.slice(0, 16).map((column) => [column.name, this.write(column, column.values[trial])]));
     const x = at.x + this.tip.offsetWidth + 28 > this.width ? Math.max(at.x - this.tip.offsetWidth - 14, 0) : at.x + 16;
     this.tip.style.transform = `translate(${x}px, ${clamp(at.y - this.tip.offsetHeight / 2, 0, Math.max(this.height - this.tip.offsetHeight, 0))}px)`;
   }

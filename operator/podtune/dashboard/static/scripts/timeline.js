@@ -1,4 +1,6 @@
 // Drag over the overview or the lanes to see a span of time; the same by keys. The span is in the address.
+import { bindEach, make } from "./elements.js";
+
 const LEAST = 6, KEY = "podtune-timeline";
 const write = (seconds) => new Date(Math.round(seconds) * 1000).toISOString().slice(0, 19);
 const keep = (facts) => { try { sessionStorage.setItem(KEY, JSON.stringify({ scroll: scrollY, ...facts })); } catch { /* the page goes to its top then */ } };
@@ -17,8 +19,7 @@ const show = (begin, end) => {
 class Span {
   constructor(root) {
     Object.assign(this, { root, from: null, at: 0 });
-    this.box = document.createElement("div");
-    this.box.className = "chosen";
+    this.box = make("div", undefined, "chosen");
     this.box.dataset.added = "";
     this.box.hidden = true;
     root.append(this.box);
@@ -80,10 +81,7 @@ document.addEventListener("click", (event) => {
   if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) keep({ focus: `[data-link="${link.dataset.link}"]` });
 });
 
-const bound = new WeakSet();
-const bindAll = () => document.querySelectorAll("[data-span]").forEach((root) => { if (!bound.has(root)) { bound.add(root); new Span(root); } });
-bindAll();
-document.addEventListener("podtune-update", bindAll);
+bindEach("[data-span]", (root) => new Span(root));
 
 try {
   const kept = JSON.parse(sessionStorage.getItem(KEY) ?? "null");
