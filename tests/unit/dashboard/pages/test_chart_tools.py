@@ -37,6 +37,9 @@ EXPECTED = {
     "purposes", "timeline", "brackets", "family", "schedule", "curve",
 }  # fmt: skip
 
+SCRIPTS = {"plot": "plots", "points": "learning", "titles": "titles"}
+"""Which script names the marks of a chart, by the attribute that asks for it."""
+
 
 def curve(*values: float) -> Manifest:
     steps = list(range(1, len(values) + 1))
@@ -146,3 +149,21 @@ async def test_the_charts_of_single_parameters_have_a_table_together_the_best_tr
         assert names == re.findall(r'trials/(digits-\d+)"', everything)[:20]
         assert "trials?sort=-accuracy" in table
     assert re.search(r'<th scope="col" class="n">momentum</th>', table)
+
+
+async def test_whatever_the_pointer_is_told_the_arrow_keys_find_too() -> None:
+    told = set()
+    for path, scheduler in [*CASES, (f"{BASE}/replay", HALVING)]:
+        body = experiment_body(objective=OBJECTIVE, scheduler=scheduler)
+        async with serve(make_source(make_trials(), body)) as client:
+            page = await read_page(client, path)
+        scripts = " ".join(re.findall(r"scripts/(\w+)\.js", page))
+        for tag in re.findall(r"<div [^>]*\bdata-(?:plot|points|titles)\b[^>]*>", page):
+            assert 'tabindex="0" role="group"' in tag, tag
+            label = re.search('aria-label="([^"]+)"', tag)
+            assert label is not None
+            assert "rrow keys go" in label[1] or "Left and right go" in label[1], tag
+            kind, script = next(pair for pair in SCRIPTS.items() if f"data-{pair[0]}" in tag)
+            assert script in scripts, f"{path} has no script for data-{kind}"
+            told.add(kind)
+    assert told == set(SCRIPTS)
