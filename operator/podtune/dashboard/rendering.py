@@ -21,6 +21,7 @@ from podtune.dashboard.actions.offers import list_offers
 from podtune.dashboard.addresses import find_root
 from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import format_hours, format_measure, format_minute, format_text, round_in_text
+from podtune.dashboard.palette import read_palette
 from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
@@ -115,7 +116,7 @@ def render_svg(request: web.Request, template: str, name: str = "chart.svg", **f
         facts: What the template needs.
     """
     is_dark = read_choice(request.query, "theme", ("light", "dark"), "light") == "dark"
-    text = _make_environment().get_template(template).render(is_dark=is_dark, **facts)
+    text = _make_environment().get_template(template).render(colours=read_palette(is_dark=is_dark), **facts)
     return _make_file(text, "image/svg+xml", name)
 
 

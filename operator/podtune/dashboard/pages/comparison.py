@@ -22,15 +22,6 @@ from podtune.dashboard.table.comparison import FEWEST, MOST, compare_trials, lis
 from podtune.dashboard.table.downloads import write_csv, write_json
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
-_HUES = (
-    ("#0072b2", "#58a6e8"),
-    ("#c25400", "#ff9a57"),
-    ("#008060", "#3fc796"),
-    ("#a83e87", "#e08ac8"),
-    ("#14202e", "#eaf0f6"),
-)
-"""Colours of pictures on light and on dark; pages have them from comparison.css."""
-
 
 @dataclass(frozen=True, slots=True)
 class ComparedTrials:
@@ -146,7 +137,7 @@ async def send_comparison_chart(request: web.Request) -> web.Response:
     compared, plot = _draw(request)
     if plot is None:
         raise NotThere("None of these trials has a curve that can be drawn.")
-    facts = {"plot": plot, "experiment": compared.experiment, "hues": _HUES}
+    facts = {"plot": plot, "experiment": compared.experiment}
     return render_svg(request, "comparison/curves.svg", "comparison.svg", **facts)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from html import unescape
 from urllib.parse import urljoin, urlsplit
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from podtune.dashboard.palette import read_palette
 from tests.unit.dashboard.archives import (
     BASE,
     Client,
@@ -123,6 +125,17 @@ async def test_the_link_of_each_chart_restores_it_exactly(path: str, scheduler: 
                 )
 
 
+async def check_picture(client: Client, path: str, theme: str) -> None:
+    """It can be read as XML, on the ground of its theme, and has no colour that pages don't have."""
+    text = await read_page(client, f"{path}{'&' if '?' in path else '?'}theme={theme}")
+    picture, palette = ET.fromstring(text), read_palette(is_dark=theme == "dark")
+    ground = picture.find("{http://www.w3.org/2000/svg}rect")
+    assert ground is not None
+    assert ground.get("fill") == palette["card"]
+    assert set(re.findall(r"#[0-9a-f]{3,8}\b", text)) <= set(palette.values()), path
+    assert "Undefined" not in text
+
+
 async def test_no_chart_goes_without_a_link_a_picture_and_a_table() -> None:
     found = set()
     for path, scheduler in CASES:
@@ -135,7 +148,8 @@ async def test_no_chart_goes_without_a_link_a_picture_and_a_table() -> None:
                 pictures = re.findall(r'data-theme-link href="([^"]+)"', card)
                 assert pictures, f"{name} has no picture"
                 for picture in pictures:
-                    assert "<svg" in await read_page(client, urljoin(path, unescape(picture)))
+                    for theme in ("light", "dark"):
+                        await check_picture(client, urljoin(path, unescape(picture)), theme)
     assert found >= EXPECTED, f"not seen: {sorted(EXPECTED - found)}"
 
 
@@ -167,3 +181,9 @@ async def test_whatever_the_pointer_is_told_the_arrow_keys_find_too() -> None:
             assert script in scripts, f"{path} has no script for data-{kind}"
             told.add(kind)
     assert told == set(SCRIPTS)
+
+
+async def test_a_moment_of_the_replay_has_its_picture_too() -> None:
+    async with serve(make_source(make_trials())) as client:
+        for theme in ("light", "dark"):
+            await check_picture(client, f"{BASE}/replay/picture.svg?at=3600", theme)

@@ -1,10 +1,7 @@
 // Draws the axes and the lines, and tells what was brushed, moved or pointed at.
 import { fillTip } from "./pointing.js";
 
-const RAMPS = {
-  light: ["#d9e0e3", "#a3cdd1", "#5aa9bd", "#2f7cab", "#2d4f96", "#33206b"],
-  dark: ["#2b3340", "#31506f", "#2c7d8f", "#3fae86", "#9bd356", "#fde725"],
-};
+const PAINTS = ["card", "ink", "soft", "faint", "line", "hair", "accent"], RAMP = ["ramp0", "ramp1", "ramp2", "ramp3", "ramp4", "ramp5"];
 const SHADES = 28, CURVED = 3000, DRAFT = 1500, NEAR = 18, TALL = 460, ROW = 76, NARROW = 620, LEAST = 92;
 const mix = (stops, share) => {
   const at = share * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2), part = at - low;
@@ -102,8 +99,9 @@ export class Stage {
   draw(isDone = true) {
     const { axes, places } = this.selection;
     const style = getComputedStyle(document.documentElement);
-    this.paint = Object.fromEntries(["card", "ink", "soft", "faint", "line", "hair", "accent"].map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-    this.ramp = RAMPS[document.documentElement.dataset.theme === "dark" ? "dark" : "light"];
+    const read = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.paint = Object.fromEntries(PAINTS.map((name) => [name, read(name)]));
+    this.ramp = RAMP.map(read);
     this.tables = axes.map((column) => column.values.map((value) => this.along(column, value)));
     const pen = this.canvas.getContext("2d");
     pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
