@@ -35,7 +35,7 @@ def read_span(page: Page) -> tuple[str, str]:
 def test_a_drag_chooses_a_span_that_its_link_restores(visitors: Visit, gallery: str, selector: str, down: int) -> None:
     page = visitors(gallery).open(f"{FINISHED}timeline")
     drag(page, selector, down, 0.5, 0.25)
-    expect(page.locator(f"{selector} .chosen")).to_be_visible()
+    expect(page.locator(f"{selector} .dragged")).to_be_visible()
     page.mouse.up()
     page.wait_for_url(re.compile("from="))
     begin, end = read_span(page)
@@ -52,7 +52,7 @@ def test_escape_gives_a_drag_up(visitor: Visitor) -> None:
     drag(page, ".run", 30, 0.25, 0.5)
     page.keyboard.press("Escape")
     page.mouse.up()
-    expect(page.locator(".run .chosen")).to_be_hidden()
+    expect(page.locator(".run .dragged")).to_be_hidden()
     assert page.url == before
 
 

@@ -19,7 +19,7 @@ const show = (begin, end) => {
 class Span {
   constructor(root) {
     Object.assign(this, { root, from: null, at: 0 });
-    this.box = make("div", undefined, "chosen");
+    this.box = make("div", undefined, "dragged");
     this.box.dataset.added = "";
     this.box.hidden = true;
     root.append(this.box);
