@@ -105,17 +105,19 @@ ENTRYPOINT ["podtune-operator"]
 # --- dashboard: experiments in the browser ----------------------------------------------------------------------------
 FROM build AS dashboard-build
 COPY requirements/dashboard.txt /requirements.txt
-# Left out: what help is printed in colours with.
+# Left out: what help is printed in colours with, and, as from the agent's image, what the AWS SDK knows of other services.
 ENV TYPER_USE_RICH=false
 RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && rm -r rich rich-* pygments pygments-* markdown_it markdown_it_py-* mdurl mdurl-* \
+    && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts -exec rm -r {} + \
     && ${COMPILE} /opt/podtune/lib
 COPY operator/podtune /opt/podtune/lib/podtune
 RUN mkdir /opt/podtune/bin \
     && printf '#!/usr/bin/env python3\nfrom podtune.dashboard.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-dashboard \
     && ${COMPILE} /opt/podtune/lib/podtune \
     && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
-RUN cd / && PYTHONPATH=/opt/podtune/lib /opt/podtune/bin/podtune-dashboard --help > /dev/null
+RUN cd / && export PYTHONPATH=/opt/podtune/lib && /opt/podtune/bin/podtune-dashboard --help > /dev/null \
+    && python3 -c 'import boto3, obstore.store; boto3.client("s3", region_name="us-east-1")'
 
 FROM runtime AS dashboard
 COPY --from=dashboard-build /opt/podtune /opt/podtune

@@ -16,7 +16,11 @@ FILES: dict[str, list[str]] = {
     "gp.txt": ["--extra", "gp", "--constraint", "requirements/operator.txt", "pyproject.toml"],
     "agent.txt": ["--extra", "agent", "pyproject.toml"],
     "cli.txt": ["--extra", "cli", "pyproject.toml"],
-    "dashboard.txt": ["--extra", "cli", "--extra", "dashboard", "pyproject.toml"],
+    # With what reads stores, in the agent's versions.
+    "dashboard.txt": [
+        *("--extra", "cli", "--extra", "dashboard", "--extra", "agent"),
+        *("--constraint", "requirements/agent.txt", "pyproject.toml"),
+    ],
     "replay.txt": ["requirements/replay.in"],
     "replay-syne-tune.txt": ["requirements/replay-syne-tune.in"],
     "bench-syne-tune.txt": ["requirements/bench-syne-tune.in"],

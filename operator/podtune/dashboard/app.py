@@ -15,13 +15,26 @@ from podtune.dashboard.addresses import PREFIX, is_loopback
 from podtune.dashboard.live import event_stream
 from podtune.dashboard.live.object_reader import Busy, ObjectReader, ReadingThreads
 from podtune.dashboard.live.paced_source import PacedSource
-from podtune.dashboard.pages import comparison, experiments, learning, replay, scheduler, timeline, trial_texts, trials
+from podtune.dashboard.pages import (
+    comparison,
+    experiments,
+    learning,
+    replay,
+    scheduler,
+    stored,
+    timeline,
+    trial_texts,
+    trials,
+)
 from podtune.dashboard.pages.context import (
     EXPERIMENT_ROWS,
     GPU_PRICE,
+    HISTORIES,
     OBJECT_READER,
     READING_THREADS,
     STATIC,
+    STORE_ACCESS,
+    STORE_THREADS,
     Deleted,
     NotThere,
     RowCache,
@@ -32,6 +45,8 @@ from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.query_values import QueryError
 from podtune.dashboard.rendering import compress_static_file, find_static_files, find_static_version, render_page
 from podtune.dashboard.sources import ExperimentSource, LiveSource
+from podtune.dashboard.stores.access import StoreAccess
+from podtune.dashboard.stores.history import HistoryShelf
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -46,7 +61,7 @@ HEADERS = {
 """On every answer. Pages get nothing from elsewhere, and run no script that stands in them."""
 LARGEST_FORM = 64 << 10
 """Bytes that a browser may send."""
-BUSY = "Other pages are waiting for the API server to answer, as many as may wait. Try again in a minute."
+BUSY = "Other pages are waiting for {} to answer, as many as may wait. Try again in a minute."
 ONE_DAY = "public, max-age=86400, immutable"
 _log = logging.getLogger(__name__)
 
@@ -62,6 +77,7 @@ class AppSettings:
         connect_as: Opens the API server with a viewer's token; None where there are no actions.
         price: Of a GPU-hour, for experiments whose manifest has none.
         reader: Reads logs and manifests with the rights of whoever asks; without it, a cluster's are not shown.
+        stores: Opens the stores of experiments; without it, nothing of them is shown.
     """
 
     prefix: str = ""
@@ -70,6 +86,7 @@ class AppSettings:
     connect_as: ViewerApi | None = None
     price: GpuPrice = NO_PRICE
     reader: ObjectReader | None = None
+    stores: StoreAccess | None = None
 
 
 LOCAL = AppSettings()
@@ -86,6 +103,9 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     app[GPU_PRICE] = settings.price
     app[OBJECT_READER] = settings.reader
     app[READING_THREADS] = ReadingThreads()
+    app[STORE_ACCESS] = settings.stores
+    app[STORE_THREADS] = ReadingThreads("a store", stored.MOST_STORE_READERS)
+    app[HISTORIES] = HistoryShelf()
     app.on_cleanup.append(_end_reading)
     if isinstance(source, LiveSource):
         source = PacedSource(source, event_stream.PACE)
@@ -118,6 +138,11 @@ def _add_pages(app: web.Application) -> None:
             web.get(f"{one}/trials/{{trial}}/log", trial_texts.show_log),
             web.get(f"{one}/trials/{{trial}}/manifest", trial_texts.show_manifest),
             web.get(f"{one}/trials/{{trial}}/manifest.yaml", trial_texts.send_manifest),
+            web.get(f"{one}/trials/{{trial}}/results", stored.show_results),
+            web.get(f"{one}/trials/{{trial}}/results.svg", stored.send_results_chart),
+            web.get(f"{one}/trials/{{trial}}/results.json", stored.send_results_points),
+            web.get(f"{one}/trials/{{trial}}/results.csv", stored.send_results_csv),
+            web.get(f"{one}/trials/{{trial}}/checkpoints", stored.show_checkpoints),
             web.get(f"{one}/scheduler", scheduler.show_scheduler),
             web.get(f"{one}/scheduler/family.json", scheduler.send_exploits),
             web.get(f"{one}/scheduler/{{chart}}.svg", scheduler.send_scheduler_chart),
@@ -137,6 +162,7 @@ def _add_pages(app: web.Application) -> None:
 
 async def _end_reading(app: web.Application) -> None:
     app[READING_THREADS].close()
+    app[STORE_THREADS].close()
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -169,8 +195,8 @@ async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return _render_error(request, 404, "Not there", str(error))
     except QueryError as error:
         return _render_error(request, 400, "Not understood", f"In this address, {error}.")
-    except Busy:
-        return _render_error(request, 503, "Busy", BUSY)
+    except Busy as error:
+        return _render_error(request, 503, "Busy", BUSY.format(error.other))
     except web.HTTPNotFound:
         request[event_stream.STAYS] = True
         return _render_error(request, 404, "Not there", "This address leads to no page of the dashboard.")

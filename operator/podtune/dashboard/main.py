@@ -70,6 +70,9 @@ def serve_dashboard(
         str, _option("--gpu-price", "What a GPU-hour costs, for experiments whose manifest has no price.", "PRICE")
     ] = "",
     currency: Annotated[str, _option("--currency", "What stands behind amounts, such as EUR.", "TEXT")] = "",
+    stores: Annotated[
+        str, _option("--stores", "Stores to read for viewers with a token, as a JSON list; see the chart.", "JSON")
+    ] = "",
     log_level: Annotated[str, _option("--log-level", "debug, info, warning or error.")] = "info",
 ) -> None:
     """Show the experiments of a cluster in the browser, to each viewer those that they may see."""
@@ -87,6 +90,7 @@ def serve_dashboard(
         proxy=ProxyTrust(proxy_user_header, proxy_groups_header),
         gpu_price=gpu_price,
         currency=currency,
+        stores=stores,
         log_level=log_level,
     )
     configure_logging(settings.log_level)

@@ -104,3 +104,13 @@ def format_minute(moment: float) -> str:
 
 def _find_exponent(size: float) -> int:
     return math.floor(math.log10(size))
+
+
+def format_bytes(size: int) -> str:
+    """A size with the digits that matter: 512 B, 1.5 KiB, 10.25 GiB."""
+    value, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{format_measure(value)} {unit}"

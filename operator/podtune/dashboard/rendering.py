@@ -20,7 +20,14 @@ from podtune.dashboard.access.visit import find_page_access
 from podtune.dashboard.actions.offers import list_offers
 from podtune.dashboard.addresses import find_root
 from podtune.dashboard.live.event_stream import find_live_page
-from podtune.dashboard.numbers import format_hours, format_measure, format_minute, format_text, round_in_text
+from podtune.dashboard.numbers import (
+    format_bytes,
+    format_hours,
+    format_measure,
+    format_minute,
+    format_text,
+    round_in_text,
+)
 from podtune.dashboard.palette import read_palette
 from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
@@ -71,6 +78,7 @@ def _make_environment() -> Environment:
         "measure": format_measure,
         "text": format_text,
         "hours": format_hours,
+        "bytes": format_bytes,
         "duration": lambda seconds: "–" if seconds is None else format_duration(seconds),
         "moment": _format_moment,
         "sentence": round_in_text,

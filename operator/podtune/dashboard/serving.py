@@ -25,6 +25,7 @@ from podtune.dashboard.pages.experiments import draw_overview
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.server.logs import hide_bad_request
 from podtune.dashboard.sources import ArchiveSource, open_archive
+from podtune.dashboard.stores.access import OwnStores
 
 LOOPBACK = "127.0.0.1"
 _THRESHOLDS = (50_000, 20, 50)
@@ -60,7 +61,8 @@ def serve_cluster(
     listener = _listen(port)
     try:
         source.start()
-        app = make_app(source, AppSettings(price=price, reader=KubeconfigReader(connect)))
+        reader, stores = KubeconfigReader(connect), OwnStores(connect)
+        app = make_app(source, AppSettings(price=price, reader=reader, stores=stores))
         spare_collector()
         asyncio.run(_serve(app, listener, announce))
     finally:

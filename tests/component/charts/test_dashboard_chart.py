@@ -23,6 +23,7 @@ BEHIND_A_PROXY = {
     "dashboard__proxy__groupsHeader": "X-Forwarded-Groups",
     "dashboard__proxy__authoritySecret": "proxy",
 }
+STORE = {"namespace": "team-a", "secret": "a-read", "store": {"bucket": "models"}}
 Documents = list[dict[str, Any]]
 
 
@@ -202,6 +203,33 @@ def test_a_proxy_is_believed_by_its_own_authority_and_its_key_is_not_mounted() -
     assert secrets["tls"]["secretName"] == "served"
 
 
+def test_stores_are_read_with_mounted_secrets_and_with_no_right_to_any(
+    serving: list[ServerSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [
+        {"namespace": "team-a", "secret": "a-read", "store": {"bucket": "models", "prefix": "a"}},
+        {"namespace": "team-b", "secret": "b.read", "store": {"gcs": {"bucket": "others"}}},
+    ]
+    documents = _render(dashboard__stores=entries)
+    spec = _pod(documents)["spec"]
+    secrets = {volume["name"]: volume["secret"] for volume in spec["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in _container(documents)["volumeMounts"]}
+    assert all(mount["readOnly"] for mount in mounts.values())
+    stores = _read_settings(documents, serving, monkeypatch).stores
+    assert [(store.namespace, store.address.uri, store.address.prefix, store.address.secret) for store in stores] == [
+        ("team-a", "s3://models", "a", "a-read"),
+        ("team-b", "gs://others", "", "b.read"),
+    ]
+    for store in stores:
+        mounted = secrets[mounts[store.address.credentials]["name"]]
+        assert mounted == {"secretName": store.address.secret, "optional": True}
+    role = find_one(documents, "ClusterRole", CLUSTER_WIDE)
+    assert _rights(role) == _rights(find_one(_render(), "ClusterRole", CLUSTER_WIDE))
+    assert "tls" in {
+        volume["name"] for volume in _pod(_render(dashboard__stores=entries, **BEHIND_A_PROXY))["spec"]["volumes"]
+    }
+
+
 def test_an_ingress_has_tls_and_the_prefix() -> None:
     assert "Ingress" not in {kind for kind, _ in list_kinds(_render())}
     values = {"enabled": True, "host": "podtune.example.com", "className": "nginx", "tlsSecret": "podtune-tls"}
@@ -251,6 +279,10 @@ def test_pods_of_named_namespaces_alone_reach_it() -> None:
         ({"proxy.userHeader": "X User"}, "userHeader"),
         ({"image.variant": "gp"}, "variant"),
         ({"replicas": 2}, "replicas"),
+        ({"open": True, "stores": [STORE]}, "dashboard.stores are read for viewers with a token"),
+        ({"stores": [STORE | {"secret": "../x"}]}, "secret"),
+        ({"stores": [STORE | {"store": {"volume": {"claimName": "models"}}}]}, "store"),
+        ({"stores": [STORE | {"store": {"bucket": "a", "gcs": {"bucket": "b"}}}]}, "oneOf"),
         ({"gpuPrice": 0}, "gpuPrice"),
         ({"gpuPrice": "2.5 EUR"}, "gpuPrice"),
         ({"currency": "5 EUR"}, "currency"),

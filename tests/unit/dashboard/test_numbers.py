@@ -10,6 +10,7 @@ from podtune.dashboard.charts.scales import Scale, fit_scale
 from podtune.dashboard.numbers import (
     choose_decimals,
     format_aligned,
+    format_bytes,
     format_hours,
     format_measure,
     read_finite,
@@ -127,3 +128,18 @@ def test_a_parameter_that_never_changes_has_no_axis() -> None:
 def test_a_kind_of_a_newer_operator_has_an_axis_all_the_same() -> None:
     made = axis({"name": "x", "beta": {"a": 2, "b": 3}}, "0.25", "0.75")
     assert (made.low, made.high) == (0.25, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("size", "written"),
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (1536, "1.5 KiB"),
+        (10 << 20, "10 MiB"),
+        ((10 << 30) + (1 << 28), "10.25 GiB"),
+        (5000 << 40, "5,000 TiB"),
+    ],
+)
+def test_sizes_have_the_digits_that_matter(size: int, written: str) -> None:
+    assert format_bytes(size) == written

@@ -33,6 +33,21 @@ app.kubernetes.io/component: dashboard
 {{- .Values.dashboard.namespaces | default .Values.watchNamespaces | toJson -}}
 {{- end -}}
 
+{{/* Where the Secret of a store is mounted, of its number and entry: the last part is the Secret's name, for messages. */}}
+{{- define "podtune.dashboard.storeDirectory" -}}
+/etc/podtune/stores/{{ index . 0 }}/{{ (index . 1).secret }}
+{{- end -}}
+
+{{/* The stores that it may read, as JSON. */}}
+{{- define "podtune.dashboard.stores" -}}
+{{- $stores := list -}}
+{{- range $number, $store := .Values.dashboard.stores -}}
+{{- $directory := include "podtune.dashboard.storeDirectory" (list $number $store) -}}
+{{- $stores = append $stores (dict "namespace" $store.namespace "directory" $directory "store" $store.store) -}}
+{{- end -}}
+{{- toJson $stores -}}
+{{- end -}}
+
 {{/* What the dashboard may do where it shows Experiments. */}}
 {{- define "podtune.dashboard.rules" -}}
 # To show them, and to hear of changes. Logs are read with the viewer's token.
@@ -65,6 +80,9 @@ app.kubernetes.io/component: dashboard
 {{- end -}}
 {{- if ne $dashboard.service.type "ClusterIP" -}}
 {{- fail (printf "dashboard.open=true shows all experiments to whoever reaches it, and dashboard.service.type=%s lets others in: set dashboard.open=false, or the type ClusterIP" $dashboard.service.type) -}}
+{{- end -}}
+{{- if $dashboard.stores -}}
+{{- fail "dashboard.stores are read for viewers with a token, and dashboard.open=true asks nobody for one: leave out one of them" -}}
 {{- end -}}
 {{- if $dashboard.proxy.userHeader -}}
 {{- fail "dashboard.proxy.userHeader says who the viewer is, and dashboard.open=true asks nobody: leave out one of them" -}}

@@ -93,14 +93,14 @@ def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOp
             yield OpenedStore(opened, volume)
         return
     with tempfile.TemporaryDirectory(prefix="podtune-") as files:
-        address = _read_address(store, options)
+        address = read_bucket_address(store, options)
         bundle, secret = store.get("caBundle"), store.get("credentialsSecret")
         if bundle and not isinstance(address, PluginAddress):
             address = replace(address, ca_file=_write_authorities(api, namespace, bundle, Path(files)))
         if secret and not options.own_credentials:
             keys = _SECRET_KEYS.get(type(address))
             address = replace(address, credentials=_write_credentials(api, namespace, secret, keys, Path(files)))
-        yield _open_store(address)
+        yield open_address(address)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def open_store_of(uri: str, options: StoreOptions, open_api: Callable[[], tuple[
         with open_volume_of(api, namespace, volume, user, options.agent_image) as opened:
             yield OpenedStore(opened, volume)
         return
-    yield _open_store(_find_address(uri, options))
+    yield open_address(_find_address(uri, options))
 
 
 def find_store_uri(store: Mapping[str, Any]) -> str:
@@ -135,7 +135,7 @@ def find_store_uri(store: Mapping[str, Any]) -> str:
     """
     if store.get("volume"):
         return VolumeAddress(store["volume"]["claimName"]).uri
-    return _read_address(store, StoreOptions()).uri
+    return read_bucket_address(store, StoreOptions()).uri
 
 
 def _find_address(uri: str, options: StoreOptions) -> AnyAddress:
@@ -157,15 +157,24 @@ def _find_address(uri: str, options: StoreOptions) -> AnyAddress:
             return S3Address("", **_list_given(options)).find_sibling(uri)[0]
 
 
-def _open_store(address: AnyAddress) -> OpenedStore:
-    """Opens a store; it is connected to when it is first read."""
+def open_address(address: AnyAddress) -> OpenedStore:
+    """Opens a store; it is connected to when it is first read.
+
+    Raises:
+        CliError: What reads such stores is not installed.
+    """
     library = _LIBRARIES.get(type(address))
     if library is not None and find_spec(library) is None:
         raise CliError(f"{library}, which reads such stores, is not installed; pip install 'podtune[cli,store]'")
     return OpenedStore(make_store(address), address)
 
 
-def _read_address(store: Mapping[str, Any], options: StoreOptions) -> _Remote:
+def read_bucket_address(store: Mapping[str, Any], options: StoreOptions) -> _Remote:
+    """The address of what an Experiment's `checkpoints.store` names, which is no volume; it has no credentials yet.
+
+    Raises:
+        CliError: It names none that is known.
+    """
     prefix, endpoint = store.get("prefix") or "", options.endpoint or store.get("endpoint") or None
     if store.get("plugin"):
         return PluginAddress(store["plugin"]["name"], prefix, json.dumps(store["plugin"].get("settings") or {}))

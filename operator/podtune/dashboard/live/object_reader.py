@@ -48,15 +48,25 @@ class ObjectReader(Protocol):
 
 
 class Busy(Exception):
-    """All threads that may read are waiting for the API server."""
+    """All threads that may read are waiting for an answer.
+
+    Attributes:
+        other: Of what.
+    """
+
+    def __init__(self, other: str) -> None:
+        super().__init__(f"as many as may wait for {other}")
+        self.other = other
 
 
 class ReadingThreads:
-    """Threads for what waits for the API server, apart from those that draw charts."""
+    """Threads for what waits for the API server or a store, apart from those that draw charts."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(MOST_READING, "reading")
-        self._free = threading.Semaphore(MOST_READING)
+    def __init__(self, other: str = "the API server", most: int = MOST_READING) -> None:
+        """Takes what is waited for, and how many may do so at a time."""
+        self._other = other
+        self._pool = ThreadPoolExecutor(most, "reading")
+        self._free = threading.Semaphore(most)
 
     def submit(self, read: Callable[[], Answer]) -> Future[Answer]:
         """Has something read. A thread is busy until it has its answer, also if nobody waits for that any more.
@@ -65,7 +75,7 @@ class ReadingThreads:
             Busy: No thread is free.
         """
         if not self._free.acquire(blocking=False):
-            raise Busy
+            raise Busy(self._other)
         future = self._pool.submit(read)
         future.add_done_callback(lambda _: self._free.release())
         return future

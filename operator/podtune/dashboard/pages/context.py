@@ -14,6 +14,8 @@ from podtune.dashboard.access.visit import GATE, VISIT, Visit
 from podtune.dashboard.live.object_reader import ObjectReader, ReadingThreads
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.sources import ExperimentSource, LiveSource
+from podtune.dashboard.stores.access import StoreAccess
+from podtune.dashboard.stores.history import HistoryShelf
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
 
 MOST_EXPERIMENTS = 256
@@ -72,6 +74,9 @@ EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
 GPU_PRICE = web.AppKey("price", GpuPrice)
 OBJECT_READER: web.AppKey[ObjectReader | None] = web.AppKey("reader")
 READING_THREADS = web.AppKey("reading_threads", ReadingThreads)
+STORE_ACCESS: web.AppKey[StoreAccess | None] = web.AppKey("store_access")
+STORE_THREADS = web.AppKey("store_threads", ReadingThreads)
+HISTORIES = web.AppKey("histories", HistoryShelf)
 
 
 def get_source(request: web.Request) -> ExperimentSource:

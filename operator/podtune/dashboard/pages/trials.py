@@ -14,6 +14,7 @@ from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
 from podtune.dashboard.pages.context import find_rows, get_source, pick_row
 from podtune.dashboard.pages.sharing import share_answer
+from podtune.dashboard.pages.stored import offers_store
 from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
 from podtune.dashboard.progress.attempts import list_attempts
 from podtune.dashboard.query_values import QueryError
@@ -113,6 +114,7 @@ async def show_trial(request: web.Request) -> web.Response:
         attempts=list_attempts(row),
         places=find_log_places(request, experiment, row),
         has_manifest=has_manifest(request),
+        has_store=offers_store(request, experiment),
         curve=draw_trial_curve(experiment, row),
         before=experiment.rows[at - 1] if at else None,
         after=experiment.rows[at + 1] if at + 1 < len(experiment.rows) else None,

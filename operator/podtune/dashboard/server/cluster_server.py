@@ -25,6 +25,7 @@ from podtune.dashboard.server.logs import FACTS
 from podtune.dashboard.server.settings import ServerSettings
 from podtune.dashboard.server.tls_renewal import TlsRenewal
 from podtune.dashboard.serving import make_runner, spare_collector
+from podtune.dashboard.stores.access import MountedStores
 
 SHUTDOWN_SECONDS = 5.0
 """How long answers that are under way may take at the end; streams end at once."""
@@ -91,6 +92,7 @@ def build_application(
             connect_as=_connect_as if settings.offers_actions else None,
             price=settings.price,
             reader=None if settings.is_open else TokenReader(_connect_as),
+            stores=MountedStores(settings.stores) if settings.stores else None,
         ),
     )
     if not settings.prefix:
@@ -189,4 +191,5 @@ def _describe(settings: ServerSettings, listener: socket.socket) -> dict[str, ob
         "open": settings.is_open,
         "actions": settings.offers_actions,
         "proxy": bool(settings.proxy.user_header),
+        "stores": [f"{each.namespace}: {each.address.uri}" for each in settings.stores],
     }

@@ -11,6 +11,8 @@ from pathlib import Path
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.session import ProxyTrust
 from podtune.dashboard.pricing import GpuPrice, check_price
+from podtune.dashboard.server.store_settings import read_stores
+from podtune.dashboard.stores.access import MountedStore
 
 DEFAULT_PORT = 8080
 DEFAULT_SESSION_HOURS = 12.0
@@ -53,6 +55,7 @@ class ServerSettings:
         tls_files: What that was made of.
         proxy: What is believed of a proxy that shows a certificate.
         price: Of a GPU-hour, for experiments whose manifest has none.
+        stores: Which may be read for viewers with a token.
         log_level: One of `LOG_LEVELS`.
     """
 
@@ -69,6 +72,7 @@ class ServerSettings:
     tls_files: TlsFiles
     proxy: ProxyTrust
     price: GpuPrice
+    stores: tuple[MountedStore, ...]
     log_level: str
 
 
@@ -87,6 +91,7 @@ def check_settings(
     proxy: ProxyTrust,
     gpu_price: str,
     currency: str,
+    stores: str,
     log_level: str,
 ) -> ServerSettings:
     """Checks what was given, as options or in the environment.
@@ -96,6 +101,8 @@ def check_settings(
     """
     if actions and is_open:
         raise CliError("--actions needs the viewers' own tokens, and --open asks for none; leave out one of the two")
+    if stores.strip() and is_open:
+        raise CliError("--stores are read for viewers with a token, and --open asks for none; leave out one of the two")
     _check_values(session_hours, port, log_level)
     _check_proxy(proxy, tls, is_open=is_open)
     hosts = frozenset(name.lower() for name in _split(allowed_hosts))
@@ -114,6 +121,7 @@ def check_settings(
         tls_files=tls,
         proxy=proxy,
         price=check_price(gpu_price, currency),
+        stores=read_stores(stores),
         log_level=log_level.lower(),
     )
 

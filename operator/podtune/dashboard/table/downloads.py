@@ -23,8 +23,8 @@ def write_csv(columns: Sequence[TableColumn], rows: Sequence[TrialRow]) -> str:
     """The table as RFC 4180 has it. A text that a spreadsheet would run as a formula has an apostrophe before."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([_disarm(column.name) for column in columns])
-    writer.writerows([_disarm(write_cell(column, row)) for column in columns] for row in rows)
+    writer.writerow([disarm(column.name) for column in columns])
+    writer.writerows([disarm(write_cell(column, row)) for column in columns] for row in rows)
     return out.getvalue()
 
 
@@ -44,7 +44,8 @@ def write_cell(column: TableColumn, row: TrialRow) -> Cell:
     return column.get(row)
 
 
-def _disarm(cell: Cell) -> Cell:
+def disarm(cell: Cell) -> Cell:
+    """A cell that no spreadsheet runs as a formula."""
     if not isinstance(cell, str) or read_finite(cell) is not None:
         return cell
     return ("'" if cell.startswith(("\t", "\r")) else "") + _FORMULA.sub(r"\g<0>'", cell)

@@ -19,6 +19,7 @@ from podtune.dashboard.actions.pages import ViewerApi
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.object_reader import TokenReader
+from podtune.dashboard.stores.access import StoreAccess
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered
 from podtune.kube.manifests import Manifest
@@ -129,10 +130,12 @@ async def serve_viewers(
 
 @asynccontextmanager
 async def serve_app(
-    source: ClusterSource, access: Access, connect_as: ViewerApi | None = None
+    source: ClusterSource, access: Access, connect_as: ViewerApi | None = None, stores: StoreAccess | None = None
 ) -> AsyncIterator[Client]:
     reader = TokenReader(connect_as) if connect_as else None
-    settings = AppSettings(allows_host=lambda _: True, access=access, connect_as=connect_as, reader=reader)
+    settings = AppSettings(
+        allows_host=lambda _: True, access=access, connect_as=connect_as, reader=reader, stores=stores
+    )
     app = make_app(source, settings)
     async with TestClient(TestServer(app)) as client:
         yield client

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,8 @@ from podtune.dashboard import main as entry
 from podtune.dashboard.addresses import make_host_rule
 from podtune.dashboard.pricing import GpuPrice
 from podtune.dashboard.server.settings import ServerSettings
+from podtune.dashboard.stores.access import MountedStore
+from podtune.storage.address import S3Address
 
 
 @pytest.fixture
@@ -54,6 +58,17 @@ def test_every_option_is_an_environment_variable(served: list[ServerSettings], m
     assert settings.price == GpuPrice(2.5, "EUR")
 
 
+def _write_store(store: dict[str, Any], **facts: Any) -> str:
+    return json.dumps([{"namespace": "team", "directory": "/etc/read", "store": store} | facts])
+
+
+def test_each_store_has_a_namespace_and_the_directory_of_its_secret(served: list[ServerSettings]) -> None:
+    assert entry.main(["--stores", _write_store({"bucket": "models", "prefix": "team"})]) == 0
+    assert served[0].stores == (MountedStore("team", S3Address("models", "team", credentials="/etc/read")),)
+    assert entry.main([]) == 0
+    assert served[1].stores == ()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -71,6 +86,14 @@ def test_every_option_is_an_environment_variable(served: list[ServerSettings], m
         (["--proxy-user-header", "X-User", "--open"], "leave out one of the two"),
         (["--proxy-authority", "ca.pem"], "--proxy-authority does nothing without --proxy-user-header"),
         (["--nonsense"], "No such option"),
+        (["--stores", "[{}]", "--open"], "--stores are read for viewers with a token, and --open asks for none"),
+        (["--stores", "{"], "--stores is no JSON"),
+        (["--stores", "{}"], "--stores is no JSON list"),
+        (["--stores", "[{}]"], "--stores, entry 1 is not an object with directory, namespace, store"),
+        (["--stores", _write_store({}, namespace=7)], "--stores, entry 1: namespace is not a text"),
+        (["--stores", _write_store({})], "--stores, entry 1: store names no bucket"),
+        (["--stores", _write_store({"azure": {"container": "c"}})], "names no bucket, gcs bucket or azure container"),
+        (["--stores", _write_store({"bucket": "b", "credentialsSecret": "s"})], "store has credentialsSecret; of"),
     ],
 )
 def test_a_mistake_is_said_with_its_remedy(

@@ -112,6 +112,7 @@ async def test_where_the_proxy_has_another_authority_the_server_ends_in_good_ord
         proxy=ProxyTrust("X-User"),
         gpu_price="",
         currency="",
+        stores="",
         log_level="info",
     )
     api = LiveApi()

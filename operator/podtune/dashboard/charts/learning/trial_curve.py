@@ -23,6 +23,7 @@ from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
 AXES = CurveAxes()
+_OF_DECISIONS = (AXES, CurveAxes(is_log_x=True))
 MEDIAN = "median"
 BEYOND = 2.5
 """The best trial's curve is shown so many times as far as the trial's own has come."""
@@ -108,23 +109,36 @@ class _Limit:
 
 
 def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlot | None:
-    """A trial's curve over its iterations; None where it has none."""
+    """A trial's curve over its iterations, as its status has it; None where it has none."""
     own = read_points(row, AXES)
-    if not own:
-        return None
-    metric, sign = list_metrics(experiment)[0]
+    return draw_given_curve(experiment, row, own, AXES) if own else None
+
+
+def draw_given_curve(
+    experiment: ExperimentRows, row: TrialRow, own: Sequence[Point | None], axes: CurveAxes
+) -> TrialCurvePlot:
+    """The same of points that are given, on any axes; decisions are there where what they compared can be.
+
+    Args:
+        experiment: The experiment.
+        row: The trial.
+        own: Its points on these axes, one at least.
+        axes: How they are drawn.
+    """
+    metric, sign = list_metrics(experiment)[axes.objective]
     other = experiment.best if experiment.best is not row else None
     ends = [point for point in own if point is not None]
     reach = BEYOND * max(at for at, _ in ends)
-    best = [point for point in read_points(other, AXES) if point and point[0] <= reach] if other is not None else []
+    best = [point for point in read_points(other, axes) if point and point[0] <= reach] if other is not None else []
     known = [*ends, *best]
-    compared = [found for entry in row.view.status.ledger if (found := _find_limit(experiment, row, entry))]
+    ledger = row.view.status.ledger if axes in _OF_DECISIONS else ()
+    compared = [found for entry in ledger if (found := _find_limit(experiment, row, entry))]
     beside = [
         *(number for found in compared for number in (found.value, found.limit)),
         *(value for _, value in ends),
     ]
     judged = {found.entry.number for found in compared}
-    frame = fit_frame(known, AXES, metric, sign, beside=[*beside, *(value for _, value in ends)])
+    frame = fit_frame(known, axes, metric, sign, beside=[*beside, *(value for _, value in ends)])
     return TrialCurvePlot(
         row=row,
         metrics=list_metrics(experiment),
@@ -145,22 +159,27 @@ def draw_trial_curve(experiment: ExperimentRows, row: TrialRow) -> TrialCurvePlo
         ],
         turns=[
             Turn(entry, frame.place_share((float(entry.step), frame.y.low))[0], _TURNS[entry.action])
-            for entry in row.view.status.ledger
+            for entry in ledger
             if entry.action in _TURNS and (entry.action != _STOP or entry.number not in judged)
         ],
-        verdict=_write_verdict(row, judged),
-        end=frame.place_share(ends[-1]) if row.progress is ShownState.FAILED else None,
+        verdict=_write_verdict(row, judged) if ledger else "",
+        end=frame.place_share((ends[-1][0] / frame.unit, ends[-1][1])) if row.progress is ShownState.FAILED else None,
     )
 
 
 def write_trial_points(experiment: ExperimentRows, row: TrialRow) -> str:
     """The curves of `draw_trial_curve` as JSON, to read them under the pointer."""
     plot = draw_trial_curve(experiment, row)
-    if plot is None:
-        return write_items((), ())
-    rows = [each for each in (row, plot.other) if each is not None]
-    curves = ((each, STATE_WORDS[each.progress], read_points(each, AXES)) for each in rows)
-    return write_items((plot.frame.x_label, plot.frame.y_label), curves, plot.frame)
+    return write_given_points(plot, read_points(row, AXES), AXES) if plot is not None else write_items((), ())
+
+
+def write_given_points(plot: TrialCurvePlot, own: Sequence[Point | None], axes: CurveAxes) -> str:
+    """The same of `draw_given_curve`."""
+    curves = [(plot.row, own)]
+    if plot.other is not None:
+        curves.append((plot.other, read_points(plot.other, axes)))
+    items = ((row, STATE_WORDS[row.progress], points) for row, points in curves)
+    return write_items((plot.frame.x_label, plot.frame.y_label), items, plot.frame)
 
 
 def _find_limit(experiment: ExperimentRows, row: TrialRow, entry: LedgerEntry) -> _Limit | None:

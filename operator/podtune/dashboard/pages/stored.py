@@ -1,0 +1,241 @@
+"""Pages of what a trial has in its store, which is read on request alone: all results, and sizes of checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from aiohttp import web
+
+from podtune.cli.client.store_access import OpenedStore
+from podtune.cli.errors import CliError, explain_error
+from podtune.dashboard.charts.learning.frame import CurveAxes, Point, list_metrics
+from podtune.dashboard.charts.learning.history import list_history_points
+from podtune.dashboard.charts.learning.trial_curve import draw_given_curve, write_given_points
+from podtune.dashboard.live.event_stream import STAYS
+from podtune.dashboard.pages.context import (
+    HISTORIES,
+    STORE_ACCESS,
+    STORE_THREADS,
+    NotThere,
+    find_rows,
+    get_source,
+    pick_row,
+)
+from podtune.dashboard.pages.learning import list_axis_choices, read_axes, write_query
+from podtune.dashboard.rendering import render_download, render_json, render_page, render_svg
+from podtune.dashboard.stores.access import StoreAccess
+from podtune.dashboard.stores.checkpoints import StoredCheckpoint, read_sizes
+from podtune.dashboard.stores.history import StoredHistory, read_stored_history
+from podtune.dashboard.stores.limits import LimitedStore, ReadLimits
+from podtune.dashboard.table.downloads import disarm
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
+from podtune.kube.errors import ApiError
+from podtune.storage.errors import StoreError
+from podtune.trial.layout import TIME_TOTAL
+
+MOST_STORE_READERS = 3
+"""So many pages read stores at a time: what is read is held in memory, and takes its time to be understood."""
+LONGEST_STORE_WAIT = 20.0
+"""Seconds that a page waits for a store. A store that is silent may hold its thread for two minutes longer."""
+LIMITS = ReadLimits()
+MOST_RESULT_ROWS = 100
+"""So many results are in a page's table: the latest."""
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A trial, and who opens its store."""
+
+    request: web.Request
+    experiment: ExperimentRows
+    row: TrialRow
+    access: StoreAccess
+
+    @contextmanager
+    def open(self) -> Iterator[OpenedStore]:
+        """Opens the store within limits, for the viewer who asks."""
+        with self.access.open(self.request, self.experiment.view) as opened:
+            yield OpenedStore(LimitedStore(opened.store, LIMITS, time.monotonic), opened.address)
+
+    def read_history(self) -> StoredHistory:
+        """All results, as they are now or were a moment ago."""
+        view, metrics = self.experiment.view, tuple(name for name, _ in list_metrics(self.experiment))
+        with self.open() as opened:  # also where they are at hand: it is refused to who may not read the store
+            prefix = opened.address.experiment_prefix(view.uid)
+            return self.request.app[HISTORIES].find(
+                (view.namespace, view.uid, self.row.name, metrics),
+                lambda: read_stored_history(opened.store, prefix, self.row.name, metrics, now=time.time()),
+            )
+
+    def read_sizes(self) -> list[StoredCheckpoint]:
+        """The checkpoints with their sizes."""
+        with self.open() as opened:
+            kept = self.row.view.status.checkpoints
+            return read_sizes(opened.store, opened.address, self.experiment.view.uid, kept)
+
+    async def ask(self, read: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
+        """What is read in a thread, or why it is not.
+
+        Raises:
+            Busy: Too many are reading.
+        """
+        answer = asyncio.wrap_future(self.request.app[STORE_THREADS].submit(read))
+        try:
+            return await asyncio.wait_for(answer, LONGEST_STORE_WAIT), ""
+        except TimeoutError:
+            return None, f"The store has not answered within {LONGEST_STORE_WAIT:g} seconds."
+        except StoreError as error:
+            return None, str(error)
+        except (ApiError, CliError) as error:
+            return None, explain_error(error)
+
+
+def offers_store(request: web.Request, experiment: ExperimentRows) -> bool:
+    """Whether these pages are there for an experiment."""
+    access = request.app[STORE_ACCESS]
+    return access is not None and not access.find_obstacle(experiment.view)
+
+
+async def show_results(request: web.Request) -> web.Response:
+    """The learning curve of all results.
+
+    Raises:
+        NotThere: There is no such trial, or nothing to read its store with.
+        Busy: Too many are reading.
+    """
+    request[STAYS] = True
+    stored = _find(request)
+    experiment, row = stored.experiment, stored.row
+    axes = read_axes(experiment, request)
+    found, problem = await stored.ask(lambda: _read_points(stored, axes))
+    history, points = found or (None, ())
+    return render_page(
+        request,
+        "trial/results.html",
+        get_source(request).title,
+        experiment=experiment,
+        row=row,
+        history=history,
+        plot=draw_given_curve(experiment, row, points, axes) if points else None,
+        drawn=len(points),
+        choices=list_axis_choices(experiment, axes, ()),
+        query=write_query(experiment, axes),
+        latest=_list_latest(history) if history is not None else (),
+        read=datetime.fromtimestamp(history.read, UTC).strftime("%H:%M:%S") if history is not None else "",
+        problem=problem,
+    )
+
+
+async def send_results_chart(request: web.Request) -> web.Response:
+    """The same curve as a picture of its own.
+
+    Raises:
+        NotThere: There is no such trial, or it can't be drawn.
+        Busy: Too many are reading.
+    """
+    stored = _find(request)
+    axes = read_axes(stored.experiment, request)
+    plot = draw_given_curve(stored.experiment, stored.row, await _find_points(stored, axes), axes)
+    return render_svg(request, "learning/trial.svg", f"{stored.row.name}-results.svg", plot=plot)
+
+
+async def send_results_points(request: web.Request) -> web.Response:
+    """What a pointer can find in that curve.
+
+    Raises:
+        NotThere: There is no such trial, or its results can't be read.
+        Busy: Too many are reading.
+    """
+    stored = _find(request)
+    axes = read_axes(stored.experiment, request)
+    points = await _find_points(stored, axes)
+    return render_json(write_given_points(draw_given_curve(stored.experiment, stored.row, points, axes), points, axes))
+
+
+async def send_results_csv(request: web.Request) -> web.Response:
+    """All results that the page stands for, for spreadsheets.
+
+    Raises:
+        NotThere: There is no such trial, or its results can't be read.
+        Busy: Too many are reading.
+    """
+    stored = _find(request)
+    text, problem = await stored.ask(lambda: _write_csv(stored.read_history()))
+    if text is None:
+        raise NotThere(problem)
+    return render_download(text, "text/csv", f"{stored.row.name}-results.csv")
+
+
+async def show_checkpoints(request: web.Request) -> web.Response:
+    """The checkpoints of a trial with their sizes.
+
+    Raises:
+        NotThere: There is no such trial, or nothing to read its store with.
+        Busy: Too many are reading.
+    """
+    request[STAYS] = True
+    stored = _find(request)
+    found, problem = await stored.ask(stored.read_sizes)
+    return render_page(
+        request,
+        "trial/checkpoints.html",
+        get_source(request).title,
+        experiment=stored.experiment,
+        row=stored.row,
+        checkpoints=found or (),
+        problem=problem,
+    )
+
+
+def _find(request: web.Request) -> _Stored:
+    experiment = find_rows(request)
+    row, access = pick_row(experiment, request.match_info["trial"]), request.app[STORE_ACCESS]
+    obstacle = access.find_obstacle(experiment.view) if access is not None else "this dashboard reads no stores"
+    if access is None or obstacle:
+        raise NotThere(f"{obstacle[0].upper()}{obstacle[1:]}. {_suggest_command(experiment, row)}.")
+    return _Stored(request, experiment, row, access)
+
+
+def _suggest_command(experiment: ExperimentRows, row: TrialRow) -> str:
+    return f"What it has stored is printed by kubectl podtune results {row.name} -n {experiment.view.namespace}"
+
+
+def _read_points(stored: _Stored, axes: CurveAxes) -> tuple[StoredHistory, Sequence[Point]]:
+    history = stored.read_history()
+    return history, list_history_points(history, axes)
+
+
+async def _find_points(stored: _Stored, axes: CurveAxes) -> Sequence[Point]:
+    found, problem = await stored.ask(lambda: _read_points(stored, axes))
+    if found is None:
+        raise NotThere(problem)
+    if not found[1]:
+        raise NotThere(f"{stored.row.name} has stored nothing that these axes can show.")
+    return found[1]
+
+
+def _list_latest(history: StoredHistory) -> list[tuple[float | None, ...]]:
+    """The latest results, the last first: attempt, iteration, training time and values."""
+    columns: list[Sequence[float]] = [history.attempts, history.steps, history.seconds, *history.values]
+    latest = zip(*(column[-MOST_RESULT_ROWS:] for column in columns), strict=True)
+    return [tuple(None if math.isnan(cell) else cell for cell in row) for row in reversed(list(latest))]
+
+
+def _write_csv(history: StoredHistory) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["attempt", "iteration", TIME_TOTAL, *(disarm(metric) for metric in history.metrics)])
+    columns = (history.seconds, *history.values)
+    for attempt, step, *cells in zip(history.attempts, history.steps, *columns, strict=True):
+        writer.writerow([attempt, int(step), *("" if math.isnan(cell) else repr(cell) for cell in cells)])
+    return out.getvalue()
