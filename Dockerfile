@@ -1,5 +1,5 @@
 # Images from one base: the operator (operator-gp with Gaussian processes, which weigh more than all the rest), the agent
-# that stands beside every trial, the dashboard, and the examples.
+# that stands beside every trial, the dashboard (dashboard-gp with fANOVA, likewise), and the examples.
 #   docker build --target operator -t podtune-operator:dev .
 # Any base with a Python of 3.11 or later and its venv module will do.
 ARG BASE_IMAGE=python:3.12-slim
@@ -122,6 +122,25 @@ RUN cd / && export PYTHONPATH=/opt/podtune/lib && /opt/podtune/bin/podtune-dashb
 FROM runtime AS dashboard
 COPY --from=dashboard-build /opt/podtune /opt/podtune
 ENV TYPER_USE_RICH=false
+USER 65531:65531
+EXPOSE 8080
+ENTRYPOINT ["podtune-dashboard"]
+
+# --- dashboard-gp: the same with scikit-learn and SciPy, for importance by fANOVA ---------------------------------------
+FROM dashboard-build AS dashboard-gp-build
+COPY requirements/gp.txt /requirements.txt
+RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
+    && find numpy sklearn scipy joblib -type d -name tests -prune -exec rm -r {} + \
+    && ${COMPILE} numpy sklearn scipy joblib cloudpickle narwhals threadpoolctl.py \
+    && chmod -R a+rX,u+w,go-w /opt/podtune
+RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import podtune.tuning.fanova; \
+    from podtune.dashboard.charts.importance import has_forests; assert has_forests()'
+
+FROM runtime AS dashboard-gp
+COPY --from=dashboard-gp-build /opt/podtune /opt/podtune
+# As in the operator's image: with one thread, a forest's sums don't depend on how many cores a node has.
+ENV TYPER_USE_RICH=false \
+    OPENBLAS_NUM_THREADS=1
 USER 65531:65531
 EXPOSE 8080
 ENTRYPOINT ["podtune-dashboard"]

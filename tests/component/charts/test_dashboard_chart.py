@@ -158,6 +158,15 @@ def test_values_are_written_as_the_dashboard_reads_them(
     assert _read_settings(_render(dashboard__open=True), serving, monkeypatch).is_open
 
 
+def test_a_variant_is_another_image() -> None:
+    assert _container(_render(dashboard__image__tag="dev"))["image"] == "podtune-dashboard:dev"
+    variant = _render(dashboard__image__tag="dev", dashboard__image__variant="gp", image__tag="1")
+    assert _container(variant)["image"] == "podtune-dashboard-gp:dev"
+    assert find_one(variant, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(
+        "operator:1"
+    )
+
+
 def test_the_pod_satisfies_pod_security_restricted() -> None:
     spec = _pod(_render())["spec"]
     assert spec["securityContext"] == {
@@ -277,7 +286,7 @@ def test_pods_of_named_namespaces_alone_reach_it() -> None:
         ({"sessionHours": 0}, "sessionHours"),
         ({"allowedHosts": ["https://podtune.example.com"]}, "allowedHosts"),
         ({"proxy.userHeader": "X User"}, "userHeader"),
-        ({"image.variant": "gp"}, "variant"),
+        ({"image.variant": "gpu"}, "variant"),
         ({"replicas": 2}, "replicas"),
         ({"open": True, "stores": [STORE]}, "dashboard.stores are read for viewers with a token"),
         ({"stores": [STORE | {"secret": "../x"}]}, "secret"),
