@@ -136,6 +136,7 @@ def _add_pages(app: web.Application) -> None:
             web.get(f"{one}/trials.json", trials.send_json),
             web.get(f"{one}/trials/{{trial}}", trials.show_trial, name="trial"),
             web.get(f"{one}/trials/{{trial}}/log", trial_texts.show_log),
+            web.get(f"{one}/trials/{{trial}}/pod", trial_texts.show_events),
             web.get(f"{one}/trials/{{trial}}/manifest", trial_texts.show_manifest),
             web.get(f"{one}/trials/{{trial}}/manifest.yaml", trial_texts.send_manifest),
             web.get(f"{one}/trials/{{trial}}/results", stored.show_results),

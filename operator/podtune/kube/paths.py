@@ -31,6 +31,7 @@ __all__ = [
     "config_maps",
     "controller_revision",
     "controller_revisions",
+    "core_events",
     "events",
     "exec_in",
     "experiment",
@@ -147,6 +148,11 @@ def secret(namespace: str, name: str) -> str:
 def events(namespace: str) -> str:
     """Events of a namespace."""
     return _build_collection("/apis/events.k8s.io/v1", _require_given(namespace), "events")
+
+
+def core_events(namespace: str) -> str:
+    """The same Events as the core group has them: Kubernetes' role `view` may list those, and not the others."""
+    return _build_collection(_CORE, _require_given(namespace), "events")
 
 
 def leases(namespace: str) -> str:

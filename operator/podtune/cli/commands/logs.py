@@ -149,7 +149,7 @@ def read_pod_log(
     if not trial.pod:
         when = "any more" if trial.has_ended else "yet"
         raise CliError(f"{trial.name} has no pod {when}: {status.message or status.reason or 'it waits for its turn'}")
-    pod = _find_pod(trial, rank)
+    pod = find_pod(trial, rank)
     path = paths.pod(namespace, pod)
     try:
         container = _find_container(api, path, agent=agent)
@@ -164,10 +164,13 @@ def read_pod_log(
         raise CliError(f"{trial.name} has no log yet: {status.message or explain_error(error)}") from error
 
 
-def _find_pod(trial: TrialView, rank: int) -> str:
+def find_pod(trial: TrialView, rank: int) -> str:
     """Name of the pod of a rank; the status names that of rank 0, `<trial>-<attempt>` or `<trial>-<attempt>-0`.
 
     A pod that is reused is named after the first trial that it has served.
+
+    Raises:
+        CliError: There is none of this rank.
     """
     own = trial.pod.startswith(f"{trial.name}-")
     attempt, _, of_gang = trial.pod.removeprefix(f"{trial.name}-").partition("-") if own else ("", "", "")

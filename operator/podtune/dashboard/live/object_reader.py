@@ -1,4 +1,4 @@
-"""What a page asks the API server for on request alone: the end of a pod's log, and a Trial as it is written."""
+"""What a page asks the API server for on request alone: a pod's log and its Events, and a Trial as it is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aiohttp import web
 
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import TrialView
-from podtune.cli.commands.logs import read_pod_log
+from podtune.cli.commands.logs import find_pod, read_pod_log
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.visit import VISIT
 from podtune.kube import paths
@@ -29,13 +29,21 @@ Answer = TypeVar("Answer")
 
 
 class ObjectReader(Protocol):
-    """Reads with the rights of whoever asks. Both methods wait for the API server, so they run in a thread."""
+    """Reads with the rights of whoever asks. All methods wait for the API server, so they run in a thread."""
 
     def read_log(self, request: web.Request, namespace: str, trial: TrialView, rank: int) -> Sequence[str]:
         """The last lines of the pod of a trial's current or last attempt.
 
         Raises:
             CliError: There is no such pod, or no log yet.
+            ApiError: The server refuses, or can't say.
+        """
+
+    def read_events(self, request: web.Request, namespace: str, trial: TrialView, rank: int) -> Sequence[Manifest]:
+        """The Events of the pod of a trial's current or last attempt.
+
+        Raises:
+            CliError: There is no pod of this rank.
             ApiError: The server refuses, or can't say.
         """
 
@@ -102,6 +110,12 @@ class KubeconfigReader:
         lines = read_pod_log(self._connect(), namespace, trial, limits, rank=rank, timeout=LOG_SILENCE)
         return list(islice(lines, LAST_LINES))
 
+    def read_events(self, request: web.Request, namespace: str, trial: TrialView, rank: int) -> Sequence[Manifest]:
+        """See `ObjectReader`."""
+        del request
+        selector = f"involvedObject.kind=Pod,involvedObject.name={find_pod(trial, rank)}"
+        return self._connect().list_all(paths.core_events(namespace), {"fieldSelector": selector})
+
     def read_manifest(self, request: web.Request, namespace: str, trial: str) -> Manifest:
         """See `ObjectReader`."""
         del request
@@ -118,6 +132,10 @@ class TokenReader:
     def read_log(self, request: web.Request, namespace: str, trial: TrialView, rank: int) -> Sequence[str]:
         """See `ObjectReader`."""
         return self._open(request).read_log(request, namespace, trial, rank)
+
+    def read_events(self, request: web.Request, namespace: str, trial: TrialView, rank: int) -> Sequence[Manifest]:
+        """See `ObjectReader`."""
+        return self._open(request).read_events(request, namespace, trial, rank)
 
     def read_manifest(self, request: web.Request, namespace: str, trial: str) -> Manifest:
         """See `ObjectReader`."""

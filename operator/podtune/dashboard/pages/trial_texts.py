@@ -1,4 +1,4 @@
-"""Texts of one trial that are read on request: the end of its log, and its manifest."""
+"""Texts of one trial that are read on request: the end of its log, its pod's Events, and its manifest."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.live.object_reader import LAST_LINES, Answer
 from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source, pick_row
+from podtune.dashboard.progress.pod_events import trace_pod
 from podtune.dashboard.query_values import read_whole_number
 from podtune.dashboard.rendering import render_download, render_page
 from podtune.dashboard.sources import ManifestSource
@@ -83,8 +84,7 @@ async def show_log(request: web.Request) -> web.Response:
     reader, places = request.app[OBJECT_READER], find_log_places(request, experiment, row)
     if reader is None:
         raise NotThere(f"{get_source(request).title} has no pods, and so no logs of them.")
-    rank = read_whole_number(request.query, "rank", 0, least=0)
-    namespace = experiment.view.namespace
+    rank, namespace = _read_rank(request), experiment.view.namespace
     lines, problem = await _ask(request, lambda: reader.read_log(request, namespace, row.view, rank))
     return render_page(
         request,
@@ -98,6 +98,33 @@ async def show_log(request: web.Request) -> web.Response:
         rank=rank,
         most=LAST_LINES,
         has_more=len(lines or ()) >= LAST_LINES,
+    )
+
+
+async def show_events(request: web.Request) -> web.Response:
+    """The Events of the same pod, and what they say of how it has started.
+
+    Raises:
+        NotThere: There is no such trial, or nothing to read Events with, or it has no pod.
+        Busy: Too many are waiting for the API server.
+    """
+    request[STAYS] = True
+    experiment, row = _find_row(request)
+    reader, places = request.app[OBJECT_READER], find_log_places(request, experiment, row)
+    if reader is None or not places.is_readable:
+        raise NotThere(f"{row.name} has no pod whose Events could be read here.")
+    rank, namespace = _read_rank(request), experiment.view.namespace
+    items, problem = await _ask(request, lambda: reader.read_events(request, namespace, row.view, rank))
+    return render_page(
+        request,
+        "trial/events.html",
+        get_source(request).title,
+        experiment=experiment,
+        row=row,
+        course=trace_pod(items or ()),
+        problem=problem,
+        places=places,
+        rank=rank,
     )
 
 
@@ -171,6 +198,10 @@ async def _ask(request: web.Request, ask: Callable[[], Answer]) -> tuple[Answer 
         return None, f"{explain_error(error)}{'; you need the right to get it' if refused else ''}"
     except (ApiError, CliError) as error:
         return None, explain_error(error)
+
+
+def _read_rank(request: web.Request) -> int:
+    return read_whole_number(request.query, "rank", 0, least=0)
 
 
 def _find_row(request: web.Request) -> tuple[ExperimentRows, TrialRow]:

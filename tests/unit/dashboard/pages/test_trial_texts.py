@@ -19,6 +19,7 @@ from podtune.dashboard.live.object_reader import LAST_LINES, MOST_BYTES, MOST_RE
 from podtune.dashboard.pages import trial_texts
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered, make_refusal
+from podtune.kube.manifests import Manifest
 from tests.unit.dashboard.archives import BASE, Client, experiment_body, make_source, read_page, serve, trial_body
 from tests.unit.dashboard.live.live_api import EXPERIMENTS, TRIALS, LiveApi, make_cluster, team_experiment, team_trial
 
@@ -121,6 +122,40 @@ async def test_an_api_server_that_is_silent_does_not_hold_the_page(
     async with asyncio.timeout(WAIT):
         while (await client.get(f"{TRIAL}/log")).status == 503:
             pass
+
+
+async def test_the_events_of_a_pod_tell_pulling_from_starting(client: Client, api: LiveApi) -> None:
+    told = [("Scheduled", "00", ""), ("Pulling", "02", "main"), ("Pulled", "44", "main"), ("Started", "58", "main")]
+    for reason, second, container in told:
+        time = f"2026-01-01T12:00:{second}Z"
+        api.objects[f"{paths.core_events('team')}/{reason}"] = {
+            "reason": reason,
+            "message": "<b>",
+            "involvedObject": {"fieldPath": f"spec.containers{{{container}}}" if container else ""},
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+        }
+    assert 'digits-0/pod">Its Events</a>' in await read_page(client, TRIAL)
+    assert not [path for path, _ in api.asked if path == paths.core_events("team")]
+    page = await read_page(client, f"{TRIAL}/pod")
+    assert "From its node to its last container’s start it took 58s, of which pulling an image took 42s." in page
+    assert page.count("<tr>") == 1 + len(told)
+    assert "<b>" not in page.partition("</header>\n  <div")[2]
+    asked = {"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={POD}"}
+    assert [params for path, params in api.asked if path == paths.core_events("team")] == [asked]
+
+
+async def test_events_that_are_gone_or_may_not_be_read_are_explained(
+    client: Client, api: LiveApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "The cluster has no Events of it any more" in await read_page(client, f"{TRIAL}/pod")
+
+    def refuse(path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
+        raise make_refusal(403, "Forbidden", "you cannot list events")
+
+    monkeypatch.setattr(api, "list_all", refuse)
+    assert "403: you cannot list events; you need the right" in await read_page(client, f"{TRIAL}/pod")
+    await read_page(client, f"{BASE}/trials/digits-1/pod", 404)
 
 
 async def test_a_trial_without_a_pod_has_no_link_to_a_log(client: Client) -> None:
