@@ -19,7 +19,11 @@ from podtune.dashboard.live.object_reader import KubeconfigReader, TokenReader
 from podtune.kube.errors import AnswerTimeout
 from tests.unit.dashboard.archives import trial_body
 
-POD = {"metadata": {"name": "digits-0-1", "namespace": "team"}, "spec": {"containers": [{"name": "trial"}]}}
+POD = {
+    "kind": "Pod",
+    "metadata": {"name": "digits-0-1", "namespace": "team"},
+    "spec": {"containers": [{"name": "trial"}]},
+}
 LINE = b"epoch 1\n"
 WAIT = 30
 
