@@ -10,17 +10,18 @@ from podtune.dashboard.palette import read_palette
 
 PACKAGE = Path(podtune.dashboard.__file__).parent
 SHEET = PACKAGE / "static" / "styles" / "palette.css"
+ICON = PACKAGE / "static" / "mark.svg"
+"""Browsers show it beside the title, in any theme."""
 COLOUR = re.compile(r"#[0-9a-fA-F]{3,8}\b")
 ALIKE = {"dot", "dot_edge"}
 """What lies on a colour of its own, which both themes have."""
 
 
 def test_colours_stand_in_the_palette_and_nowhere_else() -> None:
-    files = [file for kind in ("svg", "css", "js", "py") for file in PACKAGE.rglob(f"*.{kind}")]
-    assert SHEET in files
-    for file in files:
-        if file != SHEET:
-            assert not COLOUR.findall(file.read_text(encoding="utf-8")), f"{file.name} has a colour of its own"
+    files = {file for kind in ("svg", "css", "js", "py") for file in PACKAGE.rglob(f"*.{kind}")}
+    assert {SHEET, ICON} <= files
+    for file in files - {SHEET, ICON}:
+        assert not COLOUR.findall(file.read_text(encoding="utf-8")), f"{file.name} has a colour of its own"
 
 
 def test_a_theme_has_all_colours_of_the_other_and_each_is_one() -> None:
