@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,6 +63,8 @@ HEADERS = {
 LARGEST_FORM = 64 << 10
 """Bytes that a browser may send."""
 BUSY = "Other pages are waiting for {} to answer, as many as may wait. Try again in a minute."
+_VERSION = re.compile("^[0-9a-f]{12}/")
+"""What addresses of scripts and styles may begin with."""
 ONE_DAY = "public, max-age=86400, immutable"
 _log = logging.getLogger(__name__)
 
@@ -226,11 +229,15 @@ def _render_error(request: web.Request, status: int, title: str, message: str) -
 
 
 async def _send_static(request: web.Request) -> web.StreamResponse:
-    """Scripts and styles; those of another version than this one's are not kept by browsers."""
-    file = find_static_files().get(request.match_info["file"])
+    """Scripts and styles; browsers keep those that are asked for with their version.
+
+    It is a folder of the address, so that what scripts import has it, too.
+    """
+    asked = request.match_info["file"]
+    file = find_static_files().get(_VERSION.sub("", asked))
     if file is None:
         raise web.HTTPNotFound
-    is_current = request.query.get("v") == find_static_version()
+    is_current = asked.startswith(f"{find_static_version()}/")
     is_compressed = "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, "").lower()
     body = compress_static_file(file) if is_compressed else file.read_bytes()
     kind = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}[file.suffix]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 
@@ -27,3 +28,18 @@ async def weigh(client: Client, file: str) -> int:
     imported = re.findall(r'from "\./([^"]+)"', text := await answer.text())
     size = int(answer.headers.get("Content-Length", len(text.encode())))
     return size + sum([await weigh(client, f"static/scripts/{name}") for name in set(imported)])
+
+
+async def test_browsers_keep_all_that_a_page_asks_for_until_there_is_another_version() -> None:
+    async with serve(make_source()) as client:
+        page = await read_page(client, f"{BASE}/parameters")
+        files = {urljoin(f"{BASE}/", file) for file in re.findall(r'(?:src|href)="([^"]*static/[^"]+)"', page)}
+        scripts = [file for file in files if file.endswith(".js")]
+        for script in scripts:
+            imported = re.findall(r'from "([^"]+)"', await read_page(client, script))
+            scripts += {urljoin(script, name) for name in imported} - {*scripts}
+        assert any(script.endswith("/elements.js") for script in scripts)
+        for file in files | {*scripts}:
+            assert (await client.get(file)).headers["Cache-Control"] == "public, max-age=86400, immutable", file
+            other = await client.get(re.sub("[0-9a-f]{12}", "0123456789ab", file))
+            assert (other.status, other.headers["Cache-Control"]) == (200, "no-cache")
