@@ -98,4 +98,4 @@ def test_nothing_is_left_open(tree: Path) -> None:
     with pytest.raises(UnusableTree), open_tree(Directory(tree.parent), ("c1", "b")):
         pass
     delete_tree(Directory(tree.parent), ("c1",))
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before  # what tests before have left may be closed meanwhile

@@ -597,4 +597,4 @@ def test_backoff_doubles_within_its_bounds() -> None:
 def test_no_descriptor_is_left_open(store: MemoryStore, source: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     upload(store, source)
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before  # what tests before have left may be closed meanwhile
