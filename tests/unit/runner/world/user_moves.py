@@ -71,19 +71,21 @@ def have_paused_go_on(simulation: Simulation) -> None:
 
 
 def assert_all_end(simulation: Simulation, moves: Iterable[Move], trials: int) -> None:
-    """Whatever the moves are: once users let all go on, all trials are trained, and nothing is left behind.
-
-    A trial that is deleted when all have ended is not made again: the end stays.
-    """
+    """Whatever the moves are: once users let all go on, all trials are trained, and nothing is left behind."""
     deleted = make(simulation, moves)
     simulation.edit_spec(suspend=False)
     simulation.run(5000.0)
     have_paused_go_on(simulation)
     simulation.run()
+    assert_complete(simulation, deleted, trials)
+    assert simulation.run(1000.0).api.pods == {}
+
+
+def assert_complete(simulation: Simulation, deleted: Mapping[str, float], trials: int) -> None:
+    """All trials have ended; one that was deleted when all had is not made again: the end stays."""
     status = simulation.api.experiment.status
     assert status.state is ExperimentState.COMPLETE
     success = next(each for each in status.conditions if each.type == ConditionType.SUCCESS_CRITERIA_MET)
     ended = parse_rfc3339(success.last_transition_time) or 0.0
     late = [name for name, moment in deleted.items() if moment > ended - SEEN_LATE]
     assert trials - len(late) <= status.trials.total == status.trials.terminated <= trials
-    assert simulation.run(1000.0).api.pods == {}

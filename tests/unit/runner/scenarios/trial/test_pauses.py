@@ -92,14 +92,12 @@ def test_every_trial_ends_whatever_users_do(
 ) -> None:
     """Trials are paused, stopped and deleted, donors too, and checkpoints are damaged."""
     simulation = start(script, weather, seed, faults)
-    user_moves.make(simulation, moves)
+    deleted = user_moves.make(simulation, moves)
     for _ in range(TRIALS):  # one that goes on may have others deleted, which are made anew
         simulation.run(3000.0)
         user_moves.have_paused_go_on(simulation)
     simulation.run()
-    status = simulation.api.experiment.status
-    assert status.state is ExperimentState.COMPLETE
-    assert (status.trials.total, status.trials.terminated) == (TRIALS, TRIALS)
+    user_moves.assert_complete(simulation, deleted, TRIALS)
 
 
 @bounded
