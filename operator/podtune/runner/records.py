@@ -5,6 +5,7 @@ The adapters build them from the API server's objects; the runner never sees a m
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,9 @@ from podtune.api.pods.pod_template import TRIAL_CONTAINER
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.runner.attempts import grace_periods
+
+_SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+"""Exit codes of programs that a pod's deletion ends: at once, or when its grace period is over."""
 
 
 class PodPhase(StrEnum):
@@ -53,6 +57,10 @@ class ContainerEnd:
     exit_code: int
     reason: str = ""
     message: str = ""
+
+    def is_of_deletion(self, program: str) -> bool:
+        """Whether a program ended as one does whose pod is deleted; where memory ran out, the reason says so."""
+        return self.name == program and self.exit_code in _SIGNALLED and self.reason in ("", "Error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +150,13 @@ class Pod:
 
         Both are known to the second. Within the same second it is taken for interrupted: a program that runs once more
         costs less than one that is told complete and was not; the agent's last word settles it where there is one.
+        The kubelet's own deletion of a pod that has ended moves the request's moment, and a slow watch may show that
+        alone: so a program that a deletion's signals have ended counts as interrupted whatever the moment is.
         """
-        return self.deleting and (not self.training_until or self.deletion_requested <= self.training_until)
+        if not self.deleting:
+            return False
+        asked_before = not self.training_until or self.deletion_requested <= self.training_until
+        return asked_before or (not self.reason and any(end.is_of_deletion(self.program) for end in self.ends))
 
     @property
     def gone_unfinished(self) -> bool:

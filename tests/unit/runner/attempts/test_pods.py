@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podtune.runner.attempts.pods import AttemptPods, format_pod_name
-from podtune.runner.records import Pod, PodPhase, Waiting
+from podtune.runner.records import ContainerEnd, Pod, PodPhase, Waiting
 
 
 def pod(rank: int = 0, phase: PodPhase = PodPhase.RUNNING, version: int = 1) -> Pod:
@@ -49,6 +49,26 @@ def test_the_first_request_to_delete_a_pod_counts() -> None:
     assert attempt.members[0].interrupted
     after_its_end = replace(ended, deletion_requested=12.0)
     assert not gang(after_its_end, replace(after_its_end, deletion_requested=13.0)).members[0].interrupted
+
+
+@pytest.mark.parametrize(
+    ("end", "interrupted"),
+    [
+        (ContainerEnd("trial", 143, "Error"), True),
+        (ContainerEnd("trial", 137, "Error"), True),
+        (ContainerEnd("trial", 137, "OOMKilled"), False),
+        (ContainerEnd("trial", 1, "Error"), False),
+        (ContainerEnd("other", 143, "Error"), False),
+    ],
+)
+def test_a_deletion_is_known_by_its_signal_where_only_the_kubelets_own_was_seen(
+    end: ContainerEnd, interrupted: bool
+) -> None:
+    """A watch that is slow shows the last of several changes."""
+    seen = replace(pod(0, PodPhase.FAILED), deleting=True, training_until=11.0, deletion_requested=12.0, ends=(end,))
+    assert seen.interrupted is interrupted
+    assert not replace(seen, reason="Evicted").interrupted
+    assert not replace(seen, deleting=False).interrupted
 
 
 def test_rank_0_leads_and_no_other() -> None:
