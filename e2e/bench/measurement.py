@@ -12,6 +12,9 @@ from rich.table import Table
 from e2e.bench.figures import Figures, make_table
 from e2e.bench.targets import TARGETS
 
+MOST_MILLISECONDS = 10_000
+"""From here on, people read seconds more easily."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -24,6 +27,8 @@ class Figure:
     @property
     def text(self) -> str:
         """As people read it."""
+        if self.unit == "ms" and self.value >= MOST_MILLISECONDS:
+            return Figure(self.name, self.value / 1000, "s").text
         digits = 0 if abs(self.value) >= 100 else 2 if abs(self.value) >= 1 else 3
         return f"{self.value:,.{digits}f} {self.unit}".strip()
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Browser, Page
 
-PATIENCE = 120.0
-"""Seconds that a page may take."""
+PATIENCE = 300.0
+"""Seconds that a page may take: on a slow machine, Optuna Dashboard's takes minutes."""
 SIZE = {"width": 1440, "height": 900}
 _WATCH = """
 const look = () => {

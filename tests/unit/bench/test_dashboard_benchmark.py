@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from e2e.bench.dashboard import viewing
 from e2e.bench.dashboard.first_view import FirstView, find_median
 from e2e.bench.dashboard.live_server import ChangingSource
-from e2e.bench.dashboard.servers import serve_archive, serve_changes, write_archive
+from e2e.bench.dashboard.servers import Served, serve_archive, serve_changes, write_archive
 from e2e.bench.dashboard.trial_maker import NAME, NAMESPACE, RUNGS, make_trial
 from e2e.bench.dashboard.viewers import watch
 from e2e.bench.measurement import Figure
@@ -118,6 +119,26 @@ def test_without_optuna_dashboard_it_says_so(monkeypatch: pytest.MonkeyPatch) ->
     figures = {figure.name: figure.value for figure in found.figures}
     assert figures["first paint of 10,000 trials"] == 120.0
     assert figures["first chart of 10,000 trials"] == 300.0
+
+
+def test_optuna_dashboard_is_opened_once_as_it_takes_more_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    @contextmanager
+    def serve(command: object, variables: object) -> Iterator[Served]:
+        yield Served("http://theirs/", Path("/proc/self"))
+
+    def look(browser: object, address: str, chart: str) -> FirstView:
+        opened.append(address)
+        return FirstView(812.0, 77_049.0, 1510.0)
+
+    monkeypatch.setattr(viewing, "serve_told", serve)
+    monkeypatch.setattr(viewing, "visit", look)
+    monkeypatch.setattr(Environment, "describe_run", lambda *given: ([], {}))
+    shown = {figure.name: figure.text for figure in viewing._measure_beside(cast(Any, None))}
+    assert opened == ["http://theirs/"]
+    assert shown["Optuna Dashboard: first chart of 10,000 trials"] == "77.05 s"
+    assert shown["Optuna Dashboard: first paint of 10,000 trials"] == "812 ms"
 
 
 def test_what_is_promised_is_measured() -> None:
