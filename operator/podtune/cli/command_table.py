@@ -130,7 +130,7 @@ GROUPS = {
 }
 
 
-def make_app(words: Collection[str]) -> typer.Typer:
+def make_program(words: Collection[str]) -> typer.Typer:
     """Makes the program for a command line: commands that it names are imported, of others it has the help alone."""
     app = typer.Typer(
         help=PODTUNE.help,

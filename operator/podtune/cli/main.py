@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from podtune.cli.command_table import make_app
+from podtune.cli.command_table import make_program
 from podtune.cli.errors import CliError, explain_error
 from podtune.kube.errors import ApiError
 from podtune.kube.paths import PathError
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        result = make_app(given)(given, prog_name=_find_program_name(), standalone_mode=False)
+        result = make_program(given)(given, prog_name=_find_program_name(), standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (CliError, ApiError, PathError) as error:
         typer.echo(f"error: {explain_error(error)}", err=True)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from podtune.cli.command_table import GROUPS, PODTUNE, Command, make_app
+from podtune.cli.command_table import GROUPS, PODTUNE, Command, make_program
 
 COMMANDS = {
     **PODTUNE.commands,
@@ -15,14 +15,14 @@ COMMANDS = {
 }
 LOADED = """
 import sys
-from podtune.cli.command_table import make_app
-make_app({words!r})
+from podtune.cli.command_table import make_program
+make_program({words!r})
 print(*sorted(sys.modules))
 """
 
 
 def run_help(*words: str) -> str:
-    answer = CliRunner().invoke(make_app(words), [*words, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
+    answer = CliRunner().invoke(make_program(words), [*words, "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     assert answer.exit_code == 0
     return answer.output
 

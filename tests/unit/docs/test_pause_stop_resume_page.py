@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from podtune.api.resources.resume import Resume
 from podtune.api.tuning.prior_knowledge import InitialConfiguration
-from podtune.cli.command_table import make_app
+from podtune.cli.command_table import make_program
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "pause-stop-resume.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block.split("```")[0]) for block in PAGE.split("```yaml\n")[1:]]
@@ -19,12 +19,12 @@ BLOCKS = [yaml.safe_load(block.split("```")[0]) for block in PAGE.split("```yaml
 @pytest.mark.parametrize("command", ["pause", "resume", "stop"])
 def test_its_commands_are_there(command: str) -> None:
     assert f"kubectl podtune {command} " in PAGE
-    assert CliRunner().invoke(make_app([command]), [command, "--help"]).exit_code == 0
+    assert CliRunner().invoke(make_program([command]), [command, "--help"]).exit_code == 0
 
 
 def test_its_options_are_there() -> None:
     environment = {"COLUMNS": "200", "TERM": "dumb"}
-    shown = CliRunner().invoke(make_app(["resume"]), ["resume", "--help"], env=environment).output
+    shown = CliRunner().invoke(make_program(["resume"]), ["resume", "--help"], env=environment).output
     for option in ("--set", "--unfinished", "--errored", "--finished"):
         assert option in PAGE
         assert option in shown
