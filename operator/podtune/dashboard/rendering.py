@@ -28,13 +28,15 @@ from podtune.dashboard.numbers import (
     format_text,
     round_in_text,
 )
-from podtune.dashboard.palette import read_palette
 from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
 _UNSAFE = re.compile("[^A-Za-z0-9._-]")
 """What stands in no name of a file that browsers are told."""
 _STATIC = Path(__file__).parent / "static"
+_THEME_BLOCK = re.compile(r':root(?P<dark>\[data-theme="dark"\])? \{(?P<colours>[^}]*)\}')
+_NAMED_COLOUR = re.compile(r"--(?P<name>[a-z0-9-]+): (?P<colour>[^;]+);")
+_COLOUR_REFERENCE = re.compile(r"var\(--(?P<name>[a-z0-9-]+)\)")
 
 
 @cache
@@ -56,6 +58,21 @@ def find_static_version() -> str:
     for name, file in find_static_files().items():
         digest.update(name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
+
+
+@cache
+def read_palette(*, is_dark: bool) -> Mapping[str, str]:
+    """The colours of a theme for pictures, as pages have them, by their names with underscores for hyphens."""
+    given: dict[str, str] = {}
+    for block in _THEME_BLOCK.finditer((_STATIC / "styles" / "palette.css").read_text(encoding="utf-8")):
+        if is_dark or not block["dark"]:
+            given |= {colour["name"]: colour["colour"] for colour in _NAMED_COLOUR.finditer(block["colours"])}
+    return {name.replace("-", "_"): _resolve(given, colour) for name, colour in given.items()}
+
+
+def _resolve(given: Mapping[str, str], colour: str) -> str:
+    other = _COLOUR_REFERENCE.fullmatch(colour)
+    return _resolve(given, given[other["name"]]) if other else colour
 
 
 def _format_moment(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import podtune.dashboard
-from podtune.dashboard.palette import read_palette
+from podtune.dashboard.rendering import read_palette
 
 PACKAGE = Path(podtune.dashboard.__file__).parent
 SHEET = PACKAGE / "static" / "styles" / "palette.css"

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from podtune.dashboard.palette import read_palette
+from podtune.dashboard.rendering import read_palette
 from tests.unit.dashboard.archives import (
     BASE,
     Client,
