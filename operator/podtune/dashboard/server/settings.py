@@ -99,10 +99,8 @@ def check_settings(
     Raises:
         CliError: Something is wrong; the text names the option and the remedy.
     """
-    if actions and is_open:
-        raise CliError("--actions needs the viewers' own tokens, and --open asks for none; leave out one of the two")
-    if stores.strip() and is_open:
-        raise CliError("--stores are read for viewers with a token, and --open asks for none; leave out one of the two")
+    if is_open:
+        _check_open(actions=actions, stores=stores)
     _check_values(session_hours, port, log_level)
     _check_proxy(proxy, tls, is_open=is_open)
     hosts = frozenset(name.lower() for name in _split(allowed_hosts))
@@ -124,6 +122,13 @@ def check_settings(
         stores=read_stores(stores),
         log_level=log_level.lower(),
     )
+
+
+def _check_open(*, actions: bool, stores: str) -> None:
+    if actions:
+        raise CliError("--actions needs the viewers' own tokens, and --open asks for none; leave out one of the two")
+    if stores.strip():
+        raise CliError("--stores are read for viewers with a token, and --open asks for none; leave out one of the two")
 
 
 def _check_values(session_hours: float, port: int, log_level: str) -> None:

@@ -130,15 +130,11 @@ def draw_given_curve(
     ends = [point for point in own if point is not None]
     reach = BEYOND * max(at for at, _ in ends)
     best = [point for point in read_points(other, axes) if point and point[0] <= reach] if other is not None else []
-    known = [*ends, *best]
     ledger = row.view.status.ledger if axes in _OF_DECISIONS else ()
     compared = [found for entry in ledger if (found := _find_limit(experiment, row, entry))]
-    beside = [
-        *(number for found in compared for number in (found.value, found.limit)),
-        *(value for _, value in ends),
-    ]
     judged = {found.entry.number for found in compared}
-    frame = fit_frame(known, axes, metric, sign, beside=[*beside, *(value for _, value in ends)])
+    beside = [*(number for found in compared for number in (found.value, found.limit)), *(value for _, value in ends)]
+    frame = fit_frame([*ends, *best], axes, metric, sign, beside=beside)
     return TrialCurvePlot(
         row=row,
         metrics=list_metrics(experiment),
@@ -147,16 +143,7 @@ def draw_given_curve(
         line=draw_line(own, frame),
         jumps=draw_jumps(own, frame),
         best=draw_line(best, frame),
-        comparisons=[
-            Comparison(
-                found.entry,
-                frame.place_share((float(found.entry.step), found.value)),
-                frame.place_share((float(found.entry.step), found.limit))[1],
-                f"{'best ' if found.word == MEDIAN else ''}{metric} "
-                f"{compare_to_limit(found.value, found.limit, found.word, sign)}{found.more}",
-            )
-            for found in compared
-        ],
+        comparisons=[_place_limit(found, frame, metric, sign) for found in compared],
         turns=[
             Turn(entry, frame.place_share((float(entry.step), frame.y.low))[0], _TURNS[entry.action])
             for entry in ledger
@@ -164,6 +151,16 @@ def draw_given_curve(
         ],
         verdict=_write_verdict(row, judged) if ledger else "",
         end=frame.place_share((ends[-1][0] / frame.unit, ends[-1][1])) if row.progress is ShownState.FAILED else None,
+    )
+
+
+def _place_limit(found: _Limit, frame: Frame, metric: str, sign: float) -> Comparison:
+    compared = compare_to_limit(found.value, found.limit, found.word, sign)
+    return Comparison(
+        found.entry,
+        frame.place_share((float(found.entry.step), found.value)),
+        frame.place_share((float(found.entry.step), found.limit))[1],
+        f"{'best ' if found.word == MEDIAN else ''}{metric} {compared}{found.more}",
     )
 
 
