@@ -54,8 +54,8 @@ def measure(full: bool) -> Measurement:
     setting = (
         f"{TRIALS:,} trials on loopback; an archive, opened {visits} times by a Chromium that has seen nothing yet, "
         f"median; then as many trials of a cluster, of which {CHANGES} change in a second, for {seconds:g} s. "
-        "Optuna Dashboard, with a study in memory that was made of the same trials, is opened once by the same browser: "
-        "its first chart takes longer than all other visits together"
+        "Optuna Dashboard has a study in memory that was made of the same trials; the same browser opens it once, as "
+        "its first chart can take more than a minute"
     )
     return Measurement(". ".join([setting, *missing]), figures)
 
