@@ -2,7 +2,8 @@
 
 Rows of an experiment are another object as soon as there is news of any trial. A chart is kept with the rows that it
 was drawn from, and goes with them. What is read from each trial alone goes on to the next rows as a column, but for the
-trials that have changed. So nothing that is kept can be out of date, and a chart is the same as one drawn from scratch.
+trials that have changed; so does what is made of a block of neighbouring trials, and of all blocks where none of them
+has changed. So nothing that is kept can be out of date, and a chart is the same as one drawn from scratch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from operator import is_
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -18,8 +20,12 @@ if TYPE_CHECKING:
 
 MOST_CHARTS = 96
 """So many charts are kept with an experiment: an address names axes, and anybody can name many."""
+MOST_SUMMARIES = 24
+"""Likewise of what is made of all blocks, which may be large."""
+BLOCK = 100
+"""So many neighbouring trials make a block: those that run at the same time are mostly close to each other."""
 LONGEST_IDLE = 8
-"""After so many updates in which nobody needed it, a column is dropped: scales move."""
+"""After so many updates in which nobody needed it, a column or a summary is dropped: scales move."""
 
 Base = TypeVar("Base")
 Found = TypeVar("Found")
@@ -31,10 +37,10 @@ _lock = Lock()
 
 @dataclass(slots=True)
 class _Column:
-    """What was read from each trial, by its place.
+    """What was read from each trial, by its place, or made of each block.
 
     Attributes:
-        gaps: Places of trials that were not read yet.
+        gaps: Places of trials that were not read yet, or numbers of blocks.
         idle: How many updates ago it was needed.
     """
 
@@ -49,13 +55,29 @@ class _Column:
         return _Column(values, gaps, self.idle + 1)
 
 
+@dataclass(slots=True)
+class _Summary:
+    """What was made of all blocks, and of which."""
+
+    blocks: Sequence[Any]
+    made: Any
+    idle: int = 0
+
+
 class Keeper:
     """What is kept with an experiment's rows."""
 
-    def __init__(self, columns: Mapping[Hashable, _Column] | None = None) -> None:
-        """Begins with the columns of earlier rows, where there are any."""
+    def __init__(
+        self,
+        columns: Mapping[Hashable, _Column] | None = None,
+        blocks: Mapping[Hashable, _Column] | None = None,
+        summaries: Mapping[Hashable, _Summary] | None = None,
+    ) -> None:
+        """Begins with what there is of earlier rows."""
         self._charts: dict[Hashable, Any] = {}
         self._columns: dict[Hashable, _Column] = dict(columns or {})
+        self._blocks: dict[Hashable, _Column] = dict(blocks or {})
+        self._summaries: dict[Hashable, _Summary] = dict(summaries or {})
 
     def pass_on(self, changed: Iterable[int], count: int) -> Keeper:
         """What is kept with later rows.
@@ -64,18 +86,38 @@ class Keeper:
             changed: The places of trials that have changed, or are new.
             count: How many trials there are now.
         """
+        places = set(changed)
         with _lock:
-            kept = [(key, column) for key, column in self._columns.items() if column.idle < LONGEST_IDLE]
-        return Keeper({key: column.pass_on(changed, count) for key, column in kept})
+            columns = [(key, column) for key, column in self._columns.items() if column.idle < LONGEST_IDLE]
+            blocks = [(key, column) for key, column in self._blocks.items() if column.idle < LONGEST_IDLE]
+            summaries = [(key, each) for key, each in self._summaries.items() if each.idle < LONGEST_IDLE]
+        touched = {place // BLOCK for place in places}
+        return Keeper(
+            {key: column.pass_on(places, count) for key, column in columns},
+            {key: column.pass_on(touched, _count_blocks(count)) for key, column in blocks},
+            {key: _Summary(each.blocks, each.made, each.idle + 1) for key, each in summaries},
+        )
 
     def find_column(self, key: Hashable, count: int) -> _Column:
-        """What was read so far."""
-        with _lock:
-            column = self._columns.get(key)
-            if column is None:
-                column = self._columns[key] = _Column([_UNREAD] * count, set(range(count)))
-            column.idle = 0
-        return column
+        """What was read so far from so many trials."""
+        return _find_column(self._columns, key, count)
+
+    def find_blocks(self, key: Hashable, count: int) -> _Column:
+        """What was made so far of the blocks of so many trials."""
+        return _find_column(self._blocks, key, _count_blocks(count))
+
+    def find_summary(self, key: Hashable, blocks: Sequence[Any], make: Callable[[], Found]) -> Found:
+        """What is made of blocks, which is made anew unless these very blocks are those that it was made of."""
+        known = self._summaries.get(key)
+        if known is None or len(known.blocks) != len(blocks) or not all(map(is_, known.blocks, blocks)):
+            known = _Summary(tuple(blocks), make())
+            with _lock:
+                self._summaries[key] = known
+                while len(self._summaries) > MOST_SUMMARIES:
+                    del self._summaries[next(iter(self._summaries))]
+        known.idle = 0
+        made: Found = known.made
+        return made
 
     def find_chart(self, key: Hashable, make: Callable[[], Found]) -> Found:
         """A chart, which is made unless it is kept; of very many, the oldest goes."""
@@ -90,17 +132,31 @@ class Keeper:
         return chart
 
 
+def _find_column(columns: dict[Hashable, _Column], key: Hashable, count: int) -> _Column:
+    with _lock:
+        column = columns.get(key)
+        if column is None:
+            column = columns[key] = _Column([_UNREAD] * count, set(range(count)))
+        column.idle = 0
+    return column
+
+
+def _count_blocks(trials: int) -> int:
+    return -(-trials // BLOCK)
+
+
 class TrialFact(Generic[Found]):
     """What is read from one trial alone; see `keep_by_trial`."""
 
-    def __init__(self, read: Callable[..., Found], source: TrialFact[Any] | None) -> None:
-        """Takes the function that reads it, from a row or from another fact."""
-        self._read, self._source = read, source
+    def __init__(self, read: Callable[..., Found], source: TrialFact[Any] | None, shared: int = 0) -> None:
+        """Takes the function that reads it, from a row or from another fact, and how many settings that one takes."""
+        self._read, self._source, self._shared = read, source, shared
         self.__doc__ = read.__doc__
 
     def __call__(self, row: TrialRow, *settings: Hashable) -> Found:
         """Of one trial, read anew."""
-        return self._read(self._source(row) if self._source is not None else row, *settings)
+        source = row if self._source is None else self._source(row, *settings[: self._shared])
+        return self._read(source, *settings[self._shared :])
 
     def read_all(self, experiment: ExperimentRows, *settings: Hashable) -> Sequence[Found]:
         """Of all trials, in their order."""
@@ -120,10 +176,36 @@ class TrialFact(Generic[Found]):
     ) -> None:
         if not places:
             return
-        sources = self._source.read_all(experiment) if self._source is not None else experiment.rows
-        for place in places:
-            column.values[place] = self._read(sources[place], *settings)
+        ordered, rows = list(places), experiment.rows
+        sources: Iterable[Any]
+        if self._source is not None:
+            sources = self._source.read_some(experiment, ordered, *settings[: self._shared])
+        else:
+            sources = [rows[place] for place in ordered]
+        own = settings[self._shared :]
+        for place, source in zip(ordered, sources, strict=True):
+            column.values[place] = self._read(source, *own)
             column.gaps.discard(place)
+
+
+class BlockFact(Generic[Found]):
+    """What is made of the facts of neighbouring trials; see `keep_by_block`."""
+
+    def __init__(self, make: Callable[[Any], Found], source: TrialFact[Any]) -> None:
+        """Takes the function that makes it, and the fact."""
+        self._make, self._source = make, source
+        self.__doc__ = make.__doc__
+
+    def read_all(self, experiment: ExperimentRows, *settings: Hashable) -> Sequence[Found]:
+        """Of all blocks, in the order of their trials; the settings are those of the fact."""
+        facts = self._source.read_all(experiment, *settings)
+        column = experiment.keeper.find_blocks((self, settings), len(facts))
+        for block in column.gaps.copy():
+            made = self._make(facts[block * BLOCK : (block + 1) * BLOCK])
+            if made != column.values[block]:  # what is the same stays the same object
+                column.values[block] = made
+            column.gaps.discard(block)
+        return column.values
 
 
 def keep_by_trial(read: Callable[Concatenate[TrialRow, ...], Found]) -> TrialFact[Found]:
@@ -135,10 +217,41 @@ def keep_by_trial(read: Callable[Concatenate[TrialRow, ...], Found]) -> TrialFac
 
 
 def keep_by_trial_from(
-    source: TrialFact[Base],
+    source: TrialFact[Base], shared: int = 0
 ) -> Callable[[Callable[Concatenate[Base, ...], Found]], TrialFact[Found]]:
-    """The same for a function that reads what another one has read from the trial."""
-    return lambda read: TrialFact(read, source)
+    """The same for a function that reads what another one has read from the trial.
+
+    Args:
+        source: The other one.
+        shared: So many of the settings, the first ones, are for the other one.
+    """
+    return lambda read: TrialFact(read, source, shared)
+
+
+def keep_by_block(source: TrialFact[Base]) -> Callable[[Callable[[Sequence[Base]], Found]], BlockFact[Found]]:
+    """Keeps what a function makes of what was read from neighbouring trials, until one of these changes.
+
+    What is made of all trials, such as a sum or a path, is then put together from few parts.
+    """
+    return lambda make: BlockFact(make, source)
+
+
+def keep_summary(
+    make: Callable[Concatenate[Sequence[Base], Settings], Found],
+) -> Callable[Concatenate[ExperimentRows, Sequence[Base], Settings], Found]:
+    """Keeps what a function makes of all blocks, and of settings, for as long as no block has changed.
+
+    The function may look at nothing else: it is given no experiment.
+    """
+
+    @wraps(make)
+    def find(
+        experiment: ExperimentRows, blocks: Sequence[Base], /, *settings: Settings.args, **named: Settings.kwargs
+    ) -> Found:
+        key = (make, settings, tuple(sorted(named.items())))
+        return experiment.keeper.find_summary(key, blocks, lambda: make(blocks, *settings, **named))
+
+    return find
 
 
 def keep_chart(

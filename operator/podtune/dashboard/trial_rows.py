@@ -12,7 +12,7 @@ from functools import cached_property
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.dashboard.keeping import Keeper, keep_by_trial
+from podtune.dashboard.keeping import Keeper, keep_by_block, keep_by_trial
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.search_axes import SearchAxis, make_axes
 
@@ -138,7 +138,15 @@ class ExperimentRows:
     @cached_property
     def counts(self) -> Counter[ShownState]:
         """How many trials are how far."""
-        return Counter(row.progress for row in self.rows)
+        counts: Counter[ShownState] = Counter()
+        for block in _count_states.read_all(self):
+            counts.update(block)
+        return counts
+
+    @cached_property
+    def unfinished(self) -> Sequence[TrialRow]:
+        """The trials that have not ended, by index."""
+        return [row for block in _list_unfinished.read_all(self) for row in block]
 
     @property
     def best(self) -> TrialRow | None:
@@ -149,7 +157,7 @@ class ExperimentRows:
     @cached_property
     def last_moment(self) -> float | None:
         """The latest time that is on record, in seconds since 1970."""
-        return max((moment for moment in _find_latest.read_all(self) if moment is not None), default=None)
+        return max((moment for moment in _find_last_moments.read_all(self) if moment is not None), default=None)
 
     @property
     def seconds(self) -> float | None:
@@ -176,6 +184,31 @@ def _read_gpu_hours(row: TrialRow) -> float | None:
 def _find_latest(row: TrialRow) -> float | None:
     """The latest time that is on record for a trial."""
     return max((moment for moment in (row.started, row.ended) if moment is not None), default=None)
+
+
+@keep_by_block(_find_latest)
+def _find_last_moments(moments: Sequence[float | None]) -> float | None:
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+@keep_by_trial
+def _pass_unfinished(row: TrialRow) -> TrialRow | None:
+    return row if row.progress not in ENDED_PROGRESS else None
+
+
+@keep_by_block(_pass_unfinished)
+def _list_unfinished(rows: Sequence[TrialRow | None]) -> Sequence[TrialRow]:
+    return [row for row in rows if row is not None]
+
+
+@keep_by_trial
+def _find_state(row: TrialRow) -> ShownState:
+    return row.progress
+
+
+@keep_by_block(_find_state)
+def _count_states(states: Sequence[ShownState]) -> Counter[ShownState]:
+    return Counter(states)
 
 
 def collect_rows(

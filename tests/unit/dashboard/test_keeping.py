@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
+from podtune.dashboard import keeping
+from podtune.dashboard.charts import spent_resources
 from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.failures import list_failures
 from podtune.dashboard.charts.learning import curves
@@ -21,11 +25,31 @@ from podtune.dashboard.charts.replay.drawing import choose_axes, draw_map, draw_
 from podtune.dashboard.charts.replay.moment import find_moment
 from podtune.dashboard.charts.replay.tape import record_tape
 from podtune.dashboard.charts.spending import draw_spending
-from podtune.dashboard.keeping import LONGEST_IDLE, MOST_CHARTS, Keeper, keep_by_trial, keep_by_trial_from, keep_chart
+from podtune.dashboard.charts.timeline.counts import draw_activities, draw_states
+from podtune.dashboard.charts.timeline.purposes import draw_purposes
+from podtune.dashboard.keeping import (
+    LONGEST_IDLE,
+    MOST_CHARTS,
+    MOST_SUMMARIES,
+    Keeper,
+    keep_by_block,
+    keep_by_trial,
+    keep_by_trial_from,
+    keep_chart,
+    keep_summary,
+)
 from podtune.dashboard.pages.experiments import list_newest_decisions
+from podtune.dashboard.progress.waiting import describe_waiting
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
 from tests.unit.dashboard.archives import Manifest, experiment_body, trial_body
 
+NOW = 1_767_268_800.0
+FEW: dict[ModuleType, dict[str, int]] = {
+    keeping: {"BLOCK": 3},
+    spent_resources: {"BLOCK": 3},
+    curves: {"BLOCK": 3},
+}
+"""Limits at which a handful of trials are as many as thousands."""
 STATES = ("RUNNING", "PAUSED", "TERMINATED", "ERROR", "")
 TIMES = [f"2026-01-01T{hour:02}:{minute:02}:00Z" for hour in (9, 10, 12) for minute in (0, 20, 40)]
 TWO = {"metric": "accuracy", "mode": "max", "others": [{"metric": "loss", "mode": "min"}]}
@@ -71,6 +95,15 @@ STATUS = st.fixed_dictionaries(
 TRIALS = st.dictionaries(st.integers(0, 9), STATUS, max_size=7)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, limits in FEW.items():
+            for name, limit in limits.items():
+                patch.setattr(module, name, limit)
+        yield
+
+
 def read(statuses: dict[int, Manifest]) -> dict[int, TrialView]:
     return {index: read_trial(trial_body(index, **status)) for index, status in statuses.items()}
 
@@ -90,6 +123,11 @@ def draw_all(experiment: ExperimentRows) -> list[Any]:
         experiment.counts,
         experiment.last_moment,
         experiment.gpu_hours,
+        experiment.unfinished,
+        describe_waiting(experiment),
+        draw_states(experiment, NOW),
+        draw_activities(experiment),
+        draw_purposes(experiment),
         draw_progress(experiment, by_time=False),
         draw_progress(experiment, by_time=True),
         draw_slices(experiment),
@@ -216,6 +254,78 @@ def test_what_is_read_from_what_was_read_changes_with_it() -> None:
     assert list(shout.read_all(later)) == ["TERMINATED!", "ERROR!"]
     assert list(shout.read_all(before)) == ["TERMINATED!", "TERMINATED!"]
     assert shout(later.rows[1]) == "ERROR!"
+
+
+def test_of_blocks_only_those_with_changes_are_made_anew() -> None:
+    made: list[Sequence[int]] = []
+
+    @keep_by_trial
+    def find_index(row: TrialRow, factor: int) -> int:
+        return factor * row.view.index
+
+    @keep_by_block(find_index)
+    def add_up(indexes: Sequence[int]) -> int:
+        made.append(indexes)
+        return sum(indexes)
+
+    @keep_by_block(find_index)
+    def count(indexes: Sequence[int]) -> int:
+        return len(indexes)
+
+    view, trials = make_many(8)
+    before = collect_rows(view, trials)
+    assert [list(add_up.read_all(before, 1)), list(count.read_all(before, 1))] == [[3, 12, 13], [3, 3, 2]]
+    made.clear()
+    later = collect_rows(view, (*trials[:4], replace(trials[4]), *trials[5:], read_trial(trial_body(8))), before)
+    assert list(add_up.read_all(later, 1)) == [3, 12, 21]
+    assert made == [[3, 4, 5], [6, 7, 8]]
+    assert list(add_up.read_all(before, 1)) == [3, 12, 13]
+    assert list(add_up.read_all(later, 2)) == [6, 24, 42]
+
+
+def test_a_summary_is_made_anew_only_when_what_it_is_made_of_has_changed() -> None:
+    made: list[str] = []
+
+    @keep_by_trial
+    def find_state(row: TrialRow) -> str:
+        return row.view.state
+
+    @keep_by_block(find_state)
+    def join(states: Sequence[str]) -> str:
+        return " ".join(states)
+
+    @keep_summary
+    def shout(blocks: Sequence[str], mark: str) -> str:
+        made.append(mark)
+        return "".join(f"{block}{mark}" for block in blocks)
+
+    view, trials = make_many(4)
+    experiment = collect_rows(view, trials)
+    first = shout(experiment, join.read_all(experiment), "!")
+    assert first == "TERMINATED TERMINATED TERMINATED!TERMINATED!"
+    same = collect_rows(view, (replace(trials[0]), *trials[1:]), experiment)
+    assert shout(same, join.read_all(same), "!") is first
+    assert made == ["!"]
+    other = collect_rows(view, (replace(trials[0], state="ERROR"), *trials[1:]), same)
+    assert shout(other, join.read_all(other), "!") == "ERROR TERMINATED TERMINATED!TERMINATED!"
+    assert shout(same, join.read_all(same), "!") is first
+    assert shout(other, join.read_all(other), "?") == "ERROR TERMINATED TERMINATED?TERMINATED?"
+    assert made == ["!", "!", "?"]
+
+
+def test_a_summary_that_nobody_needs_any_more_is_dropped() -> None:
+    keeper, blocks = Keeper(), ["block"]
+    kept = keeper.find_summary("scale", blocks, object)
+    for _ in range(LONGEST_IDLE):
+        keeper = keeper.pass_on([], 3)
+    assert keeper.find_summary("scale", blocks, object) is kept
+    for _ in range(LONGEST_IDLE + 1):
+        keeper = keeper.pass_on([], 3)
+    assert keeper.find_summary("scale", blocks, object) is not kept
+    for number in range(MOST_SUMMARIES):
+        keeper.find_summary(number, blocks, object)
+    again = keeper.find_summary("scale", blocks, object)
+    assert keeper.find_summary("scale", blocks, object) is again is not kept
 
 
 def test_a_column_that_nobody_needs_any_more_is_dropped() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from podtune.dashboard.charts.learning.curves import FIRST, MOST_POINTS, draw_curves
+from podtune.dashboard.charts.learning.curves import FIRST, MOST_LISTED, MOST_POINTS, draw_curves
 from podtune.dashboard.charts.learning.frame import CurveAxes, list_metrics
-from podtune.dashboard.charts.learning.rungs import RungMark, compare_to_limit, draw_rungs
+from podtune.dashboard.charts.learning.rungs import RungMark, compare_to_limit, draw_rungs, list_rung_results
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.sources import ArchiveSource
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, collect_rows
@@ -148,7 +148,8 @@ def test_of_very_many_curves_the_best_and_an_even_sample_are_drawn() -> None:
     assert plot.total == count
     drawn = [each.row.view.index for each in plot.curves]
     assert MOST_POINTS * 0.95 <= 64 * len(drawn) <= MOST_POINTS
-    assert drawn[:FIRST] == [count - 1 - place for place in range(FIRST)]
+    assert {count - 1 - place for place in range(FIRST)} <= {*drawn}
+    assert [each.row.view.index for each in plot.listed] == [count - 1 - place for place in range(MOST_LISTED)]
     assert 5 in drawn
     lower = sum(place < (count - FIRST) / 2 for place in drawn)
     assert abs(2 * lower - (len(drawn) - FIRST)) <= 3
@@ -167,18 +168,22 @@ def test_curves_of_trials_that_are_evaluated_have_the_training_objective() -> No
 
 
 def test_each_rung_shows_what_became_of_its_trials() -> None:
-    plot = draw_rungs(collect(make_source(make_asha())))
+    experiment = collect(make_source(make_asha()))
+    plot = draw_rungs(experiment)
     assert plot is not None
     low, high = plot.strips
     assert (low.rung, high.rung) == (3, 9)
-    assert {result.row.view.index: result.outcome for result in low.results} == {
+    results = [result for row in experiment.rows for result in list_rung_results(row)]
+    assert {result.row.view.index: result.outcome for result in results if result.rung == 3} == {
         0: RungMark.STOPPED,
         1: RungMark.STOPPED,
         2: RungMark.CONTINUED,
         3: RungMark.CONTINUED,
         4: RungMark.WAITING,
     }
-    assert [result.outcome for result in high.results] == [RungMark.FINISHED]
+    assert (low.trials, low.count(RungMark.STOPPED), low.count(RungMark.FINISHED)) == (5, 2, 0)
+    assert [result.outcome for result in results if result.rung == 9] == [RungMark.FINISHED]
+    assert (high.trials, high.count(RungMark.FINISHED)) == (1, 1)
     assert low.cutoff == 0.5564  # the latest
     assert low.cutoffs == (0.5, 0.5564)
     assert high.cutoff is None

@@ -19,6 +19,7 @@ from podtune.dashboard.charts.timeline.collection import Timeline, read_history,
 from podtune.dashboard.charts.timeline.counts import (
     MOST_COLUMNS,
     count_changes,
+    count_codes,
     draw_activities,
     draw_states,
     encode_changes,
@@ -320,7 +321,7 @@ def test_what_is_counted_at_a_time_is_what_covers_it(spans: list[tuple[int, int,
     known = [(float(min(begin, end)), float(max(begin, end)), kind) for begin, end, kind in spans]
     codes = [encode_changes([(begin, kind, 1), (end, kind, -1)], width) for begin, end, kind in known]
     last = int(100 // width)
-    for kind, counts in enumerate(count_changes(codes, 2, 0, last)):
+    for kind, counts in enumerate(count_changes([count_codes(codes)], 2, 0, last)):
         for column in range(last):  # the last one has what is after it as well
             moment = column * width
             assert counts[column] == sum(begin <= moment < end and kind == other for begin, end, other in known)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from podtune.dashboard.charts.spending import add_spending
+from podtune.dashboard.charts.spent_resources import add_spending
 from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.search_axes import SearchAxis

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 
 from podtune.cli.views.formats import format_duration
-from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, fit_to_most, loosen_scale
-from podtune.dashboard.keeping import keep_by_trial, keep_chart
+from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, fit_to_ranked, loosen_scale
+from podtune.dashboard.keeping import keep_by_block, keep_by_trial, keep_chart
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
@@ -22,6 +22,10 @@ MANY = 1500
 _ACROSS = [f"M{x} " for x in range(SIZE + 1)]
 _DOWN = [f"{y}h0" for y in range(SIZE + 1)]
 """What dots are made of: a text of a place is not written thousands of times."""
+Dot = tuple[ShownState, str]
+"""How far a trial is, and its part of a path."""
+DotGroups = Mapping[ShownState, tuple[Sequence[str], int]]
+"""Of some trials, by how far they are, the dots and how many trials have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +86,20 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
 
     A trial counts from its end on, and one that still runs from the latest moment on record.
     """
-    rows, values = list_valued(experiment)
-    last = experiment.last_moment
-    if not rows or (by_time and last is None):
-        return None
-    sign = experiment.signs[0]
+    rows: Sequence[TrialRow]
     if by_time:
-        start = min((row.started for row in experiment.rows if row.started is not None), default=None)
-        if start is None:
-            return None
-        hours = [((row.ended or last or 0.0) - start) / 3600 for row in rows]
-        ordered = sorted(zip(hours, range(len(rows)), strict=True))
-        at, rows = [hour for hour, _ in ordered], [rows[place] for _, place in ordered]
-        values = [values[place] for _, place in ordered]
+        placed = _place_by_time(experiment)
+        rows, at = [row for _, row in placed], [hour for hour, _ in placed]
     else:
+        rows = list_leaders(experiment)
         at = [float(row.view.index) for row in rows]
+    if not rows:
+        return None
+    values = [row.values[0] or 0.0 for row in rows]
     high = max(*at, 0.0) or 1.0  # an end may lie before all starts
     x = loosen_scale(Scale(-0.02 * high, 1.02 * high))
     y = fit_objective(experiment)
-    steps = find_improvements(rows, at, values, sign)
+    steps = find_improvements(rows, at, values, experiment.signs[0])
     return Plot(
         key="progress",
         title="Best value so far",
@@ -114,17 +113,27 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
         y_ticks=y.list_ticks(5),
         dots=collect_dots(rows, write_dots(x.place_all(at), y.place_all(values)))
         if by_time
-        else collect_dots(experiment.rows, _draw_number.read_all(experiment, x, y)),
+        else join_dots(_group_numbers.read_all(experiment, x, y)),
         line=draw_steps([(x.place(at), y.place(value)) for _, at, value in steps]),
         line_label="best so far",
         steps=steps[:-1] if len(steps) > 1 and steps[-1][0] is steps[-2][0] else steps,
     )
 
 
-@keep_chart
+def _place_by_time(experiment: ExperimentRows) -> list[tuple[float, TrialRow]]:
+    """The trials that have a value by when they ended, in hours since the start; none where no time is on record."""
+    start = min((row.started for row in experiment.rows if row.started is not None), default=None)
+    if start is None:
+        return []
+    last, valued = experiment.last_moment or 0.0, [row for row in experiment.rows if row.value is not None]
+    hours = [((row.ended or last) - start) / 3600 for row in valued]
+    ordered = sorted(zip(hours, range(len(valued)), strict=True))
+    return [(hour, valued[place]) for hour, place in ordered]
+
+
 def fit_objective(experiment: ExperimentRows) -> Scale:
     """The scale of the first objective's values."""
-    return loosen_scale(fit_to_most([row.values[0] or 0.0 for row in experiment.ranked], experiment.signs[0]))
+    return loosen_scale(fit_to_ranked(experiment.ranked, lambda row: row.values[0] or 0.0))
 
 
 def draw_slices(experiment: ExperimentRows) -> Sequence[Plot]:
@@ -176,11 +185,11 @@ def draw_front(experiment: ExperimentRows, first: int = 0, second: int = 1) -> P
 @keep_chart
 def draw_sparkline(experiment: ExperimentRows) -> str:
     """The best value so far over the trials as one path; empty with fewer than two values."""
-    rows, values = list_valued(experiment)
+    rows = list_leaders(experiment)
     if len(rows) < 2:
         return ""
     at = [float(row.view.index) for row in rows]
-    steps = find_improvements(rows, at, values, experiment.signs[0])
+    steps = find_improvements(rows, at, [row.values[0] or 0.0 for row in rows], experiment.signs[0])
     x, y = Scale(at[0], at[-1]), fit_scale(value for _, _, value in steps)
     return draw_steps([(x.place(at), y.place(value)) for _, at, value in steps])
 
@@ -205,28 +214,68 @@ def _draw_slice(experiment: ExperimentRows, axis: SearchAxis) -> Plot:
         y=y,
         x_ticks=ticks,
         y_ticks=y.list_ticks(4),
-        dots=collect_dots(experiment.rows, _draw_parameter.read_all(experiment, axis, x, y)),
+        dots=join_dots(_group_parameters.read_all(experiment, axis, x, y)),
     )
 
 
 @keep_by_trial
-def _draw_number(row: TrialRow, x: Scale, y: Scale) -> str:
-    """A trial's value over its number; empty where it has none."""
-    return "" if row.value is None else write_dots([x.place(float(row.view.index))], [y.place(row.value)])[0]
+def _draw_number(row: TrialRow, x: Scale, y: Scale) -> Dot | None:
+    """A trial's value over its number; None where it has none."""
+    return None if row.value is None else _draw_dot(row, x.place(float(row.view.index)), y.place(row.value))
 
 
 @keep_by_trial
-def _draw_parameter(row: TrialRow, axis: SearchAxis, x: Scale, y: Scale) -> str:
-    """A trial's value over a parameter; empty where it lacks one of them."""
+def _draw_parameter(row: TrialRow, axis: SearchAxis, x: Scale, y: Scale) -> Dot | None:
+    """A trial's value over a parameter; None where it lacks one of them."""
     at = axis.find_position(row.view.parameters.get(axis.name))
-    return "" if at is None or row.value is None else write_dots([x.place(at)], [y.place(row.value)])[0]
+    return None if at is None or row.value is None else _draw_dot(row, x.place(at), y.place(row.value))
+
+
+def _draw_dot(row: TrialRow, x: float, y: float) -> Dot:
+    return row.progress, write_dots([x], [y])[0]
+
+
+def group_dots(dots: Iterable[Dot | None]) -> DotGroups:
+    """Dots by how far their trials are, each place once."""
+    found: dict[ShownState, list[str]] = {}
+    for each in dots:
+        if each is not None:
+            found.setdefault(each[0], []).append(each[1])
+    return {progress: (tuple(dict.fromkeys(own)), len(own)) for progress, own in found.items()}
+
+
+_group_numbers = keep_by_block(_draw_number)(group_dots)
+_group_parameters = keep_by_block(_draw_parameter)(group_dots)
+
+
+def join_dots(groups: Sequence[DotGroups]) -> list[Dots]:
+    """The same of all blocks of trials."""
+    joined = []
+    for progress, label in STATE_WORDS.items():
+        own = [group[progress] for group in groups if progress in group]
+        if own:
+            path = "".join(dict.fromkeys(chain.from_iterable(places for places, _ in own)))
+            joined.append(Dots(progress, label, path, sum(count for _, count in own)))
+    return joined
+
+
+@keep_by_trial
+def _score(row: TrialRow, sign: float) -> tuple[TrialRow, float] | None:
+    return None if row.value is None else (row, sign * row.value)
+
+
+@keep_by_block(_score)
+def _pick_leaders(scores: Sequence[tuple[TrialRow, float] | None]) -> Sequence[TrialRow]:
+    known = [each for each in scores if each is not None]
+    best = list(accumulate((score for _, score in known), max))
+    places = [place for place, now in enumerate(best) if place in (0, len(best) - 1) or now != best[place - 1]]
+    return [known[place][0] for place in places]
 
 
 @keep_chart
-def list_valued(experiment: ExperimentRows) -> tuple[Sequence[TrialRow], Sequence[float]]:
-    """The trials that have a value, by index, and these values."""
-    rows = [row for row in experiment.rows if row.values[0] is not None]
-    return rows, [row.values[0] or 0.0 for row in rows]
+def list_leaders(experiment: ExperimentRows) -> Sequence[TrialRow]:
+    """The trials that may have been better than all before them, and the first and the last one that have a value."""
+    return list(chain.from_iterable(_pick_leaders.read_all(experiment, experiment.signs[0])))
 
 
 def find_improvements(
@@ -262,16 +311,8 @@ def write_dots(x: Iterable[float], y: Iterable[float]) -> list[str]:
 
 
 def collect_dots(rows: Iterable[TrialRow], dots: Iterable[str]) -> list[Dots]:
-    """Dots by how far their trials are, each place once: more can't be seen. Trials without a dot are left out."""
-    found: dict[ShownState, list[str]] = {progress: [] for progress in STATE_WORDS}
-    for row, dot in zip(rows, dots, strict=True):
-        if dot:
-            found[row.progress].append(dot)
-    return [
-        Dots(progress, STATE_WORDS[progress], "".join(dict.fromkeys(own)), len(own))
-        for progress, own in found.items()
-        if own
-    ]
+    """Dots by how far their trials are, each place once: more can't be seen."""
+    return join_dots([group_dots((row.progress, dot) for row, dot in zip(rows, dots, strict=True))])
 
 
 def draw_steps(points: Sequence[tuple[float, float]], *, is_upright: bool = False) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from podtune.dashboard.numbers import format_measure
 
+Ranked = TypeVar("Ranked")
 _DECADES = 3
 """Over fewer powers of ten than this, numbers between them stand beside an axis, too."""
 _LEAST = 3
 _STEPS = 50
 """A scale that is loosened ends at one of so many round numbers."""
 _MANY = 5_000
+_WORST = 1 / 20
+"""Share of an objective's values that may lie beyond its scale."""
 _MARGIN = 0.04
 """Share of the axis that is left free at each end."""
 
@@ -82,7 +86,12 @@ def fit_to_most(values: Sequence[float], sign: float) -> Scale:
         sign: 1 where high values are good, otherwise -1.
     """
     best = [max(values) if sign > 0 else min(values)] if values else []
-    return fit_scale([*best, *leave_out_worst(values, sign, 1 / 20)])
+    return fit_scale([*best, *leave_out_worst(values, sign, _WORST)])
+
+
+def fit_to_ranked(ranked: Sequence[Ranked], find_value: Callable[[Ranked], float]) -> Scale:
+    """The same for the values of what is in their order, the best first: few are looked at."""
+    return fit_scale(find_value(ranked[place]) for place in (0, -1 - int(len(ranked) * _WORST)) if ranked)
 
 
 def leave_out_worst(values: Sequence[float], sign: float, share: float) -> Sequence[float]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from aiohttp import web
@@ -22,7 +23,7 @@ from podtune.dashboard.charts.learning.frame import CurveAxes
 from podtune.dashboard.charts.learning.rungs import OUTCOME_WORDS, draw_rungs
 from podtune.dashboard.charts.plots import Plot, draw_front, draw_progress, draw_slices, draw_sparkline, find_slice
 from podtune.dashboard.charts.spending import draw_spending
-from podtune.dashboard.keeping import keep_by_trial
+from podtune.dashboard.keeping import keep_by_block, keep_by_trial
 from podtune.dashboard.numbers import format_count
 from podtune.dashboard.pages.context import EXPERIMENT_ROWS, GPU_PRICE, NotThere, find_present, find_rows, get_source
 from podtune.dashboard.pages.contour import find_contour, find_failures, find_pair, send_contour, send_failures
@@ -36,7 +37,7 @@ from podtune.dashboard.progress.waiting import describe_waiting
 from podtune.dashboard.query_values import QueryError, read_choices
 from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.table.experiments import SORTS, make_line, parse_experiment_query, select_experiments
-from podtune.dashboard.trial_rows import ENDED_PROGRESS, ExperimentRows, TrialRow
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 NEWEST = 12
 """So many of the newest decisions are shown."""
@@ -75,7 +76,7 @@ async def show_experiment(request: web.Request) -> web.Response:
     experiment = find_rows(request)
     now = find_present(request)
     by_time = asks_by_time(request)
-    troubled = find_troubled_trials(row.view for row in experiment.rows if row.progress not in ENDED_PROGRESS)
+    troubled = find_troubled_trials([row.view for row in experiment.unfinished])
     return render_page(
         request,
         "experiment.html",
@@ -184,18 +185,27 @@ def draw_overview(experiment: ExperimentRows, price: GpuPrice) -> None:
 
 
 def list_newest_decisions(experiment: ExperimentRows, count: int) -> list[TrialDecision]:
-    """The newest decisions on all trials, the newest first."""
-    moments = _find_newest.read_all(experiment)
-    since = sorted(moments)[-count:][:1] or [""]  # at most so many trials have a newer one
-    decided = (row for row, moment in zip(experiment.rows, moments, strict=True) if moment and moment >= since[0])
-    decisions = (TrialDecision(row, entry) for row in decided for entry in row.view.status.ledger)
+    """The newest decisions on all trials, the newest first: at most `NEWEST`, as of older ones nothing is kept."""
+    blocks = _list_decided.read_all(experiment)
+    moments = sorted(chain.from_iterable(newest for newest, _ in blocks))
+    since = moments[-count:][:1] or [""]  # at most so many trials have a newer one
+    rows = (row for newest, rows in blocks if newest and newest[-1] >= since[0] for row in rows)
+    decisions = (TrialDecision(row, entry) for row in rows for entry in row.view.status.ledger)
     return heapq.nlargest(count, decisions, key=_find_age)
 
 
 @keep_by_trial
-def _find_newest(row: TrialRow) -> str:
-    """The moment of the newest decision on a trial; empty where there is none."""
-    return row.view.status.ledger[-1].time if row.view.status.ledger else ""
+def _find_newest(row: TrialRow) -> tuple[str, TrialRow] | None:
+    """The moment of the newest decision on a trial; None where there is none."""
+    return (row.view.status.ledger[-1].time, row) if row.view.status.ledger else None
+
+
+@keep_by_block(_find_newest)
+def _list_decided(newest: Sequence[tuple[str, TrialRow] | None]) -> tuple[Sequence[str], Sequence[TrialRow]]:
+    """The latest of these moments, one after the other, and the trials."""
+    known = [each for each in newest if each is not None]
+    moments = sorted(moment for moment, _ in known)[-NEWEST:]
+    return moments, [row for moment, row in known if moment >= moments[0]]
 
 
 def _find_algorithm(spec: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.cli.views.troubles import AWAITS_CORRECTION
-from podtune.dashboard.trial_rows import ENDED_PROGRESS, ExperimentRows, TrialRow
+from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 
 _WORDS = {
     TrialReason.TRAINING: "{trials} to train",
@@ -34,9 +34,8 @@ def describe_waiting(experiment: ExperimentRows) -> str:
     if experiment.view.state != ExperimentState.RUNNING:
         return ""
     groups: dict[str, list[TrialRow]] = {words: [] for words in (_CORRECTION, *_WORDS.values(), _UNKNOWN)}
-    for row in experiment.rows:
-        if row.progress not in ENDED_PROGRESS:
-            groups[_choose_words(row)].append(row)
+    for row in experiment.unfinished:
+        groups[_choose_words(row)].append(row)
     parts = [_fill(words, rows) for words, rows in groups.items() if rows]
     if not parts:
         return "It waits for the search to propose the next trials."

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from podtune.cli.errors import CliError
 from podtune.dashboard.charts.spending import Spending, draw_spending
+from podtune.dashboard.charts.spent_resources import add_spending
+from podtune.dashboard.keeping import BLOCK
 from podtune.dashboard.pricing import GpuPrice, check_price
-from podtune.dashboard.trial_rows import collect_rows
+from podtune.dashboard.trial_rows import TrialRow, collect_rows
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
 
 HOUR = 3600
@@ -107,6 +111,44 @@ def test_a_trial_that_goes_on_counts_with_what_it_has_used_so_far() -> None:
     goes_on = make_trial(1, 0.7, 0, 6, state="RUNNING", completionTime="")
     # The latest moment on record is the other's end.
     assert list_purchases([make_trial(0, 0.5, 0, 2), goes_on]) == [("digits-0", 8, 8, ""), ("digits-1", 8, 0, "+0.2")]
+
+
+def test_what_was_spent_is_the_sum_over_all_trials_that_had_used_something_by_then() -> None:
+    draws = random.Random(3)
+    trials = [draw_trial(draws, index) for index in range(4 * BLOCK - 30)]
+    source = make_source(trials, experiment_body())
+    view = source.find_experiment("team", "digits")
+    assert view is not None
+    experiment = collect_rows(view, source.list_trials("team", "digits"))
+    spent = add_spending(experiment)
+    assert spent is not None
+    assert 0 < spent.kept < len(trials) - 2 * BLOCK
+    last = experiment.last_moment or 0.0
+    for row, found in zip(experiment.rows, spent.by_place, strict=True):
+        expected = sum(use_until(each, row.ended or last, last) for each in experiment.rows)
+        assert found == pytest.approx(expected, abs=1e-6), row.name
+
+
+def draw_trial(draws: random.Random, index: int) -> dict[str, Any]:
+    """One of many side by side; a few in the middle, and the last ones, go on."""
+    start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=index)
+    end = start + timedelta(minutes=draws.randrange(90))
+    usage = {"trainingSeconds": 60, "podSeconds": 60, "gpuSeconds": draws.choice([0, 600, 3600])}
+    goes_on = index in (2 * BLOCK + 5, 2 * BLOCK + 6) or index > 4 * BLOCK - 60
+    state = {"state": "RUNNING", "completionTime": ""} if goes_on else {"completionTime": write_moment(end)}
+    return trial_body(index, **(done(draws.random(), usage=usage, startTime=write_moment(start)) | state))
+
+
+def write_moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def use_until(row: TrialRow, moment: float, last: float) -> float:
+    """GPU-hours that a trial had used by a moment, spread evenly over its time."""
+    start, end = row.started or 0.0, row.ended or last
+    if end <= start:
+        return (row.gpu_hours or 0.0) * (moment >= end)
+    return (row.gpu_hours or 0.0) * min(max((moment - start) / (end - start), 0.0), 1.0)
 
 
 @pytest.mark.parametrize(

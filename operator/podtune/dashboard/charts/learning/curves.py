@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, islice
@@ -19,7 +19,7 @@ from podtune.dashboard.charts.learning.frame import (
     list_metrics,
     read_points,
 )
-from podtune.dashboard.keeping import keep_by_trial, keep_chart
+from podtune.dashboard.keeping import BLOCK, keep_by_block, keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
@@ -56,15 +56,24 @@ class _Claim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DrawnCurve:
-    """A trial with the points of its curve."""
+    """A trial with the points of its curve.
+
+    Attributes:
+        known: The points that are there.
+        first: Where the curve begins on the x axis.
+        last: Where it ends.
+    """
 
     row: TrialRow
     points: Sequence[Point | None]
+    known: Sequence[Point]
+    first: float
+    last: float
 
     @property
     def end(self) -> Point:
         """Its last point."""
-        return next(point for point in reversed(self.points) if point is not None)
+        return self.known[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,8 @@ class CurvePlot:
     """Learning curves.
 
     Attributes:
-        curves: Those that are drawn, the best trials first.
+        curves: Those that are drawn, by the trials' numbers.
+        listed: The first of them, the best trials first.
         total: How many there are.
         best: Path of the best trial's curve; empty where that has none.
         ends: Where those of failed trials end, in per cent of the box.
@@ -93,6 +103,7 @@ class CurvePlot:
     frame: Frame
     groups: Sequence[CurveGroup]
     curves: Sequence[DrawnCurve]
+    listed: Sequence[DrawnCurve]
     total: int
     best: str
     ends: Sequence[Point]
@@ -110,23 +121,26 @@ def draw_curves(experiment: ExperimentRows, axes: CurveAxes) -> CurvePlot | None
     counts = _count_points.read_all(experiment)
     chosen = _choose(experiment, counts)
     read = zip(chosen, _read_curve.read_some(experiment, chosen, axes), strict=True)
-    drawn = {place: curve for place, curve in read if curve.points}
+    drawn = {place: curve for place, curve in read if curve.known}
     if not drawn:
         return None
-    extents = _measure.read_some(experiment, list(drawn), axes)
-    ends, values = (list(chain.from_iterable(extent[part] for extent in extents)) for part in (0, 1))
+    ends = min(curve.first for curve in drawn.values()), max(curve.last for curve in drawn.values())
+    values = list(chain.from_iterable(_list_values.read_some(experiment, list(drawn), axes)))
     frame = fit_to_ends(ends, values, axes, metric, sign)
-    shown = _rank(experiment, drawn.values())
-    lines: defaultdict[ShownState, list[str]] = defaultdict(list)
-    for place, line in zip(drawn, _draw_curve.read_some(experiment, list(drawn), axes, frame), strict=True):
-        lines[experiment.rows[place].progress].append(line)
-    best = next((curve for curve in shown if curve.row is experiment.best), None)
+    shown = list(drawn.values())
+    lines: dict[ShownState, list[str]] = {progress: [] for progress in _ORDER}
+    for progress, line in _draw_curve.read_some(experiment, list(drawn), axes, frame):
+        lines[progress].append(line)
+    listed = list(islice(_rank(experiment, shown), MOST_LISTED))
+    best_row = experiment.best
+    best = next((curve for curve in chain(listed, shown) if curve.row is best_row), None)
     return CurvePlot(
         title=f"Learning curves: {metric} over {'training time' if axes.by_time else 'iterations'}",
         axes=axes,
         frame=frame,
-        groups=[_group(progress, lines[progress]) for progress in _ORDER if lines[progress]],
+        groups=[_group(progress, own) for progress, own in lines.items() if own],
         curves=shown,
+        listed=listed,
         total=len(counts) - counts.count(0),
         best=draw_line(best.points, frame) if best else "",
         ends=[
@@ -145,7 +159,7 @@ def write_curve_points(experiment: ExperimentRows, axes: CurveAxes) -> str:
         return write_items((), ())
     return write_items(
         (plot.frame.x_label, plot.frame.y_label),
-        ((curve.row, STATE_WORDS[curve.row.progress], curve.points) for curve in plot.curves),
+        ((curve.row, STATE_WORDS[curve.row.progress], curve.points) for curve in _rank(experiment, plot.curves)),
         plot.frame,
     )
 
@@ -173,52 +187,49 @@ def _choose(experiment: ExperimentRows, counts: Sequence[int]) -> list[int]:
     The sample depends on the trials' numbers, and on how many curves there is room for in steps: curves don't come and
     go while results come in.
     """
-    known = [place for place, count in enumerate(counts) if count]
     total = sum(counts)
     if total <= MOST_POINTS:
-        return known
-    rows, claims = experiment.rows, _find_claim.read_all(experiment)
+        return [place for place, count in enumerate(counts) if count]
     best = {id(row) for row in islice((row for row in experiment.ranked if _count_points(row)), FIRST)}
-    first = {place for place in known if id(rows[place]) in best}
+    first = {place for place, known in enumerate(map(id, experiment.rows)) if known in best}
+    claims = _list_claims.read_all(experiment)
     for claim, most in ((_Claim.GOES_ON, 3 * FIRST), (_Claim.FAILED, FIRST)):
-        first.update([place for place in known if claims[place] is claim][:most])
+        first.update(islice(_list_places(own[claim] for own in claims), most))
     taken = sum(counts[place] for place in first)
     share = math.floor(_STEPS * max(MOST_POINTS - taken, 0) / max(total - taken, 1)) / _STEPS
-    turns = _find_turn.read_all(experiment)
-    return [place for place in known if turns[place] < share or place in first]
+    turns = _order_turns.read_all(experiment)
+    sampled = ([at for _, at in own[: bisect_left(own, (share, 0))]] for own in turns)
+    return sorted(first.union(_list_places(sampled)))
 
 
-def _rank(experiment: ExperimentRows, drawn: Iterable[DrawnCurve]) -> list[DrawnCurve]:
+def _list_places(blocks: Iterable[Sequence[int]]) -> Iterator[int]:
+    """Places in an experiment, of places in each block."""
+    return (number * BLOCK + at for number, own in enumerate(blocks) for at in own)
+
+
+def _rank(experiment: ExperimentRows, drawn: Sequence[DrawnCurve]) -> Iterator[DrawnCurve]:
     """The curves, the best trials first; those of trials without a value come last."""
     curves = {id(curve.row): curve for curve in drawn}
-    ranked = [curve for row in experiment.ranked if (curve := curves.get(id(row))) is not None]
-    return [*ranked, *(curve for curve in curves.values() if curve.row.values[0] is None)]
+    yield from filter(None, map(curves.get, map(id, experiment.ranked)))
+    yield from (curve for curve in drawn if curve.row.values[0] is None)
 
 
 @keep_by_trial
 def _read_curve(row: TrialRow, axes: CurveAxes) -> DrawnCurve:
-    return DrawnCurve(row, read_points(row, axes))
+    points = read_points(row, axes)
+    known: list[Point] = [point for point in points if point is not None]
+    at = [place for place, _ in known] or [0.0]
+    return DrawnCurve(row, points, known, min(at), max(at))
 
 
-@keep_by_trial
-def _measure(row: TrialRow, axes: CurveAxes) -> tuple[tuple[float, float], Sequence[float]]:
-    """Where a curve begins and ends, and its values."""
-    known = [point for point in read_points(row, axes) if point is not None]
-    at = [point[0] for point in known]
-    return (min(at), max(at)), [point[1] for point in known]
+@keep_by_trial_from(_read_curve, shared=1)
+def _list_values(curve: DrawnCurve) -> Sequence[float]:
+    return [value for _, value in curve.known]
 
 
-@keep_by_trial
-def _find_claim(row: TrialRow) -> _Claim:
-    if row.progress in (ShownState.RUNNING, ShownState.PENDING):
-        return _Claim.GOES_ON
-    return _Claim.FAILED if row.progress is ShownState.FAILED else _Claim.NONE
-
-
-@keep_by_trial
-def _find_turn(row: TrialRow) -> float:
-    """From 0 to 1, spread evenly over the trials: those below a share are an even sample."""
-    return row.view.index * _GOLDEN % 1.0
+@keep_by_trial_from(_read_curve, shared=1)
+def _draw_curve(curve: DrawnCurve, frame: Frame) -> tuple[ShownState, str]:
+    return curve.row.progress, draw_line(curve.points, frame)
 
 
 @keep_by_trial
@@ -227,8 +238,30 @@ def _count_points(row: TrialRow) -> int:
 
 
 @keep_by_trial
-def _draw_curve(row: TrialRow, axes: CurveAxes, frame: Frame) -> str:
-    return draw_line(read_points(row, axes), frame)
+def _find_claim(row: TrialRow) -> _Claim:
+    if not _count_points(row):
+        return _Claim.NONE
+    if row.progress in (ShownState.RUNNING, ShownState.PENDING):
+        return _Claim.GOES_ON
+    return _Claim.FAILED if row.progress is ShownState.FAILED else _Claim.NONE
+
+
+@keep_by_block(_find_claim)
+def _list_claims(claims: Sequence[_Claim]) -> Mapping[_Claim, Sequence[int]]:
+    """Where trials are in their block, by their claims."""
+    return {claim: [at for at, own in enumerate(claims) if own is claim] for claim in (_Claim.GOES_ON, _Claim.FAILED)}
+
+
+@keep_by_trial
+def _find_turn(row: TrialRow) -> float | None:
+    """From 0 to 1, spread evenly over the trials: curves below a share are an even sample. None without a curve."""
+    return row.view.index * _GOLDEN % 1.0 if _count_points(row) else None
+
+
+@keep_by_block(_find_turn)
+def _order_turns(turns: Sequence[float | None]) -> Sequence[tuple[float, int]]:
+    """These turns one after the other, and where their trials are in the block."""
+    return sorted((turn, at) for at, turn in enumerate(turns) if turn is not None)
 
 
 def _group(progress: ShownState, lines: Sequence[str]) -> CurveGroup:

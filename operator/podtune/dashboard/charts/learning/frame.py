@@ -101,8 +101,9 @@ def read_points(row: TrialRow, axes: CurveAxes) -> list[Point | None]:
     if curve is None or axes.objective >= curve.width:
         return []
     points: list[Point | None] = []
-    for step, seconds, *values in curve.list_points():
-        x, y = seconds if axes.by_time else step, values[axes.objective]
+    across, up = 1 if axes.by_time else 0, 2 + axes.objective
+    for point in curve.list_points():
+        x, y = point[across], point[up]
         is_shown = math.isfinite(x) and math.isfinite(y) and (x > 0 or not axes.is_log_x)
         points.append((x, y) if is_shown and (y > 0 or not axes.is_log_y) else None)
     return points if any(points) else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +13,7 @@ from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import LedgerEntry
 from podtune.dashboard.charts.learning.frame import list_metrics
 from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most, loosen_scale
-from podtune.dashboard.keeping import keep_by_trial, keep_by_trial_from, keep_chart
+from podtune.dashboard.keeping import keep_by_block, keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import format_apart, read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
 
@@ -60,6 +59,10 @@ class TrialAtRung:
     entry: LedgerEntry | None
 
 
+Compared = tuple[str, int, float]
+"""The age of a decision, and its cutoff."""
+
+
 class _DrawnMark(NamedTuple):
     """A trial's mark.
 
@@ -67,10 +70,26 @@ class _DrawnMark(NamedTuple):
         compared: The age of that decision and its cutoff; None where it was compared with nothing.
     """
 
-    result: TrialAtRung
     outcome: RungMark
     path: str
-    compared: tuple[str, int, float] | None
+    compared: Compared | None
+
+
+class _Marks(NamedTuple):
+    """The marks of some trials at one rung: their paths and how many there are, by outcome, and what is compared."""
+
+    paths: Mapping[RungMark, str]
+    counts: Mapping[RungMark, int]
+    latest: Compared | None
+    cutoffs: tuple[float, float] | None
+
+
+class _RungValues(NamedTuple):
+    """What some trials had at which rungs."""
+
+    rungs: frozenset[float]
+    values: Sequence[float]
+    has_cutoff: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +104,19 @@ class RungStrip:
     """
 
     rung: float
-    results: Sequence[TrialAtRung]
     paths: Mapping[RungMark, str]
     cutoff: float | None
     cutoffs: tuple[float, float] | None
-    counts: Counter[RungMark]
+    counts: Mapping[RungMark, int]
+
+    @property
+    def trials(self) -> int:
+        """How many trials came there."""
+        return sum(self.counts.values())
 
     def count(self, outcome: RungMark) -> int:
         """How many trials this became of."""
-        return self.counts[outcome]
+        return self.counts.get(outcome, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +143,7 @@ def write_rung_points(experiment: ExperimentRows, rung: float) -> str:
     """A rung's marks as JSON, to name them under the pointer; see `write_curve_points`."""
     plot = draw_rungs(experiment)
     _, sign = list_metrics(experiment)[0]
-    strip = next((strip for strip in plot.strips if strip.rung == rung), None) if plot else None
+    results = chain.from_iterable(list_rung_results.read_all(experiment)) if plot else ()
     items = [
         [
             result.row.name,
@@ -129,8 +152,8 @@ def write_rung_points(experiment: ExperimentRows, rung: float) -> str:
             [place_across(result)],
             [describe_result(result, sign)],
         ]
-        for result in (strip.results if strip else ())
-        if plot is not None
+        for result in results
+        if plot is not None and result.rung == rung
     ]
     labels = [plot.metric if plot else ""]
     return json.dumps({"labels": labels, "items": items}, ensure_ascii=False, separators=(",", ":"))
@@ -139,16 +162,14 @@ def write_rung_points(experiment: ExperimentRows, rung: float) -> str:
 @keep_chart
 def draw_rungs(experiment: ExperimentRows) -> RungPlot | None:
     """The rungs; None where no decision on record has a cutoff to show."""
-    found = list(chain.from_iterable(list_rung_results.read_all(experiment)))
-    if not any(result.cutoff is not None for result in found):
+    found = _collect_values.read_all(experiment)
+    if not any(block.has_cutoff for block in found):
         return None
     metric, sign = list_metrics(experiment)[0]
-    x = loosen_scale(fit_to_most([result.value for result in found], sign))
-    rungs = sorted({result.rung for result in found})
-    strips = [_make_strip(rung, filter(None, _draw_mark.read_all(experiment, rung, x))) for rung in rungs]
-    return RungPlot(
-        metric, x, x.list_ticks(), strips, is_dense=max(len(strip.results) for strip in strips) > DENSE_MARKS
-    )
+    x = loosen_scale(fit_to_most(list(chain.from_iterable(block.values for block in found)), sign))
+    rungs = sorted(frozenset().union(*(block.rungs for block in found)))
+    strips = [_make_strip(rung, _join_marks.read_all(experiment, rung, x)) for rung in rungs]
+    return RungPlot(metric, x, x.list_ticks(), strips, is_dense=max(strip.trials for strip in strips) > DENSE_MARKS)
 
 
 @keep_by_trial
@@ -175,6 +196,16 @@ def list_rung_results(row: TrialRow) -> list[TrialAtRung]:
         )
         for rung in sorted(values)
     ]
+
+
+@keep_by_block(list_rung_results)
+def _collect_values(results: Sequence[Sequence[TrialAtRung]]) -> _RungValues:
+    known = list(chain.from_iterable(results))
+    return _RungValues(
+        frozenset(result.rung for result in known),
+        [result.value for result in known],
+        any(result.cutoff is not None for result in known),
+    )
 
 
 def find_cutoff(entries: Iterable[LedgerEntry]) -> float | None:
@@ -226,20 +257,18 @@ def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *,
     return RungMark.WAITING if is_top and is_paused else RungMark.CONTINUED
 
 
-def _make_strip(rung: float, marks: Iterable[_DrawnMark]) -> RungStrip:
-    results, outcomes, drawn, compared = zip(*marks, strict=True)
-    paths: dict[RungMark, list[str]] = {outcome: [] for outcome in RungMark}
-    for outcome, path in zip(outcomes, drawn, strict=True):
-        paths[outcome].append(path)
-    known = [each for each in compared if each is not None]
-    cutoffs = [cutoff for _, _, cutoff in known]
+def _make_strip(rung: float, blocks: Sequence[_Marks | None]) -> RungStrip:
+    marks = [block for block in blocks if block is not None]
+    latest = [block.latest for block in marks if block.latest is not None]
+    cutoffs = [block.cutoffs for block in marks if block.cutoffs is not None]
+    paths = {outcome: "".join(block.paths.get(outcome, "") for block in marks) for outcome in RungMark}
+    counts = {outcome: sum(block.counts.get(outcome, 0) for block in marks) for outcome in RungMark}
     return RungStrip(
         rung=rung,
-        results=results,
-        paths={outcome: "".join(own) for outcome, own in paths.items() if own},
-        cutoff=max(known)[-1] if known else None,
-        cutoffs=(min(cutoffs), max(cutoffs)) if cutoffs else None,
-        counts=Counter({outcome: len(own) for outcome, own in paths.items()}),
+        paths={outcome: path for outcome, path in paths.items() if path},
+        cutoff=max(latest)[-1] if latest else None,
+        cutoffs=(min(low for low, _ in cutoffs), max(high for _, high in cutoffs)) if cutoffs else None,
+        counts=counts,
     )
 
 
@@ -252,5 +281,24 @@ def _draw_mark(results: Sequence[TrialAtRung], rung: float, x: Scale) -> _DrawnM
     at, across = round(x.place(result.value) * WIDTH), place_across(result)
     path = f"M{at} {across - 70}v140" if result.outcome is RungMark.STOPPED else f"M{at} {across}h0"
     if result.cutoff is None or result.entry is None:
-        return _DrawnMark(result, result.outcome, path, None)
-    return _DrawnMark(result, result.outcome, path, (result.entry.time, result.entry.number, result.cutoff))
+        return _DrawnMark(result.outcome, path, None)
+    return _DrawnMark(result.outcome, path, (result.entry.time, result.entry.number, result.cutoff))
+
+
+@keep_by_block(_draw_mark)
+def _join_marks(marks: Sequence[_DrawnMark | None]) -> _Marks | None:
+    """None where none of the trials came to the rung."""
+    known = [mark for mark in marks if mark is not None]
+    if not known:
+        return None
+    paths: dict[RungMark, list[str]] = {}
+    for mark in known:
+        paths.setdefault(mark.outcome, []).append(mark.path)
+    compared = [mark.compared for mark in known if mark.compared is not None]
+    cutoffs = [cutoff for _, _, cutoff in compared]
+    return _Marks(
+        {outcome: "".join(own) for outcome, own in paths.items()},
+        {outcome: len(own) for outcome, own in paths.items()},
+        max(compared, default=None),
+        (min(cutoffs), max(cutoffs)) if cutoffs else None,
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from podtune.dashboard.charts.timeline.history import trace_trial
 from podtune.dashboard.charts.timeline.spans import Span, TrialHistory
-from podtune.dashboard.keeping import keep_by_trial, keep_by_trial_from, keep_chart
+from podtune.dashboard.keeping import keep_by_block, keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, read_moment
 
 
@@ -73,6 +73,13 @@ def read_ends(traced: TracedTrial) -> tuple[float, float] | None:
     return (traced.begin, traced.end) if traced.history.spans else None
 
 
+@keep_by_block(read_ends)
+def _join_ends(ends: Sequence[tuple[float, float] | None]) -> tuple[float, float, int] | None:
+    """The first and the last moment of some histories, and how many have any."""
+    known = [each for each in ends if each is not None]
+    return (min(first for first, _ in known), max(last for _, last in known), len(known)) if known else None
+
+
 @keep_chart
 def measure_range(experiment: ExperimentRows, now: float | None = None) -> TimeRange | None:
     """The time that an experiment has taken; None where nothing is on record.
@@ -81,16 +88,16 @@ def measure_range(experiment: ExperimentRows, now: float | None = None) -> TimeR
         experiment: The experiment.
         now: The present time, in seconds since 1970; None for what was exported. What has ended goes on no longer.
     """
-    known = [ends for ends in read_ends.read_all(experiment) if ends is not None]
+    known = [ends for ends in _join_ends.read_all(experiment) if ends is not None]
     if not known:
         return None
     status = experiment.view.status
     began, done = read_moment(status.start_time), read_moment(status.completion_time)
-    begin = began if began is not None else min(first for first, _ in known)
-    last = max(last for _, last in known)
+    begin = began if began is not None else min(first for first, _, _ in known)
+    last = max(last for _, last, _ in known)
     present = done if done is not None else now
     end = max(last, present) if present is not None else last
-    return TimeRange(begin, max(end, begin + 1.0), len(experiment.rows) - len(known))
+    return TimeRange(begin, max(end, begin + 1.0), len(experiment.rows) - sum(count for _, _, count in known))
 
 
 @keep_chart

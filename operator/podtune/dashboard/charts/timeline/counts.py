@@ -15,7 +15,7 @@ from podtune.dashboard.charts.scales import Scale, Tick
 from podtune.dashboard.charts.timeline.clock import list_time_ticks
 from podtune.dashboard.charts.timeline.collection import TimeRange, TracedTrial, measure_range, read_history
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, STATES_BY_ACTIVITY
-from podtune.dashboard.keeping import keep_by_trial_from, keep_chart
+from podtune.dashboard.keeping import keep_by_block, keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import format_moment
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState
 
@@ -87,7 +87,7 @@ def draw_states(experiment: ExperimentRows, now: float | None = None) -> Stacked
     span = measure_range(experiment, now)
     if span is None:
         return None
-    changes = read_state_changes.read_all(experiment, choose_width(span))
+    changes = _count_state_changes.read_all(experiment, choose_width(span))
     return _stack("Trials by state over time", span, {state: STATE_WORDS[state] for state in STACKED_STATES}, changes)
 
 
@@ -97,7 +97,7 @@ def draw_activities(experiment: ExperimentRows, now: float | None = None) -> Sta
     span = measure_range(experiment, now)
     if span is None:
         return None
-    changes = read_activity_changes.read_all(experiment, choose_width(span))
+    changes = _count_activity_changes.read_all(experiment, choose_width(span))
     return _stack("Trials by what they do, over time", span, ACTIVITY_WORDS, changes)
 
 
@@ -121,6 +121,15 @@ def read_activity_changes(traced: TracedTrial, width: float) -> Sequence[int]:
     return encode_changes(_list_changes(traced, places, None), width)
 
 
+def count_codes(codes: Iterable[Sequence[int]]) -> Counter[int]:
+    """How often each change is among those of some trials: many begin or end at the same column."""
+    return Counter(chain.from_iterable(codes))
+
+
+_count_state_changes = keep_by_block(read_state_changes)(count_codes)
+_count_activity_changes = keep_by_block(read_activity_changes)(count_codes)
+
+
 def _list_changes(traced: TracedTrial, places: Sequence[int], final: int | None) -> Iterator[CountChange]:
     """One kind after the other; a history that goes on stays in the last."""
     history, spans = traced.history, traced.history.spans
@@ -142,29 +151,29 @@ def encode_changes(changes: Iterable[CountChange], width: float) -> Sequence[int
     return tuple((math.ceil(moment / width) * _KINDS + place) * 2 + (more < 0) for moment, place, more in changes)
 
 
-def count_changes(codes: Iterable[Sequence[int]], kinds: int, first: int, last: int) -> Sequence[Sequence[int]]:
+def count_changes(counted: Iterable[Mapping[int, int]], kinds: int, first: int, last: int) -> Sequence[Sequence[int]]:
     """How many there are of each kind at each column.
 
     Args:
-        codes: The changes of all trials.
+        counted: The changes of all trials, with how often there is each, in as many parts as one likes.
         kinds: How many kinds there are.
         first: Number of the first column; it has what was before as well.
         last: Number of the last column; likewise of what is after.
     """
     added = [[0] * (last - first + 1) for _ in range(kinds)]
-    for code, count in Counter(chain.from_iterable(codes)).items():
+    for code, count in chain.from_iterable(part.items() for part in counted):
         column, place = divmod(code // 2, _KINDS)
         added[place][min(max(column, first), last) - first] += -count if code % 2 else count
     return [list(accumulate(each)) for each in added]
 
 
-def _stack(title: str, span: TimeRange, words: Mapping[Kind, str], codes: Iterable[Sequence[int]]) -> StackedPlot:
+def _stack(title: str, span: TimeRange, words: Mapping[Kind, str], changes: Iterable[Mapping[int, int]]) -> StackedPlot:
     width = choose_width(span)
     first, last = math.ceil(span.begin / width), math.ceil(span.end / width)
     moments = [*(column * width for column in range(first, last)), span.end]
-    counted = zip(words, count_changes(codes, len(words), first, last), strict=True)
+    counted = zip(words, count_changes(changes, len(words), first, last), strict=True)
     counts = {kind: each for kind, each in counted if any(each)}
-    highest = max(1, *(sum(column) for column in zip(*counts.values(), strict=True)))
+    highest = max([1, *(sum(column) for column in zip(*counts.values(), strict=True))])
     places = [0.0, *(round(SIZE * (moment - span.begin) / span.seconds, 1) for moment in moments[1:])]
     areas, below = [], [0] * len(moments)
     for kind, each in counts.items():
