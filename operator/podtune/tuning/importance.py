@@ -221,15 +221,15 @@ def _estimate_ordered(counts: Counter[int], count: int) -> list[float]:
     width = _find_bandwidth(seen, weights)
     # All kernels have one width and stand on whole cells, so they share a table of the normal distribution.
     table = [_integrate_normal((place + 0.5) / width) for place in range(-count, count)]
-    masses = [after - before for before, after in pairwise(table)]
-    share = [
-        weight / total / (table[2 * count - 1 - cell] - table[count - 1 - cell])
-        for cell, weight in zip(seen, weights, strict=True)
-    ]
+    # From the right to the left, so that a slice has the masses that kernels on all cells have in one.
+    masses = [after - before for before, after in pairwise(table)][::-1]
+    share = [0.0] * count
+    for cell, weight in zip(seen, weights, strict=True):
+        share[cell] = weight / total / (table[2 * count - 1 - cell] - table[count - 1 - cell])
     wide = [_integrate_normal((place - 0.5 - middle) / count) for place in range(count + 1)]
     wide_whole = (wide[-1] - wide[0]) * total
     return [
-        sum(map(mul, share, [masses[count - 1 + cell - at] for at in seen]))
+        sum(map(mul, share, masses[count - 1 - cell : 2 * count - 1 - cell]))
         + (wide[cell + 1] - wide[cell]) / wide_whole
         for cell in range(count)
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from itertools import groupby
+from operator import mul
 
 
 def correlate_ranks(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -27,20 +27,19 @@ def measure_association(groups: Sequence[Hashable], values: Sequence[float]) -> 
 
 def _rank(values: Sequence[float]) -> list[float]:
     """Places from 1 on; equal values share the mean of theirs."""
-    ranks = [0.0] * len(values)
+    ranks: dict[float, float] = {}
     before = 0
-    for _, group in groupby(sorted(range(len(values)), key=values.__getitem__), key=values.__getitem__):
-        places = list(group)
-        for place in places:
-            ranks[place] = before + (len(places) + 1) / 2
-        before += len(places)
-    return ranks
+    for value, count in sorted(Counter(values).items()):
+        ranks[value] = before + (count + 1) / 2
+        before += count
+    return [ranks[value] for value in values]
 
 
 def _correlate(first: Sequence[float], second: Sequence[float]) -> float | None:
     if not first:
         return None
     first_mean, second_mean = math.fsum(first) / len(first), math.fsum(second) / len(second)
-    product = math.fsum((x - first_mean) * (y - second_mean) for x, y in zip(first, second, strict=True))
-    squares = math.fsum((x - first_mean) ** 2 for x in first) * math.fsum((y - second_mean) ** 2 for y in second)
+    first, second = [x - first_mean for x in first], [y - second_mean for y in second]
+    product = math.fsum(map(mul, first, second))
+    squares = math.fsum(map(mul, first, first)) * math.fsum(map(mul, second, second))
     return min(max(product / math.sqrt(squares), -1.0), 1.0) if squares > 0 else None

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
 from podtune.dashboard import keeping
-from podtune.dashboard.charts import spent_resources
+from podtune.dashboard.charts import importance, spent_resources
 from podtune.dashboard.charts.columns import write_columns
+from podtune.dashboard.charts.contour import draw_contour
 from podtune.dashboard.charts.failures import list_failures
+from podtune.dashboard.charts.importance import measure_importance
 from podtune.dashboard.charts.learning import curves
 from podtune.dashboard.charts.learning.curves import draw_curves, write_curve_points
 from podtune.dashboard.charts.learning.frame import CurveAxes
@@ -41,6 +43,7 @@ from podtune.dashboard.keeping import (
 from podtune.dashboard.pages.experiments import list_newest_decisions
 from podtune.dashboard.progress.waiting import describe_waiting
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow, collect_rows
+from podtune.tuning import importance as tuning_importance
 from tests.unit.dashboard.archives import Manifest, experiment_body, trial_body
 
 NOW = 1_767_268_800.0
@@ -48,6 +51,8 @@ FEW: dict[ModuleType, dict[str, int]] = {
     keeping: {"BLOCK": 3},
     spent_resources: {"BLOCK": 3},
     curves: {"BLOCK": 3},
+    importance: {"LEAST_TRIALS": 3, "LEAST_TIMED": 2},
+    tuning_importance: {"LEAST_TRIALS": 3, "LEAST_BEST": 2, "LEAST_ACTIVE": 1},
 }
 """Limits at which a handful of trials are as many as thousands."""
 STATES = ("RUNNING", "PAUSED", "TERMINATED", "ERROR", "")
@@ -128,6 +133,7 @@ def draw_all(experiment: ExperimentRows) -> list[Any]:
         draw_states(experiment, NOW),
         draw_activities(experiment),
         draw_purposes(experiment),
+        *([measure_importance(experiment), draw_contour(experiment, 0, "lr", "units")] if has_axes(experiment) else ()),
         draw_progress(experiment, by_time=False),
         draw_progress(experiment, by_time=True),
         draw_slices(experiment),
@@ -143,6 +149,10 @@ def draw_all(experiment: ExperimentRows) -> list[Any]:
         list_newest_decisions(experiment, 3),
         replay_all(experiment),
     ]
+
+
+def has_axes(experiment: ExperimentRows) -> bool:
+    return {"lr", "units"} <= {axis.name for axis in experiment.axes}
 
 
 def replay_all(experiment: ExperimentRows) -> list[Any]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from podtune.dashboard.charts.importance import ENDED_STATES, find_step
 from podtune.dashboard.charts.plots import MANY, SIZE
 from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most
-from podtune.dashboard.keeping import keep_chart
+from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.search_axes import SearchAxis
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
@@ -144,13 +144,20 @@ def _find_places(
     experiment: ExperimentRows, place: int, x: SearchAxis, y: SearchAxis
 ) -> list[tuple[TrialRow, float, float, float]]:
     """The ended trials that have both parameters and a value, with all three."""
-    found = []
-    for row in experiment.rows:
-        value, values = row.values[place], row.view.parameters
-        at, to = x.find_position(values.get(x.name)), y.find_position(values.get(y.name))
-        if row.progress in ENDED_STATES and value is not None and at is not None and to is not None:
-            found.append((row, at, to, value))
-    return found
+    columns = (_find_position.read_all(experiment, axis) for axis in (x, y))
+    return [
+        (row, at, to, value)
+        for row, at, to in zip(experiment.rows, *columns, strict=True)
+        if at is not None
+        and to is not None
+        and row.progress in ENDED_STATES
+        and (value := row.values[place]) is not None
+    ]
+
+
+@keep_by_trial
+def _find_position(row: TrialRow, axis: SearchAxis) -> float | None:
+    return axis.find_position(row.view.parameters.get(axis.name))
 
 
 def divide_axis(experiment: ExperimentRows, axis: SearchAxis, most: int) -> ContourAxis:
