@@ -38,8 +38,12 @@ def ensure_chromium() -> str:
     """
     path = _find_chromium()
     if path is None:
-        packages.install(*PACKAGES)
-        path = packages.program(PROGRAMS[0])
+        try:
+            packages.install(*PACKAGES)
+            path = packages.program(PROGRAMS[0])
+        except ClusterError as error:
+            names = f"{', '.join(PROGRAMS[:-1])} or {PROGRAMS[-1]}"
+            raise ClusterError(f"there is no {names} on PATH, and none could be installed: {error}") from error
     return path
 
 

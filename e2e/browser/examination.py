@@ -1,36 +1,35 @@
-"""Examines a page as it is drawn: accessibility by axe-core, and whether texts lie over one another or are cut off."""
+"""Examines a page as it is drawn: accessibility by axe-core, and whether all texts can be read where they are."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+LEAST_SIZE = 9
+"""Pixels of a text as it is drawn. Charts that shrink with the window shrink their texts, too."""
+Rules = Literal["all", "of colours"]
+_FLAWS = (Path(__file__).parent / "flaws.js").read_text(encoding="utf-8")
 _MOST_NAMED = 3
-# Texts of one picture whose boxes share more than a hair are hard to read. Boxes of letters have air above and below.
-_FIND_OVERLAPS = """() => [...document.querySelectorAll("main svg")].flatMap((svg) => {
-  if (svg.ownerSVGElement) return [];
-  const texts = [...svg.querySelectorAll("text")].filter((text) => text.checkVisibility() && text.textContent.trim());
-  const boxes = texts.map((text) => text.getBoundingClientRect());
-  return texts.flatMap((text, place) => texts.slice(place + 1).flatMap((other, next) => {
-    const [one, two] = [boxes[place], boxes[place + 1 + next]];
-    const wide = Math.min(one.right, two.right) - Math.max(one.left, two.left);
-    const high = Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top);
-    return wide > 1 && high > 4 ? [`"${text.textContent.trim()}" and "${other.textContent.trim()}"`] : [];
-  }));
-})"""
-_FIND_WIDER = """() => document.documentElement.scrollWidth > window.innerWidth
-  ? [...document.querySelectorAll("body *")]
-      .filter((each) => each.getBoundingClientRect().right > window.innerWidth + 1 && !each.closest(".scroll, svg"))
-      .slice(-3).map((each) => `<${each.localName} class="${each.className}">`)
-  : []"""
+_HAS_AXE = "() => 'axe' in window"
+# The rest of what axe-core finds would be megabytes of what is well. Styles of the page are there already.
+_RUN_AXE = """(rules) => axe.run({ resultTypes: ["violations"], preload: false, ...rules })
+  .then((results) => results.violations)"""
+_RULES: dict[Rules, dict[str, Any]] = {"all": {}, "of colours": {"runOnly": ["color-contrast", "link-in-text-block"]}}
 
 
-def find_violations(page: Page) -> list[str]:
-    """What axe-core objects to, of any severity; empty where all is well."""
-    response: dict[str, Any] = Axe().run(page, options={"resultTypes": ["violations"]}).response
-    return [_describe_violation(violation) for violation in response["violations"]]
+def find_violations(page: Page, rules: Rules = "all") -> list[str]:
+    """What axe-core objects to, of any severity; empty where all is well.
+
+    Args:
+        page: What is examined.
+        rules: Those of colours are enough where nothing but the theme has changed since all were asked for.
+    """
+    if not page.evaluate(_HAS_AXE):
+        page.evaluate(Axe().axe_script)
+    return [_describe_violation(violation) for violation in page.evaluate(_RUN_AXE, _RULES[rules])]
 
 
 def _describe_violation(violation: dict[str, Any]) -> str:
@@ -45,7 +44,6 @@ def _find_reason(node: dict[str, Any]) -> str:
 
 
 def find_flaws(page: Page) -> list[str]:
-    """Texts of charts that lie over one another, and what makes the page wider than the window."""
-    overlaps: list[str] = page.evaluate(_FIND_OVERLAPS)
-    wider: list[str] = page.evaluate(_FIND_WIDER)
-    return [*(f"{texts} overlap" for texts in overlaps), *(f"{element} is wider than the window" for element in wider)]
+    """Texts that lie over one another, are cut off or too small, and what makes the page wider than the window."""
+    flaws: list[str] = page.evaluate(_FLAWS, {"leastSize": LEAST_SIZE})
+    return flaws

@@ -1,0 +1,74 @@
+"""What examines pages finds what is wrong with them, and nothing else; and a missing browser is told in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.browser import chromium
+from e2e.browser.examination import find_flaws, find_violations
+from e2e.browser.tests.conftest import Visit
+from e2e.devcluster.building import packages
+from e2e.devcluster.errors import ClusterError
+
+WELL = """<main><h1>Title</h1><p>One line</p>
+  <div style="width: 80px; overflow: hidden; white-space: nowrap">a name that is cut short, as is meant</div>
+  <div style="position: sticky; bottom: 0; margin-top: -18px">lies over the page</div>
+  <div class="scroll" style="overflow-x: auto"><p style="width: 5000px; text-align: right">to the right</p></div>
+  <svg width="300" height="60"><text x="5" y="20">one</text><text x="5" y="40">two</text></svg></main>"""
+FLAWS = {
+    "two texts of a page": (
+        '<main><div style="margin-bottom: -12px">under</div><div>over it</div></main>',
+        '"under" and "over it" overlap',
+    ),
+    "two texts of a chart": (
+        '<main><svg width="300" height="60"><text x="5" y="20">one</text><text x="9" y="24">two</text></svg></main>',
+        '"one" and "two" overlap',
+    ),
+    "a text that shrinks with its chart": (
+        '<main><svg width="100" height="20" viewBox="0 0 400 80"><text x="5" y="40">tiny</text></svg></main>',
+        '"tiny" is too small: 4.0 pixels',
+    ),
+    "a text left of the window": (
+        '<main><p style="margin-left: -30px">begins outside</p></main>',
+        '"begins outside" is cut off at the window\'s edge',
+    ),
+    "a label beside its card": (
+        '<main><div class="card" style="margin: 50px"><svg width="90" height="40" style="overflow: visible">'
+        '<text x="0" y="20" text-anchor="end">1.0</text></svg></div></main>',
+        '"1.0" is drawn past the edge of its card',
+    ),
+    "a wide element": ('<main><div class="long" style="width: 5000px">x</div></main>', 'class="long"> is wider than'),
+}
+
+
+def test_a_page_that_is_well_has_no_flaw(visitors: Visit) -> None:
+    page = visitors("about:blank").page
+    page.set_content(WELL)
+    assert find_flaws(page) == []
+
+
+def test_each_flaw_is_found(visitors: Visit) -> None:
+    page = visitors("about:blank").page
+    for name, (content, words) in FLAWS.items():
+        page.set_content(content)
+        assert any(words in flaw for flaw in find_flaws(page)), (name, find_flaws(page))
+
+
+def test_a_theme_with_pale_texts_is_found_by_the_rules_of_colours_alone(visitors: Visit) -> None:
+    page = visitors("about:blank").page
+    page.set_content('<html lang="en"><title>t</title><main><h1 style="color: #ddd">Pale</h1><img src="data:,"></main>')
+    assert any("image-alt" in each for each in find_violations(page))
+    (violation,) = find_violations(page, "of colours")
+    assert violation.startswith("color-contrast (serious), 1 times")
+
+
+def test_where_there_is_no_chromium_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*missing: str) -> None:
+        raise ClusterError(f"missing programs; as root: apt-get install {' '.join(missing)}")
+
+    monkeypatch.setattr(chromium, "_find_chromium", lambda: None)
+    monkeypatch.setattr(packages, "install", refuse)
+    with pytest.raises(ClusterError) as error:
+        chromium.ensure_chromium()
+    assert "there is no chromium, google-chrome or chromium-browser on PATH" in str(error.value)
+    assert "apt-get install chromium fonts-inter" in str(error.value)
