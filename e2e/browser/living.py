@@ -14,16 +14,22 @@ from podtune.kube import paths
 from podtune.kube.errors import Unanswered
 from podtune.kube.manifests import Manifest
 
+_EXPERIMENTS, _TRIALS = paths.experiments(), paths.trials()
+
 
 class LivingCluster:
-    """An API server with the Experiments and Trials of one namespace, of which only the watches are used."""
+    """An API server with some Experiments and their Trials, of which only the watches are used.
 
-    def __init__(self, namespace: str, made: MadeExperiment) -> None:
+    Attributes:
+        experiment: The first of them, which is the one that changes.
+    """
+
+    def __init__(self, *made: MadeExperiment) -> None:
         """Has what was made."""
-        self.source = ClusterSource(lambda: cast("Api", self), namespace, pause=lambda _: None)
-        self.experiment = made.experiment
-        self._trials = {trial["metadata"]["name"]: trial for trial in made.trials}
-        self._experiments_path, self._trials_path = paths.experiments(namespace), paths.trials(namespace)
+        self.source = ClusterSource(lambda: cast("Api", self), None, pause=lambda _: None)
+        self.experiment = made[0].experiment
+        self._others = [each.experiment for each in made[1:]]
+        self._trials = {trial["metadata"]["name"]: trial for each in made for trial in each.trials}
         self._told: defaultdict[str, queue.SimpleQueue[Change | Exception | None]] = defaultdict(queue.SimpleQueue)
         self._list_all()
 
@@ -35,7 +41,7 @@ class LivingCluster:
     def __exit__(self, *_: object) -> None:
         """Is followed no longer."""
         self.source.stop()
-        for path in (self._experiments_path, self._trials_path):
+        for path in (_EXPERIMENTS, _TRIALS):
             self._told[path].put(None)
 
     def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
@@ -49,30 +55,35 @@ class LivingCluster:
         """A Trial appears, or its status changes."""
         known = self._trials.get(name) or self._make_trial(name)
         self._trials[name] = {**known, "status": {**known["status"], **status}}
-        self._told[self._trials_path].put(Change("MODIFIED", self._trials[name]))
+        self._told[_TRIALS].put(Change("MODIFIED", self._trials[name]))
 
     def put_experiment(self, **status: Any) -> None:
         """The Experiment's status changes."""
-        self.experiment = {**self.experiment, "status": {**self.experiment["status"], **status}}
-        self._told[self._experiments_path].put(Change("MODIFIED", self.experiment))
+        self._change_experiment({"status": {**self.experiment["status"], **status}})
 
-    def delete_experiment(self) -> None:
-        """The Experiment goes, and with it its Trials."""
-        self._told[self._experiments_path].put(Change("DELETED", self.experiment))
+    def delete_experiment(self, name: str = "") -> None:
+        """An Experiment goes, the first if none is named, and with it its Trials."""
+        gone = next(each for each in (self.experiment, *self._others) if name in ("", each["metadata"]["name"]))
+        self._told[_EXPERIMENTS].put(Change("DELETED", gone))
         for trial in self._trials.values():
-            self._told[self._trials_path].put(Change("DELETED", trial))
+            if trial["spec"]["experiment"] == gone["metadata"]["name"]:
+                self._told[_TRIALS].put(Change("DELETED", trial))
 
     def lose_server(self, reason: str) -> None:
         """The API server does not answer from now on."""
-        for path in (self._experiments_path, self._trials_path):
+        for path in (_EXPERIMENTS, _TRIALS):
             self._told[path].put(Unanswered(reason))
 
     def answer_again(self) -> None:
         """The API server answers again, with all that there is by now."""
         self._list_all()
 
+    def _change_experiment(self, parts: Manifest) -> None:
+        self.experiment = {**self.experiment, **parts}
+        self._told[_EXPERIMENTS].put(Change("MODIFIED", self.experiment))
+
     def _list_all(self) -> None:
-        listed = {self._experiments_path: [self.experiment], self._trials_path: list(self._trials.values())}
+        listed = {_EXPERIMENTS: [self.experiment, *self._others], _TRIALS: list(self._trials.values())}
         for path, items in listed.items():
             for change in (Change("RELISTED", {}), *(Change("ADDED", item) for item in items), Change("SYNCED", {})):
                 self._told[path].put(change)

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, FloatRect
 from e2e.browser.chromium import open_browser
 from e2e.browser.serving import serve_source
 from e2e.browser.views import FINISHED, open_gallery
-from e2e.browser.visitor import Theme, visit
+from e2e.browser.visitor import Theme, Window, visit
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 WIDTH = 1280
@@ -59,7 +59,7 @@ PICTURES = (
 
 def photograph(browser: Browser, address: str, picture: Picture, theme: Theme) -> bytes:
     """A PNG of few enough bytes to be committed."""
-    with visit(browser, address, width=WIDTH, theme=theme) as visitor:
+    with visit(browser, address, Window(WIDTH, theme)) as visitor:
         page = visitor.open(picture.path)
         top = page.locator(picture.first).first.bounding_box()
         bottom = page.locator(picture.last).first.bounding_box()

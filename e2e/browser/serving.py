@@ -1,4 +1,4 @@
-"""Serves the pages of a source in a thread, and with them the experiments that tests and pictures look at."""
+"""Serves the pages of a source in a thread, such as those of several archives beside one another."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.dashboard.app import make_app
-from podtune.dashboard.sources import ArchiveSource, ExperimentSource
+from podtune.dashboard.app import LOCAL, AppSettings, make_app
+from podtune.dashboard.sources import ArchiveSource, ExperimentSource, ManifestSource
+from podtune.kube.manifests import Manifest
 
 LOOPBACK = "127.0.0.1"
 DEADLINE = 60.0
 """Seconds for whatever a busy machine may be slow at."""
 
 
-class Gallery:
+class Gallery(ManifestSource):
     """Several archives beside one another."""
 
     def __init__(self, title: str, archives: Sequence[ArchiveSource]) -> None:
@@ -48,13 +49,19 @@ class Gallery:
         archive = self._archives.get((namespace, experiment))
         return archive.list_trials(namespace, experiment) if archive else ()
 
+    def find_manifest(self, namespace: str, experiment: str, trial: str) -> Manifest | None:
+        """A Trial as it was written."""
+        archive = self._archives.get((namespace, experiment))
+        return archive.find_manifest(namespace, experiment, trial) if archive else None
+
 
 @contextmanager
-def serve_source(source: ExperimentSource, port: int = 0) -> Iterator[str]:
+def serve_source(source: ExperimentSource, port: int = 0, settings: AppSettings = LOCAL) -> Iterator[str]:
     """Serves it on loopback while the context lasts, on any free port if it is 0; returns the first page's address."""
     address: Future[str] = Future()
     stopped: Future[None] = Future()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(source, port, address, stopped)), name="dashboard")
+    app = make_app(source, settings)
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(app, port, address, stopped)), name="dashboard")
     thread.start()
     try:
         yield address.result(DEADLINE)
@@ -63,8 +70,8 @@ def serve_source(source: ExperimentSource, port: int = 0) -> Iterator[str]:
         thread.join(DEADLINE)
 
 
-async def _serve(source: ExperimentSource, port: int, address: Future[str], stopped: Future[None]) -> None:
-    runner = web.AppRunner(make_app(source), access_log=None, shutdown_timeout=1)
+async def _serve(app: web.Application, port: int, address: Future[str], stopped: Future[None]) -> None:
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     try:
         await runner.setup()
         site = web.TCPSite(runner, LOOPBACK, port, reuse_address=True)

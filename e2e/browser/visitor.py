@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request
 
+from podtune.dashboard.access.session import COOKIE
+
 Theme = Literal["light", "dark"]
-WIDE, NARROW = 1440, 390
+WIDEST, WIDE, NARROW, NARROWEST = 3840, 1440, 390, 360
+"""Windows in pixels: what people have on their desks and in their hands, and the ends of what pages are made for."""
 HEIGHT = 900
 DEADLINE = 90_000
 """Milliseconds for whatever a busy machine may be slow at."""
@@ -22,6 +27,10 @@ _TELL_VIOLATIONS = """document.addEventListener("securitypolicyviolation", (even
 # What is drawn later than the page: its element is hidden until then.
 _IS_DRAWN = """() => document.readyState === "complete" && document.fonts.status === "loaded"
   && !document.querySelector("[data-parallel][hidden]")"""
+# Blank pages may store nothing, and say so by an error.
+_IS_STORED = "() => { try { return localStorage.length > 0; } catch { return false; } }"
+# A canvas is drawn anew in the frame after the one in which its size changes.
+_AWAIT_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @dataclass
@@ -30,13 +39,13 @@ class Visitor:
 
     Attributes:
         page: The tab.
-        origin: Where all that it asks for has to come from.
+        address: Of the dashboard's first page, without a slash at its end. All that pages ask for comes from there.
         problems: What went wrong so far, a sentence each.
         pardoned: A problem that has one of these texts in it is none: a page that is not there is one to the console.
     """
 
     page: Page
-    origin: str
+    address: str
     problems: list[str] = field(default_factory=list)
     pardoned: list[str] = field(default_factory=list)
 
@@ -49,13 +58,28 @@ class Visitor:
 
     def open(self, path: str = "") -> Page:
         """Opens a page of the dashboard, until all of it is drawn."""
-        self.page.goto(f"{self.origin}/{path}")
+        self.page.goto(f"{self.address}/{path}")
         self.await_drawn()
         return self.page
 
     def await_drawn(self) -> None:
         """Returns as soon as scripts have drawn what they draw."""
         self.page.wait_for_function(_IS_DRAWN)
+
+    def log_in(self, token: str) -> None:
+        """Has a session, as the login form gives it."""
+        cookie = {"name": COOKIE, "value": f"{int(time.time())}.{token}", "url": self.address, "httpOnly": True}
+        self.page.context.add_cookies([cookie])  # type: ignore[list-item]
+
+    def resize(self, width: int) -> None:
+        """Makes the window wider or narrower, until all is drawn anew."""
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.page.evaluate(_AWAIT_FRAMES)
+
+    def prefer(self, theme: Theme) -> None:
+        """The visitor's system changes to another theme."""
+        self.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        self.page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
 
     def pardon(self, text: str) -> None:
         """Problems with this text are expected."""
@@ -73,49 +97,72 @@ class Visitor:
         self.problems.append(f"{self.page.url}: a script failed: {error}")
 
     def _see_request(self, request: Request) -> None:
-        address = urlsplit(request.url)
-        if address.scheme not in ("data", "blob") and f"{address.scheme}://{address.netloc}" != self.origin:
+        asked, own = urlsplit(request.url), urlsplit(self.address)
+        if asked.scheme not in ("data", "blob") and (asked.scheme, asked.netloc) != (own.scheme, own.netloc):
             self.problems.append(f"{self.page.url}: asks {request.url}, which is elsewhere")
 
 
-@contextmanager
-def visit(
-    browser: Browser,
-    address: str,
-    *,
-    width: int = WIDE,
-    theme: Theme = "light",
-    is_touched: bool = False,
-    has_scripts: bool = True,
-) -> Iterator[Visitor]:
-    """A tab that has been nowhere before.
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What a visitor sits before.
 
-    Args:
-        browser: The browser.
-        address: Of the dashboard's first page.
-        width: Of the window, in pixels.
+    Attributes:
+        width: In pixels.
         theme: What the visitor's system prefers.
-        is_touched: Whether it is a telephone.
         has_scripts: Whether pages may run any.
     """
+
+    width: int = WIDE
+    theme: Theme = "light"
+    has_scripts: bool = True
+
+
+DESK = Window()
+
+
+def open_context(browser: Browser, window: Window) -> BrowserContext:
+    """A browser that knows nothing yet: no cookie, no script, no style."""
     context = browser.new_context(
-        viewport={"width": width, "height": HEIGHT},
-        color_scheme=theme,
+        viewport={"width": window.width, "height": HEIGHT},
+        color_scheme=window.theme,
         # Also in tests: what moves is never where one looks for it.
         reduced_motion="reduce",
-        has_touch=is_touched,
-        java_script_enabled=has_scripts,
+        java_script_enabled=window.has_scripts,
         locale="en-GB",
         timezone_id="UTC",
     )
-    with _closing(context):
-        context.set_default_timeout(DEADLINE)
-        yield Visitor(context.new_page(), address.rstrip("/"))
+    context.set_default_timeout(DEADLINE)
+    return context
 
 
 @contextmanager
-def _closing(context: BrowserContext) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        context.close()
+def visit(browser: Browser, address: str, window: Window = DESK) -> Iterator[Visitor]:
+    """A tab of a browser that knows nothing yet, to look at the dashboard whose first page has this address."""
+    with closing(open_context(browser, window)) as context:
+        yield Visitor(context.new_page(), address.rstrip("/"))
+
+
+class ContextPool:
+    """Contexts for visitors who come one after another: each spares the next one to ask for scripts and styles."""
+
+    def __init__(self, browser: Browser) -> None:
+        """Has none yet."""
+        self._browser = browser
+        self._free: defaultdict[Window, list[BrowserContext]] = defaultdict(list)
+
+    @contextmanager
+    def visit(self, address: str, window: Window) -> Iterator[Visitor]:
+        """A tab of a context that nobody else uses meanwhile, and in which nobody has left anything."""
+        free = self._free[window]
+        context = free.pop() if free else open_context(self._browser, window)
+        page = context.new_page()
+        try:
+            yield Visitor(page, address.rstrip("/"))
+        finally:
+            if page.is_closed() or page.evaluate(_IS_STORED):
+                context.close()
+            else:
+                page.close()
+                context.clear_cookies()
+                context.clear_permissions()
+                free.append(context)

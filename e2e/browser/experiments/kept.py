@@ -35,6 +35,14 @@ class MadeExperiment:
         """Name of the Experiment."""
         return str(self.experiment["metadata"]["name"])
 
+    def move(self, namespace: str) -> MadeExperiment:
+        """The same in another namespace."""
+        experiment, *trials = (
+            {**each, "metadata": {**each["metadata"], "namespace": namespace}}
+            for each in (self.experiment, *self.trials)
+        )
+        return MadeExperiment(experiment, tuple(trials))
+
     def open_source(self) -> ArchiveSource:
         """A source of pages, as if it had been exported."""
         return ArchiveSource(make_archive(self.experiment, list(self.trials), {}), f"archive {self.name}.yaml")

@@ -94,6 +94,14 @@ def make_running() -> MadeExperiment:
 
 
 @keep
+def make_hyperband() -> MadeExperiment:
+    """HyperBand in its middle: some brackets are over, and trials of another wait for one another."""
+    search = {"algorithm": "random", "maxTrials": 60, "seed": 4}
+    spec = make_spec(scheduler={"hyperband": {"maxTime": 27, "reductionFactor": 3}}, search=search)
+    return _simulate("resnet-brackets", spec, ImageCurves(27), until=1.25 * 3600)
+
+
+@keep
 def make_population() -> MadeExperiment:
     """Population-based training, with exploits."""
     parameters = [each for each in PARAMETERS if each["name"] in ("learning_rate", "weight_decay", "dropout")]

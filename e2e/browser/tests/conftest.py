@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,17 @@ from playwright.sync_api import Browser, expect
 
 from e2e.browser.chromium import open_browser
 from e2e.browser.serving import serve_source
-from e2e.browser.views import open_gallery
-from e2e.browser.visitor import DEADLINE, Visitor, visit
+from e2e.browser.team import TeamCluster, serve_outage, serve_team
+from e2e.browser.views import Site, open_gallery
+from e2e.browser.visitor import DEADLINE, DESK, ContextPool, Visitor, Window
+from e2e.devcluster.errors import ClusterError
 
 Visit = Callable[..., Visitor]
+SITES: Mapping[Site, Callable[[], AbstractContextManager[str]]] = {
+    Site.GALLERY: lambda: serve_source(open_gallery()),
+    Site.TEAM: lambda: serve_team(TeamCluster()),
+    Site.AWAY: serve_outage,
+}
 expect.set_options(timeout=DEADLINE)
 
 
@@ -27,25 +35,41 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
+    """Where it is missing and can't be installed, each test says so in one line."""
+    with ExitStack() as stack:
+        try:
+            browser = stack.enter_context(open_browser())
+        except ClusterError as error:
+            pytest.fail(str(error), pytrace=False)
         yield browser
 
 
 @pytest.fixture(scope="session")
-def gallery() -> Iterator[str]:
+def sites() -> Iterator[Callable[[Site], str]]:
+    """Gives the address of a dashboard, which is served from its first use on."""
+    with ExitStack() as stack:
+        yield cache(lambda site: stack.enter_context(SITES[site]()))
+
+
+@pytest.fixture(scope="session")
+def gallery(sites: Callable[[Site], str]) -> str:
     """The address of the pages of all made experiments."""
-    with serve_source(open_gallery()) as address:
-        yield address
+    return sites(Site.GALLERY)
+
+
+@pytest.fixture(scope="session")
+def contexts(browser: Browser) -> ContextPool:
+    return ContextPool(browser)
 
 
 @pytest.fixture
-def visitors(browser: Browser) -> Iterator[Visit]:
+def visitors(contexts: ContextPool) -> Iterator[Visit]:
     """Opens tabs, closes them again, and fails where one of them had a problem that was not expected."""
     with ExitStack() as stack:
         opened: list[Visitor] = []
 
-        def open_tab(address: str, **options: object) -> Visitor:
-            visitor = stack.enter_context(visit(browser, address, **options))  # type: ignore[arg-type]
+        def open_tab(address: str, window: Window = DESK) -> Visitor:
+            visitor = stack.enter_context(contexts.visit(address, window))
             opened.append(visitor)
             return visitor
 

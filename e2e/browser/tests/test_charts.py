@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, POPULATION, SWEEP, TRADE_OFF, VIEWS, View
-from e2e.browser.visitor import Visitor
+from e2e.browser.visitor import Visitor, Window
 
 CHARTS = tuple(view for view in VIEWS if view.name in ("overview", "overview-trade-off", "search-space", "trial"))
 
@@ -92,7 +92,7 @@ def test_scales_are_chosen_and_stand_in_the_address(visitor: Visitor) -> None:
 def test_each_chart_has_its_table_and_its_download_in_the_theme_that_is_seen(
     visitors: Visit, gallery: str, view: View
 ) -> None:
-    visitor = visitors(gallery, theme="dark")
+    visitor = visitors(gallery, Window(theme="dark"))
     page = visitor.open(view.path)
     links = page.locator("main a.download[data-theme-link]").evaluate_all("all => all.map((link) => link.href)")
     assert links
@@ -134,7 +134,7 @@ def test_the_theme_is_switched_and_kept(visitor: Visitor) -> None:
 
 
 def test_pages_say_as_much_without_scripts(visitors: Visit, gallery: str) -> None:
-    page = visitors(gallery, has_scripts=False).page
+    page = visitors(gallery, Window(has_scripts=False)).page
     page.goto(f"{gallery}{FINISHED}")
     expect(page.locator(".hero .value")).to_have_text(re.compile(r"0\.\d+"))
     assert page.locator("section[aria-labelledby=curves] .curve").count() > 2

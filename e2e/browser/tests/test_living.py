@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from e2e.browser.examination import find_violations
-from e2e.browser.experiments.simulated import NAMESPACE, make_running
+from e2e.browser.experiments.simulated import make_running
 from e2e.browser.living import LivingCluster
 from e2e.browser.serving import serve_source
 from e2e.browser.tests.conftest import Visit
@@ -22,7 +22,7 @@ VALUE = {"bestValue": "0.9912", "best": {"accuracy": "0.9912"}}
 
 @pytest.fixture
 def cluster() -> Iterator[LivingCluster]:
-    with LivingCluster(NAMESPACE, make_running()) as cluster:
+    with LivingCluster(make_running()) as cluster:
         yield cluster
 
 

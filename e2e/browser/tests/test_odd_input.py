@@ -7,29 +7,21 @@ from playwright.sync_api import expect
 
 from e2e.browser.examination import find_flaws
 from e2e.browser.experiments.odd import IMAGE, SCRIPT
-from e2e.browser.tests.conftest import Visit
-from e2e.browser.views import FINISHED, HOSTILE, WIDER
-from e2e.browser.visitor import NARROW, WIDE, Visitor
+from e2e.browser.views import FINISHED, HOSTILE, PAGES, WIDER
+from e2e.browser.visitor import NARROW, NARROWEST, WIDE, Visitor
 
-HOSTILE_PAGES = (
-    "",
-    "parameters",
-    "timeline",
-    "replay",
-    "trials",
-    "trials/hostile-3",
-    "compare?trial=hostile-3&trial=hostile-4",
+HOSTILE_PAGES, WIDE_PAGES = (
+    (*PAGES.values(), f"trials/{name}-3", f"compare?trial={name}-3&trial={name}-4") for name in ("hostile", "wider")
 )
-WIDE_PAGES = ("", "parameters", "timeline", "replay", "trials", "trials/wider-3", "compare?trial=wider-3&trial=wider-4")
 
 
-@pytest.mark.parametrize("path", HOSTILE_PAGES)
-def test_texts_of_an_experiment_are_shown_and_never_run(visitor: Visitor, path: str) -> None:
-    page = visitor.open(f"{HOSTILE}{path}")
-    assert "hurt" not in page.title()
-    shown = page.locator("main").inner_text()
-    assert SCRIPT in shown or IMAGE in shown
-    assert page.locator("main img, main script").count() == 0
+def test_texts_of_an_experiment_are_shown_and_never_run(visitor: Visitor) -> None:
+    for path in HOSTILE_PAGES:
+        page = visitor.open(f"{HOSTILE}{path}")
+        assert "hurt" not in page.title(), path
+        shown = page.locator("main").inner_text()
+        assert SCRIPT in shown or IMAGE in shown, path
+        assert page.locator("main img, main script").count() == 0, path
 
 
 def test_a_hostile_name_is_shown_beside_the_pointer_as_it_is(visitor: Visitor) -> None:
@@ -42,10 +34,11 @@ def test_a_hostile_name_is_shown_beside_the_pointer_as_it_is(visitor: Visitor) -
 
 
 @pytest.mark.parametrize("path", WIDE_PAGES)
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_five_hundred_parameters_fit_on_each_page(visitors: Visit, gallery: str, path: str, width: int) -> None:
-    page = visitors(gallery, width=width).open(f"{WIDER}{path}")
-    assert not find_flaws(page)
+def test_five_hundred_parameters_fit_on_each_page(visitor: Visitor, path: str) -> None:
+    page = visitor.open(f"{WIDER}{path}")
+    for width in (WIDE, NARROW, NARROWEST):
+        visitor.resize(width)
+        assert not find_flaws(page), width
 
 
 def test_an_experiment_that_is_not_there_is_told_with_a_way_back(visitor: Visitor) -> None:

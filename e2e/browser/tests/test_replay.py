@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
-from e2e.browser.visitor import Visitor
+from e2e.browser.visitor import Visitor, Window
 
 
 def read_moment(page: Page) -> int:
@@ -74,7 +74,7 @@ def test_what_is_revealed_is_what_the_server_draws(visitor: Visitor) -> None:
     )
     revealed, width = page.evaluate(count), page.locator("[data-past]").get_attribute("width")
     expect(page.locator("[data-slider]")).to_have_attribute("aria-valuetext", re.compile("^2h after the start"))
-    answer = page.request.get(f"{visitor.origin}/{FINISHED}replay?at=7200").text()
+    answer = page.request.get(f"{visitor.address}/{FINISHED}replay?at=7200").text()
     dots = re.search(r'data-dots="".*? d="([^"]*)"', answer, re.DOTALL)
     past = re.search(r'data-past="".*?width="([\d.]+)"', answer)
     assert dots is not None
@@ -99,7 +99,7 @@ def test_it_plays_and_pauses_unless_less_motion_is_asked_for(visitor: Visitor) -
 
 
 def test_without_a_script_a_form_and_links_do_the_same(visitors: Visit, gallery: str) -> None:
-    page = visitors(gallery, has_scripts=False).page
+    page = visitors(gallery, Window(has_scripts=False)).page
     page.goto(f"{gallery}{FINISHED}replay?at=7200")
     page.get_by_role("link", name="Next decision").click()
     page.wait_for_url(re.compile(r"at=\d+$"))

@@ -11,7 +11,7 @@ from playwright.sync_api import FloatRect, Page, expect
 
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
-from e2e.browser.visitor import NARROW, Visitor
+from e2e.browser.visitor import NARROW, Visitor, Window
 
 TRIALS = 80
 PNG_BEGIN = b"\x89PNG"
@@ -176,7 +176,7 @@ def test_a_range_of_ten_thousand_trials_is_dragged(visitor: Visitor) -> None:
 
 
 def test_a_range_is_dragged_on_a_narrow_screen(visitors: Visit, gallery: str) -> None:
-    page = visitors(gallery, width=NARROW).open(f"{FINISHED}parameters")
+    page = visitors(gallery, Window(width=NARROW)).open(f"{FINISHED}parameters")
     stage = find_box(page, "[data-stage]")
     across = stage["y"] + 40  # the first axis lies there
     page.mouse.move(stage["x"] + 0.3 * stage["width"], across)

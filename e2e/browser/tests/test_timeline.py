@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
-from e2e.browser.visitor import Visitor
+from e2e.browser.visitor import Visitor, Window
 
 
 def drag(page: Page, selector: str, down: int, start: float, end: float) -> None:
@@ -73,7 +73,7 @@ def test_keys_zoom_and_move_and_the_strip_keeps_the_focus(visitor: Visitor) -> N
 
 
 def test_without_scripts_links_and_fields_do_the_same(visitors: Visit, gallery: str) -> None:
-    page = visitors(gallery, has_scripts=False).open(f"{FINISHED}timeline")
+    page = visitors(gallery, Window(has_scripts=False)).open(f"{FINISHED}timeline")
     page.get_by_role("link", name="Zoom in").click()
     begin, end = read_span(page)
     assert begin < end

@@ -2,33 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from e2e.browser.examination import find_flaws, find_violations
+from e2e.browser.examination import Rules, find_flaws, find_violations
 from e2e.browser.tests.conftest import Visit
-from e2e.browser.views import VIEWS, View
-from e2e.browser.visitor import NARROW, WIDE, Theme
-
-THEMES: tuple[Theme, ...] = ("light", "dark")
+from e2e.browser.views import VIEWS, Site, View
+from e2e.browser.visitor import NARROW, NARROWEST, WIDE, WIDEST, Theme
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a page is looked at: all in one visit, in this order.
+
+    Attributes:
+        rules: What axe-core examines; None where layout alone differs from another look.
+        has_picture: Whether one is left.
+    """
+
+    width: int
+    theme: Theme
+    rules: Rules | None = None
+    has_picture: bool = True
+
+
+LOOKS = (
+    Look(WIDE, "light", "all"),
+    Look(WIDE, "dark", "of colours"),
+    Look(WIDEST, "dark"),
+    Look(NARROW, "dark", "all"),
+    Look(NARROW, "light"),
+    Look(NARROWEST, "light", has_picture=False),
+)
+ODD_LOOKS = (
+    Look(WIDE, "light", "all"),
+    Look(WIDEST, "light", has_picture=False),
+    Look(NARROW, "dark", "all"),
+    Look(NARROWEST, "dark", has_picture=False),
+)
+
+
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
-def test_a_view_has_no_flaw_in_either_theme(
-    view: View, width: int, gallery: str, visitors: Visit, pictures: Path
+def test_a_view_has_no_flaw_at_any_width_in_either_theme(
+    view: View, sites: Callable[[Site], str], visitors: Visit, pictures: Path
 ) -> None:
-    visitor = visitors(gallery, width=width, is_touched=width == NARROW)
+    visitor = visitors(sites(view.site))
+    if view.token:
+        visitor.log_in(view.token)
     if view.status != 200:
         visitor.pardon(f"a status of {view.status}")
     page = visitor.open(view.path)
     page.locator(view.ready).first.wait_for()
-    flaws = []
-    for theme in THEMES:
-        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-        page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
-        page.screenshot(path=pictures / f"{view.name}-{width}-{theme}.png", full_page=True, animations="disabled")
-        flaws += [f"{theme}: {flaw}" for flaw in find_violations(page)]
-    flaws += find_flaws(page)
+    flaws: list[str] = []
+    for look in ODD_LOOKS if view.is_odd else LOOKS:
+        visitor.resize(look.width)
+        visitor.prefer(look.theme)
+        found = [*find_flaws(page), *(find_violations(page, look.rules) if look.rules else ())]
+        flaws += [f"{look.width} px, {look.theme}: {flaw}" for flaw in found]
+        if look.has_picture:
+            file = pictures / f"{view.name}-{look.width}-{look.theme}.jpeg"  # a PNG takes twice the time
+            page.screenshot(path=file, quality=90, full_page=True, animations="disabled")
     assert not flaws, "\n".join(flaws)
