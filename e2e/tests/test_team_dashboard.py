@@ -8,12 +8,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pytest
+from playwright.sync_api import expect
 
+from e2e.browser.chromium import open_browser
+from e2e.browser.examination import find_flaws, find_violations
+from e2e.browser.visitor import Visitor, visit
 from e2e.dashboard import forward
 from e2e.devcluster import Cluster
-from e2e.experiments import counter, experiment
+from e2e.experiments import counter, experiment, program, store
 from e2e.install import ROOT, Image
-from e2e.kubernetes import Kubernetes
+from e2e.kubernetes import DEADLINE, Kubernetes, Object
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS
 from e2e.viewer import DashboardViewer
@@ -40,10 +44,7 @@ class Team:
 
     def log_in(self, namespace: Kubernetes, role: str) -> DashboardViewer:
         """Somebody with a role in one of the namespaces."""
-        namespace.kubectl("create", "serviceaccount", role)
-        account = f"{namespace.namespace}:{role}"
-        namespace.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--serviceaccount={account}")
-        return self.stranger.log_in(namespace.kubectl("create", "token", role).strip())
+        return self.stranger.log_in(make_token(namespace, role))
 
 
 @pytest.fixture
@@ -58,6 +59,14 @@ def team(cluster: Cluster, namespace: Kubernetes) -> Iterator[Team]:
         port = stack.enter_context(forward(cluster, "podtune-dashboard", home.namespace))
         address = f"http://127.0.0.1:{port}{PREFIX}/"
         yield Team(namespace, theirs, home, DashboardViewer(address))
+
+
+def make_token(namespace: Kubernetes, role: str) -> str:
+    """The token of somebody new with a role in a namespace."""
+    namespace.kubectl("create", "serviceaccount", role)
+    account = f"{namespace.namespace}:{role}"
+    namespace.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--serviceaccount={account}")
+    return namespace.kubectl("create", "token", role).strip()
 
 
 def install(home: Kubernetes, namespaces: list[str]) -> None:
@@ -150,3 +159,80 @@ def test_the_dashboard_itself_may_read_no_secret_and_write_nothing(team: Team) -
     assert not may(team.home, "list", EXPERIMENTS)
     assert may(team.home, "create", "tokenreviews.authentication.k8s.io")
     assert not may(team.home, "get", "nodes")
+
+
+def test_two_people_see_their_own_experiments_in_a_browser(team: Team, cluster: Cluster) -> None:
+    team.ours.apply(make_failing())
+    team.ours.apply(make_population(cluster))
+    team.theirs.apply(make_trade_off())
+    expect.set_options(timeout=DEADLINE * 1000)
+    address = team.stranger.address
+    with open_browser() as browser, visit(browser, address) as alice, visit(browser, address) as bob:
+        log_in(alice, make_token(team.ours, "view"), ["failing", "population"])
+        log_in(bob, make_token(team.theirs, "view"), ["trade-off"])
+        ours = f"experiments/{team.ours.namespace}/"
+
+        # What goes on while a page is open appears on it.
+        page = alice.open(f"{ours}failing/")
+        expect(page.locator("section[aria-labelledby=curves] .legend")).to_contain_text("Failed 1")
+        check(alice)
+        page = alice.open(f"{ours}failing/parameters")
+        expect(page.locator("section[aria-labelledby=failures] svg.frame")).to_be_visible()
+        check(alice)
+        page = alice.open(f"{ours}population/scheduler")
+        expect(page.locator(".family .arc").first).to_be_attached()
+        check(alice)
+
+        page = bob.open(f"experiments/{team.theirs.namespace}/trade-off/")
+        expect(page.locator(".badge")).to_have_text("Complete")
+        expect(page.locator("section[aria-labelledby=front] svg.frame")).to_be_visible()
+        check(bob)
+        page = bob.open(f"{ours}failing/")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("You may not see the experiments of")
+        for visitor in (alice, bob):
+            visitor.pardon("a status of 401")
+            visitor.pardon("a status of 403")
+            assert not visitor.list_problems()
+
+
+def make_failing() -> Object:
+    """Three trials, of which the first fails whenever it is tried."""
+    container = counter({"CRASH_AT": "2", "CRASH_ALWAYS": "true", "CRASH_TRIAL": "0"})
+    parameters = [{"name": "base", "float": {"min": 0.5, "max": 1.0}}, {"name": "width", "int": {"min": 1, "max": 64}}]
+    search = {"algorithm": "random", "maxTrials": 3, "seed": 1}
+    failures = {"maxFailures": 0}
+    return experiment(
+        "failing", container, parameters=parameters, search=search, failures=failures, maxConcurrentTrials=3
+    )
+
+
+def make_population(cluster: Cluster) -> Object:
+    """Trials that go on until they are deleted, and continue from one another."""
+    return experiment(
+        "population",
+        program("population", {"EPOCHS": "1000", "EPOCH_SECONDS": "0.5"}),
+        parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
+        checkpoints={"store": store(cluster)},
+        search={"algorithm": "random", "maxTrials": 4, "seed": 5},
+        scheduler={"pbt": {"timeAttribute": "epoch", "interval": 2, "resampleProbability": 0}},
+        maxConcurrentTrials=4,
+    )
+
+
+def make_trade_off() -> Object:
+    """Two objectives."""
+    objective = {"metric": "value", "mode": "max", "others": [{"metric": "epoch", "mode": "min"}]}
+    return experiment("trade-off", counter(), objective=objective)
+
+
+def log_in(visitor: Visitor, token: str, experiments: list[str]) -> None:
+    """Logs in by the form, and sees some experiments."""
+    page = visitor.open()
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("ul.experiments h2 a")).to_have_text(experiments)
+
+
+def check(visitor: Visitor) -> None:
+    """Nothing is wrong with a page as it is."""
+    assert not find_violations(visitor.page) + find_flaws(visitor.page)
