@@ -23,6 +23,7 @@ from podtune.dashboard.access.session import (
 )
 from podtune.dashboard.access.visit import LOG_OUT, VISIT
 from podtune.dashboard.addresses import PREFIX, lead_to
+from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.numbers import format_minute
 from podtune.dashboard.pages.context import get_source
 from podtune.dashboard.rendering import render_page
@@ -116,10 +117,12 @@ def _render_problem(
 
 
 async def _show_login(request: web.Request) -> web.Response:
+    request[STAYS] = True  # a stranger is told of no news
     return render_login(request, status=web.HTTPOk.status_code)
 
 
 async def _log_in(reviewer: Reviewer, length: timedelta, request: web.Request) -> web.Response:
+    request[STAYS] = True
     if not is_from_own_page(request):
         return render_login(request, "Another site has sent this login. Log in here, if you want to.", 403, goal="")
     form = await read_form(request)

@@ -50,6 +50,12 @@ def make_token(claims: str) -> str:
     return f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.c2ln"
 
 
+async def test_the_login_page_asks_for_no_news_which_strangers_are_told_nothing_of(client: Client) -> None:
+    for answer in (await client.get("/login"), await log_in(client, token="mistyped")):
+        assert "Log in" in await answer.text()
+        assert "data-events" not in await answer.text()
+
+
 async def test_a_login_leads_to_the_page_that_was_asked_for(client: Client) -> None:
     page = await (await client.get(f"{BASE}/trials?sort=lr&state=done")).text()
     goal = re.search('name="next" value="([^"]*)"', page)
