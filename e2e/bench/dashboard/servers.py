@@ -14,7 +14,7 @@ from pathlib import Path
 from e2e.bench import processor_time
 from e2e.bench.dashboard.trial_maker import NAME, NAMESPACE, make_experiment, make_trial
 from podtune.api.names import API_VERSION
-from podtune.cli.commands.archive import KIND, make_archive, seal
+from podtune.cli.archives.archive import KIND, make_archive, seal
 
 MEGABYTE = 1_000_000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import podtune
 from e2e.devcluster.layout import cache_directory
 from e2e.devcluster.locks import locked
-from podtune.cli.commands.archive import make_archive
+from podtune.cli.archives.archive import make_archive
 from podtune.dashboard.sources import ArchiveSource
 from podtune.kube.manifests import Manifest
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from podtune.api.names import API_VERSION
 from podtune.api.resources.trial import LedgerEntry
+from podtune.cli.archives.archive import Archive, read_archive
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
-from podtune.cli.commands.archive import Archive, read_archive
 from podtune.kube.manifests import Manifest
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from podtune.cli.commands.archive import Archive, make_archive
+from podtune.cli.archives.archive import Archive, make_archive
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.sources import ArchiveSource, ExperimentSource

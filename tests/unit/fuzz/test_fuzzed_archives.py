@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podtune.cli import main as cli
+from podtune.cli.archives.archive import make_archive, seal
 from podtune.cli.client import api_client
-from podtune.cli.commands.archive import make_archive, seal
 from podtune.kube import paths
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.cluster.objects import experiment_body, trial_body

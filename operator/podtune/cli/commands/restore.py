@@ -12,6 +12,8 @@ from podtune.api.names import TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.trial import UNNUMBERED, TrialSpec
 from podtune.api.validation import parse_experiment
+from podtune.cli.archives.archive import Archive
+from podtune.cli.archives.snapshot_reader import StoredSnapshot, find_prefix, list_secrets, read_snapshot
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.store_access import (
@@ -21,8 +23,6 @@ from podtune.cli.client.store_access import (
     find_store_uri,
     open_store_of,
 )
-from podtune.cli.commands.archive import Archive
-from podtune.cli.commands.snapshot_reader import StoredSnapshot, find_prefix, list_secrets, read_snapshot
 from podtune.cli.commands.transfer import restore_archive
 from podtune.cli.errors import CliError, explain_error
 from podtune.cli.options import AgentImage, Context, Kubeconfig, Namespace, StoreEndpoint, StoreRegion

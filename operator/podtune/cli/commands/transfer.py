@@ -30,13 +30,13 @@ from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import UNNUMBERED, TrialSpec
 from podtune.api.validation import parse_experiment
+from podtune.cli.archives.archive import Archive, make_archive, read_archive
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
 from podtune.cli.client.resources import fetch_experiment, get_experiment, read_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.client.stored_decisions import read_stored_decisions
-from podtune.cli.commands.archive import Archive, make_archive, read_archive
 from podtune.cli.errors import CliError
 from podtune.cli.options import (
     AgentImage,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from podtune.cli import main as cli
+from podtune.cli.archives.archive import read_archive
 from podtune.cli.client import api_client, store_access
-from podtune.cli.commands.archive import read_archive
 from podtune.dashboard.sources import open_archive
 from podtune.kube import paths
 from podtune.protocol.messages import LedgerLine, encode_ledger

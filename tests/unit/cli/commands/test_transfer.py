@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from podtune.cli import main as cli
+from podtune.cli.archives.archive import seal
 from podtune.cli.client import api_client
-from podtune.cli.commands.archive import seal
 from podtune.cluster.decoders import decode_trial
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal

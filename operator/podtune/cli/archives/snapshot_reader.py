@@ -12,7 +12,7 @@ from podtune.api.pods.pod_template import list_secret_references
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
-from podtune.cli.commands.archive import Archive, check_trial, make_archive
+from podtune.cli.archives.archive import Archive, check_trial, make_archive
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 from podtune.protocol.snapshot import MAX_RECORD
