@@ -146,8 +146,11 @@ def test_a_deleted_experiment_takes_with_it_all_that_it_has_stored(cluster: Clus
 
 
 def delete_without_keys(cluster: Cluster, namespace: Kubernetes, name: str) -> str:
-    """Deletes an experiment with checkpoints whose Secret has come to have wrong keys; its UID."""
-    namespace.apply(slow(cluster, name))
+    """Deletes an experiment with checkpoints whose Secret has come to have wrong keys; its UID.
+
+    Agents can't store their last checkpoints then, so they are given little time for it.
+    """
+    namespace.apply(slow(cluster, name, drain="5s"))
     uid = started(namespace, name)
     namespace.kubectl("delete", "secret", "podtune-s3")
     namespace.apply(store_secret("nobody", "wrong"))

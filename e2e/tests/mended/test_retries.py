@@ -37,6 +37,7 @@ def test_a_running_trial_that_is_retried_takes_the_changed_template(cluster: Clu
     made["spec"]["trialTemplate"]["metadata"] = {"labels": {"team": "a"}}
     namespace.apply(made)
     assert "attempt 1 of trial retried-0 stores a checkpoint" in namespace.podtune("retry", "retried-0")
+    eventually(lambda: trial_status(namespace, "retried-0"), lambda status: status.get("attempt") == 2)
     finish(namespace, "retried")
     status = trial_status(namespace, "retried-0")
     assert (status["state"], status["attempt"], status["retriedAttempt"]) == ("TERMINATED", 2, 1)
