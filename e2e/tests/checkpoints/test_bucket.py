@@ -122,10 +122,10 @@ def test_a_checkpoint_is_downloaded_whole_or_not_at_all(
     assert not (tmp_path / "damaged").exists()
 
 
-def slow(cluster: Cluster, name: str, **checkpoints: Object) -> Object:
+def slow(cluster: Cluster, name: str, drain: str = "10m") -> Object:
     """An experiment that runs until it is deleted, with a checkpoint every half second."""
     program = counter({"EPOCHS": "10000", "EPOCH_SECONDS": "0.5"})
-    return experiment(name, program, checkpoints={"store": store(cluster), "deletionPolicy": "Delete", **checkpoints})
+    return experiment(name, program, checkpoints={"store": store(cluster), "deletionPolicy": "Delete", "drain": drain})
 
 
 def started(namespace: Kubernetes, name: str) -> str:
