@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
 
 import typer
 
@@ -148,10 +147,11 @@ def make_program(words: Collection[str]) -> typer.Typer:
 
 def _add_commands(app: typer.Typer, group: Group, words: Collection[str]) -> None:
     for name, command in group.commands.items():
-        app.command(name, help=None if name in words else command.help)(
-            command.load() if name in words else _do_nothing
-        )
+        if name in words:
+            app.command(name)(command.load())
+        else:
+            app.command(name, help=command.help)(_do_nothing)
 
 
-def _do_nothing() -> Any:
+def _do_nothing() -> None:
     """Stands for a command that the command line does not name."""
