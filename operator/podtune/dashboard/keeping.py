@@ -111,10 +111,7 @@ class Keeper:
         known = self._summaries.get(key)
         if known is None or len(known.blocks) != len(blocks) or not all(map(is_, known.blocks, blocks)):
             known = _Summary(tuple(blocks), make())
-            with _lock:
-                self._summaries[key] = known
-                while len(self._summaries) > MOST_SUMMARIES:
-                    del self._summaries[next(iter(self._summaries))]
+            _put(self._summaries, key, known, MOST_SUMMARIES)
         known.idle = 0
         made: Found = known.made
         return made
@@ -125,11 +122,16 @@ class Keeper:
         if chart is not _UNREAD:
             return chart
         chart = make()
-        with _lock:
-            self._charts[key] = chart
-            while len(self._charts) > MOST_CHARTS:
-                del self._charts[next(iter(self._charts))]
+        _put(self._charts, key, chart, MOST_CHARTS)
         return chart
+
+
+def _put(kept: dict[Hashable, Any], key: Hashable, value: object, most: int) -> None:
+    """Keeps one more; of more than so many, the oldest goes."""
+    with _lock:
+        kept[key] = value
+        while len(kept) > most:
+            del kept[next(iter(kept))]
 
 
 def _find_column(columns: dict[Hashable, _Column], key: Hashable, count: int) -> _Column:
