@@ -102,6 +102,11 @@ def format_minute(moment: float) -> str:
     return f"{datetime.fromtimestamp(moment, UTC):%-d %b %H:%M}"
 
 
+def format_clock(moment: float) -> str:
+    """The time of day alone, in UTC: 05:09:41."""
+    return f"{datetime.fromtimestamp(moment, UTC):%H:%M:%S}"
+
+
 def _find_exponent(size: float) -> int:
     return math.floor(math.log10(size))
 

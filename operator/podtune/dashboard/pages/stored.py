@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from aiohttp import web
@@ -21,6 +20,7 @@ from podtune.dashboard.charts.learning.frame import CurveAxes, Point, list_metri
 from podtune.dashboard.charts.learning.history import list_history_points
 from podtune.dashboard.charts.learning.trial_curve import draw_given_curve, write_given_points
 from podtune.dashboard.live.event_stream import STAYS
+from podtune.dashboard.numbers import format_clock
 from podtune.dashboard.pages.context import (
     HISTORIES,
     STORE_ACCESS,
@@ -131,7 +131,7 @@ async def show_results(request: web.Request) -> web.Response:
         choices=list_axis_choices(experiment, axes, ()),
         query=write_query(experiment, axes),
         latest=_list_latest(history) if history is not None else (),
-        read=datetime.fromtimestamp(history.read, UTC).strftime("%H:%M:%S") if history is not None else "",
+        read=format_clock(history.read) if history is not None else "",
         problem=problem,
     )
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from podtune.dashboard.numbers import format_clock
 from podtune.dashboard.trial_rows import read_moment
 from podtune.kube.manifests import Manifest
 
@@ -96,7 +96,7 @@ def _read_event(item: Manifest, begin: float, end: float, first: float) -> PodEv
     about: dict[str, Any] = item.get("involvedObject") or {}
     return PodEvent(
         begin=begin,
-        time=datetime.fromtimestamp(end, UTC).strftime("%H:%M:%S"),
+        time=format_clock(end),
         after=end - first,
         is_warning=item.get("type") == "Warning",
         reason=str(item.get("reason") or ""),
