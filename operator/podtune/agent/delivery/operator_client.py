@@ -103,8 +103,13 @@ class OperatorClient:
             raise OperatorError(f"the operator's answer is no reply: {error}") from error
 
     @contextmanager
-    def stream_log(self, request: LogRequest) -> Iterator[Iterator[bytes]]:
+    def stream_log(self, request: LogRequest, is_over: Callable[[], bool]) -> Iterator[Iterator[bytes]]:
         """The program's output, line by line as it comes.
+
+        Args:
+            request: What is asked for.
+            is_over: Whether nobody waits for it any more. Whoever makes it true calls `interrupt_log` after that: one
+                of both breaks the stream off, at whatever moment it comes.
 
         Raises:
             Fenced: The attempt counts no more.
@@ -112,8 +117,11 @@ class OperatorClient:
         """
         connection = self._connect(_TIMEOUT)
         try:
-            connection.request("GET", f"{self._base}/log{request.encode()}", headers=self._build_headers())
+            connection.connect()
             self._log_socket = connection.sock
+            if is_over():
+                raise ConnectionAbortedError("it was broken off before it began")
+            connection.request("GET", f"{self._base}/log{request.encode()}", headers=self._build_headers())
             response = connection.getresponse()
             if response.status != http.client.OK:
                 raise _build_refusal(response, response.read(MAX_REPLY_BYTES))

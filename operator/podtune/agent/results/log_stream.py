@@ -113,7 +113,7 @@ class LogStream(threading.Thread):
         while not self.is_finished and not self._is_cancelled and not self._attempt.fenced:
             ended_before = self._program_ended
             try:
-                self._read_stream(follow=self.finds_results or not ended_before)
+                self._read_stream(ended_before)
             except Fenced:
                 return  # the sender hears of it, too
             except OperatorError as error:
@@ -134,10 +134,14 @@ class LogStream(threading.Thread):
             if not ended_before:
                 self._wait(self._find_pause())
 
-    def _read_stream(self, *, follow: bool) -> None:
+    def _read_stream(self, ended_before: bool) -> None:
+        def is_over() -> bool:
+            return self._is_cancelled or (self._program_ended and not ended_before and not self.finds_results)
+
         self._position.restart()
         tail = TAIL if self._has_skipped else 0
-        with self._client.stream_log(LogRequest(self._position.since, tail, follow)) as lines:
+        follow = self.finds_results or not ended_before
+        with self._client.stream_log(LogRequest(self._position.since, tail, follow), is_over) as lines:
             for line in lines:
                 text = self._position.take(line)
                 if text is None:

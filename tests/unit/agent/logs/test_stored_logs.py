@@ -1,5 +1,6 @@
 """What is in the bucket of a program's output while it runs, and once it has ended."""
 
+import http.client
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -7,6 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
+from podtune.agent.delivery.operator_client import OperatorClient
 from podtune.agent.logs import log_recorder
 from podtune.agent.results import log_stream
 from podtune.protocol.messages import FinalCommit
@@ -107,6 +109,33 @@ def test_a_log_that_the_operator_has_not_begun_to_give_is_asked_for_anew_at_the_
     agent.end(20.0)
     is_over.set()
     assert texts(store) == ["epoch 1"]
+
+
+def test_a_log_that_is_just_being_asked_for_at_the_end_is_asked_for_anew(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end comes between the thread's look whether it has come, and its stream."""
+    connecting, broken_off = threading.Event(), threading.Event()
+    connect, interrupt = http.client.HTTPConnection.connect, OperatorClient.interrupt_log
+
+    def connect_late(connection: http.client.HTTPConnection) -> None:
+        if threading.current_thread().name == "log-stream" and not connecting.is_set():
+            connecting.set()
+            assert broken_off.wait(60)
+        connect(connection)
+
+    def break_off(client: OperatorClient) -> None:
+        interrupt(client)
+        broken_off.set()
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", connect_late)
+    monkeypatch.setattr(OperatorClient, "interrupt_log", break_off)
+    agent = start({"segmentPeriod": 3600})
+    log.print("epoch 1")
+    assert connecting.wait(60)
+    agent.end(20.0)
+    assert texts(store) == ["epoch 1"]
+    assert [query.get("follow") for query in log.queries] == ["false"]
 
 
 def test_an_operator_that_is_away_does_not_hold_up_the_end_for_long(
