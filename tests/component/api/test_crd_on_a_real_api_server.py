@@ -458,7 +458,8 @@ def test_a_trials_display_name_cant_be_changed(kubectl: Kubectl, made_with: str 
     patch = {"spec": {"displayName": changed_to}}
     patched = kubectl("patch", f"ptrial/{name}", "--type=merge", "-p", json.dumps(patch))
     assert patched.returncode != 0
-    assert "displayName of a trial can't be changed" in patched.stderr
+    told = "displayName" if made_with and changed_to else "index, seed, displayName, restoreFrom, proposal and former"
+    assert f"{told} of a trial can't be changed" in patched.stderr
     paused = kubectl("patch", f"ptrial/{name}", "--type=merge", "-p", json.dumps({"spec": {"desiredState": "Paused"}}))
     assert paused.returncode == 0, paused.stderr
 

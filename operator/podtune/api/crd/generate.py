@@ -19,7 +19,7 @@ import yaml
 from podtune.api.base import ATOMIC, ApiModel
 from podtune.api.crd.cel import Rule
 from podtune.api.crd.rules import EXPERIMENT_RULES, TRIAL_RULES
-from podtune.api.crd.schema import build_structural_schema
+from podtune.api.crd.schema import VALIDATIONS, build_structural_schema
 from podtune.api.names import (
     CATEGORY,
     EXPERIMENT_KIND,
@@ -184,7 +184,7 @@ def _build_root_schema(resource: Resource) -> dict[str, Any]:
         },
     }
     if resource.rules:
-        schema["x-kubernetes-validations"] = [rule.to_schema() for rule in resource.rules]
+        schema[VALIDATIONS] = [rule.to_schema() for rule in resource.rules]
     return schema
 
 

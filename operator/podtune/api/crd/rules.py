@@ -15,7 +15,7 @@ from podtune.api.crd.cel import (
     require_fixed,
     require_fixed_of_trial,
     require_fixed_optional,
-    require_fixed_optional_of_trial,
+    require_fixed_presence_in_trial,
     require_some_time,
 )
 from podtune.api.names import QUEUE_NAME
@@ -266,6 +266,12 @@ _EVALUATION = (
     ),
 )
 
+
+_OPTIONAL_OF_TRIAL = ("index", "seed", "displayName", "restoreFrom", "proposal", "former")
+_OF_OPERATOR = (
+    "spec.index is for the operator to set, and the name belongs to it; leave it out and name the Trial "
+    f"<experiment>-<number>, with a number from {FIRST_ADDED} on"
+)
 
 RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
     FloatDomain: (_INTERVAL, _log_above("> 0.0", "above 0"), _require_step_without_log("!has(self.step)")),
@@ -601,12 +607,31 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
     ),
     TrialSpec: (
-        *map(require_fixed_of_trial, ("experiment", "parameters")),
-        *map(require_fixed_optional_of_trial, ("index", "seed", "displayName", "restoreFrom", "proposal", "former")),
+        *map(require_fixed_of_trial, ("experiment", "parameters", *_OPTIONAL_OF_TRIAL)),
+        require_fixed_presence_in_trial(_OPTIONAL_OF_TRIAL),
         Rule(
-            rule="oldSelf.desiredState != 'Stopped' || self.desiredState == 'Stopped'",
+            rule="oldSelf != 'Stopped' || self == 'Stopped'",
             message="a stopped trial can't be started again; make a new Experiment",
             field=".desiredState",
+            is_of_field=True,
+        ),
+        Rule(rule=f"self < {FIRST_ADDED}", message=_OF_OPERATOR, field=".index", is_of_field=True),
+        Rule(
+            rule=(
+                "has(self.index) || "
+                "!(has(self.seed) || has(self.displayName) || has(self.proposal) || has(self.former))"
+            ),
+            message=(
+                "seed, displayName, proposal and former are for the operator to set; give experiment, parameters and, "
+                "if you like, restoreFrom"
+            ),
+        ),
+        Rule(
+            rule=(
+                "has(self.index) || !has(self.restoreFrom) || !has(self.restoreFrom.experiment) || "
+                "self.restoreFrom.experiment in ['', self.experiment]"
+            ),
+            message="restoreFrom names a trial of another experiment; name one of the Trial's own",
         ),
     ),
 }
@@ -622,35 +647,15 @@ TRIAL_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         rule=(
-            "has(self.spec.index) || "
-            "!(has(self.spec.seed) || has(self.spec.displayName) || has(self.spec.proposal) || has(self.spec.former))"
-        ),
-        message=(
-            "seed, displayName, proposal and former are for the operator to set; give experiment, parameters and, if "
-            "you like, restoreFrom"
-        ),
-    ),
-    Rule(
-        rule=(
-            f"!has(self.spec.index) || (self.spec.index < {FIRST_ADDED} && "
-            "self.metadata.name.startsWith(self.spec.experiment + '-') && "
+            "!has(self.spec.index) || (self.metadata.name.startsWith(self.spec.experiment + '-') && "
             "self.metadata.name.substring(size(self.spec.experiment) + 1).matches('^(0|[1-9][0-9]{0,4})$') && "
             "int(self.metadata.name.substring(size(self.spec.experiment) + 1)) == self.spec.index)"
         ),
-        message=(
-            "spec.index is for the operator to set, and the name belongs to it; leave it out and name the Trial "
-            f"<experiment>-<number>, with a number from {FIRST_ADDED} on"
-        ),
-    ),
-    Rule(
-        rule=(
-            "has(self.spec.index) || !has(self.spec.restoreFrom) || !has(self.spec.restoreFrom.experiment) || "
-            "self.spec.restoreFrom.experiment in ['', self.spec.experiment]"
-        ),
-        message="restoreFrom names a trial of another experiment; name one of the Trial's own",
+        message=_OF_OPERATOR,
     ),
 )
-"""Rules about a Trial's name, and about who sets what of it."""
+"""Rules about a Trial's name. Each status write has them looked at, too: few fields, for the API server's sake."""
+
 
 EXPERIMENT_RULES: tuple[Rule, ...] = (
     Rule(

@@ -6,24 +6,26 @@ no alternatives, and defaults that the server itself fills in. The differences a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from podtune.api.base import ApiModel
+from podtune.api.crd.cel import Rule
 from podtune.api.crd.rules import RULES
 
 Schema = dict[str, Any]
 
 PRESERVE_UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
+VALIDATIONS = "x-kubernetes-validations"
 _KEPT = frozenset(
     {
         *("default", "description", "enum", "format", "required", "type"),
         *("maximum", "minimum", "maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties"),
         *("pattern", "x-kubernetes-list-map-keys", "x-kubernetes-list-type", "x-kubernetes-map-type"),
-        "x-kubernetes-validations",
+        VALIDATIONS,
         INT_OR_STRING,
         PRESERVE_UNKNOWN,
     }
@@ -37,7 +39,7 @@ _TRANSLATED = frozenset(
 )
 _FIRST = ("description", "type")
 _RULE = ("rule", "message", "messageExpression", "fieldPath")
-_LAST = ("properties", "items", "additionalProperties", "x-kubernetes-validations")
+_LAST = ("properties", "items", "additionalProperties", VALIDATIONS)
 
 
 def build_structural_schema(model: type[ApiModel]) -> Schema:
@@ -109,9 +111,22 @@ class _Translation:
         if model is not None:
             for name, default in _list_model_defaults(model):
                 properties[name] = _order_keywords(properties[name] | {"default": default})
-            rules = [rule.to_schema() for rule in RULES.get(model, ())]
-            result |= {"x-kubernetes-validations": rules} if rules else {}
+            of_fields, rules = _split_rules(RULES.get(model, ()))
+            for name, added in of_fields.items():
+                own = [*properties[name].get(VALIDATIONS, ()), *added]
+                properties[name] = _order_keywords(properties[name] | {VALIDATIONS: own})
+            result |= {VALIDATIONS: rules} if rules else {}
         return result
+
+
+def _split_rules(rules: Iterable[Rule]) -> tuple[Mapping[str, list[Schema]], list[Schema]]:
+    """The rules that stand at fields, by field, and those of the whole object."""
+    of_fields: dict[str, list[Schema]] = {}
+    of_object: list[Schema] = []
+    for rule in rules:
+        place = of_fields.setdefault(rule.field.removeprefix("."), []) if rule.is_of_field and rule.field else of_object
+        place.append(rule.to_schema())
+    return of_fields, of_object
 
 
 def _collect_siblings(node: Schema) -> Schema:
@@ -120,8 +135,8 @@ def _collect_siblings(node: Schema) -> Schema:
     if unknown:
         raise TypeError(f"a structural schema can't say {sorted(unknown)} of {node!r}")
     kept = {key: value for key, value in node.items() if key in _KEPT}
-    if (rules := "x-kubernetes-validations") in kept:
-        kept[rules] = [{key: rule[key] for key in _RULE if key in rule} for rule in kept[rules]]
+    if VALIDATIONS in kept:
+        kept[VALIDATIONS] = [{key: rule[key] for key in _RULE if key in rule} for rule in kept[VALIDATIONS]]
     # An absent text, list or map says the same as an empty one, and is what people write.
     if kept.get("default", "") in (None, "", [], {}):
         kept.pop("default", None)

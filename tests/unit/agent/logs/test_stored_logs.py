@@ -115,21 +115,21 @@ def test_a_log_that_is_just_being_asked_for_at_the_end_is_asked_for_anew(
     start: StartAgent, store: MemoryStore, operator: StubOperator, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end comes between the thread's look whether it has come, and its stream."""
-    connecting, broken_off = threading.Event(), threading.Event()
+    connecting, interrupted = threading.Event(), threading.Event()
     connect, interrupt = http.client.HTTPConnection.connect, OperatorClient.interrupt_log
 
     def connect_late(connection: http.client.HTTPConnection) -> None:
         if threading.current_thread().name == "log-stream" and not connecting.is_set():
             connecting.set()
-            assert broken_off.wait(60)
+            assert interrupted.wait(60)
         connect(connection)
 
-    def break_off(client: OperatorClient) -> None:
+    def interrupt_and_tell(client: OperatorClient) -> None:
         interrupt(client)
-        broken_off.set()
+        interrupted.set()
 
     monkeypatch.setattr(http.client.HTTPConnection, "connect", connect_late)
-    monkeypatch.setattr(OperatorClient, "interrupt_log", break_off)
+    monkeypatch.setattr(OperatorClient, "interrupt_log", interrupt_and_tell)
     agent = start({"segmentPeriod": 3600})
     log.print("epoch 1")
     assert connecting.wait(60)
