@@ -144,7 +144,8 @@ def list_secrets(spec: Manifest) -> Iterator[str]:
     bundle = store.get("caBundle") or {}
     names = [store.get("credentialsSecret"), bundle.get("name") if bundle.get("kind") == "Secret" else None]
     template = spec["trialTemplate"]
-    for part in (template, *(role.get("template") or {} for role in template.get("roles") or ())):
+    roles = (role.get("template") or {} for role in template.get("roles") or ())
+    for part in (template, *roles, (spec.get("evaluation") or {}).get("template") or {}):
         names += [name for _, name in list_secret_references(part.get("spec") or {})]
     for name in names:
         if name and name not in seen:

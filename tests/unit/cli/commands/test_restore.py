@@ -241,6 +241,14 @@ def test_secrets_that_are_missing_are_named(podtune: Podtune, api: MovingApi, st
     assert paths.experiment(HERE, "digits") in api.objects
 
 
+def test_a_secret_that_evaluations_need_is_named(podtune: Podtune, store: MemoryStore) -> None:
+    source = {"secretRef": {"name": "scorer-token"}}
+    scorer = {"name": "scorer", "image": "none", "envFrom": [source]}
+    evaluation = {"template": {"spec": {"containers": [scorer]}}}
+    put_snapshot(store, checkpoints={"store": {"bucket": "models", "prefix": "demo"}}, evaluation=evaluation)
+    assert "lacks Secrets that the experiment needs: scorer-token" in podtune(f"restore {ADDRESS}", expect=1)
+
+
 def test_secrets_that_are_there_need_no_word(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
     put_snapshot(store, checkpoints={"store": {"bucket": "models", "credentialsSecret": "s3-keys"}})
     api.objects[paths.secret(HERE, "s3-keys")] = {"metadata": {"name": "s3-keys"}}
