@@ -17,6 +17,7 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
                     not where it resumes
     HOLD_EACH       wait so before each epoch but the first of an attempt, for a file `go-EPOCH`
     CRASH_NODE      crash only on this node; NODE says which one it is
+    STORE_EACH      hand a checkpoint over after every such number of epochs (1)
     ON_REQUEST      set: hand a checkpoint over only when one is asked for
     WEIGHTS_MIB     add a file of so many MiB to each checkpoint, which is never the same (0)
 """
@@ -110,7 +111,8 @@ def main() -> None:
             (Path(directory) / "state.json").write_text(json.dumps({"epoch": epoch}))
             if "WEIGHTS_MIB" in os.environ:
                 write_weights(Path(directory) / "weights")
-            wanted = "ON_REQUEST" not in os.environ or trial.should_checkpoint()
+            due = epoch % int(os.environ.get("STORE_EACH", "1")) == 0
+            wanted = trial.should_checkpoint() if "ON_REQUEST" in os.environ else due
             metrics = {"epoch": epoch, "value": value, "start": start}
             trial.report(metrics, checkpoint=directory if wanted else None)
         if trial.should_stop():

@@ -13,7 +13,8 @@ import pytest
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.experiments import counter, experiment
-from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.kubernetes import Kubernetes, eventually
+from e2e.person import Person
 from e2e.trials import finish, trial_status
 from e2e.volumes import make_claim, provide_volume
 
@@ -32,38 +33,6 @@ with open_experiment_store(api, get_experiment(api, namespace, "kept"), StoreOpt
     os.kill(os.getpid(), 9)
 """
 """A command line that is killed while it reads."""
-
-
-class Person:
-    """Somebody who has a role of Kubernetes in one namespace, and nothing else."""
-
-    def __init__(self, cluster: Cluster, namespace: Kubernetes, role: str, folder: Path) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
-        account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": role}}
-        subject = {"kind": "ServiceAccount", "name": role, "namespace": namespace.namespace}
-        binding: Object = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": role},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": [subject],
-        }
-        namespace.apply(account, binding)
-        config: Object = json.loads(cluster.kubectl("config", "view", "--raw", "--flatten", "-o", "json"))
-        config["users"] = [
-            {"name": user["name"], "user": {"token": namespace.kubectl("create", "token", role).strip()}}
-            for user in config["users"]
-        ]
-        self.kubeconfig = folder / f"{role}.json"
-        self.kubeconfig.write_text(json.dumps(config))
-
-    def podtune(self, *words: str) -> str:
-        return self._namespace.podtune(*words, "--kubeconfig", str(self.kubeconfig))
-
-    def is_killed_while_reading(self) -> None:
-        command = [sys.executable, "-c", KILLED, str(self.kubeconfig), self._namespace.namespace]
-        assert self._cluster.run(command, check=False).returncode in (-9, 137)
 
 
 @pytest.fixture(params=["ReadWriteMany", pytest.param("ReadWriteOnce", marks=pytest.mark.long)])
@@ -89,7 +58,8 @@ def test_somebody_with_the_role_edit_reads_from_a_volume_while_trials_run_and_af
 ) -> None:
     ada = Person(cluster, kept, "edit", tmp_path)
     eventually(lambda: read_epochs(ada) == [1, 2], what="the results so far are read")
-    ada.is_killed_while_reading()
+    command = [sys.executable, "-c", KILLED, str(ada.kubeconfig), kept.namespace]
+    assert cluster.run(command, check=False).returncode in (-9, 137)
     assert kept.list("pods", READERS), "nobody has deleted it"
     finish(kept, "kept")
     assert read_epochs(ada) == [1, 2, 3, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def test_a_namespace_may_go_as_soon_as_its_experiment_is_complete(cluster: Clust
 
 
 def check_restore(namespace: Kubernetes, stored: Store) -> None:
-    """Two trials end, one holds at its fifth epoch with a checkpoint of the fourth when all objects go."""
+    """Two trials end, one holds after its fifth epoch with a checkpoint of the fourth when all objects go."""
     uid = run_until_stored(namespace, stored)
     before = find_parameters(namespace.list(TRIALS))
     namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
@@ -139,6 +140,7 @@ def check_restore(namespace: Kubernetes, stored: Store) -> None:
         stored.move(other)
         said = other.podtune("restore", f"{stored.root}/e2e/{uid}", *stored.options)
         assert "with 3 trials" in said
+        assert re.search(r"^lost-2 +[45] +4 +5$", said, re.MULTILINE), "what runs again is listed"
         eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "lost")["metadata"])
         assert find_parameters(other.list(TRIALS)).items() >= before.items()
         finish(other, "lost")
@@ -157,7 +159,7 @@ def check_restore(namespace: Kubernetes, stored: Store) -> None:
 
 def run_until_stored(namespace: Kubernetes, stored: Store) -> str:
     """Runs an experiment until all of that is in its store; returns its UID."""
-    program = counter({"EPOCHS": "8", "HOLD_AT": "5"})
+    program = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2"})
     fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
     namespace.apply(experiment("lost", program, **fields))
     uid = str(namespace.get(EXPERIMENTS, "lost")["metadata"]["uid"])

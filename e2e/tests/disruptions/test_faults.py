@@ -5,6 +5,7 @@ Many experiments run side by side, so that the whole takes little longer than th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,8 @@ from e2e.devcluster.layout import SIMULATED_GPUS
 from e2e.disruptions import evict, urgent_pod
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.trials import epochs_of_attempt, let_go_on, trial_status
+from e2e.trials import epochs_of_attempt, let_go_on, read_stored_results, trial_status
+from podtune.protocol.messages import Result
 
 EPOCHS = 16
 ONE = {"algorithm": "random", "maxTrials": 1}
@@ -29,6 +31,10 @@ SOON = [
 ]
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 WORK_NODE = "n2"
+HELD_AT = 14
+"""The epoch in which a program waits whose node dies."""
+BEHIND = 16.0
+"""Seconds that the bucket may be behind a program: ten, and what storing takes on a slow machine."""
 
 
 def run_one(
@@ -204,9 +210,17 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
     work = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
         {"weight": 100, "preference": {"matchExpressions": [
             {"key": "podtune.dev/role", "operator": "In", "values": ["work"]}]}}]}}  # fmt: skip
-    run_one(namespace, cluster, "lost", {"WAIT_AT": "5"}, pod={"affinity": work, **pod})
+    run_one(namespace, cluster, "lost", {"WAIT_AT": str(HELD_AT)}, pod={"affinity": work, **pod})
     eventually(is_at(namespace, "lost", 3))
     assert namespace.get("pods", "lost-0-1")["spec"]["nodeName"] == node
+    uid = namespace.get("experiments.podtune.dev", "lost")["metadata"]["uid"]
+
+    def read_first_attempt() -> list[Result]:
+        stored = read_stored_results(cluster, f"e2e/{uid}/", "lost-0")
+        return [found.result for found in stored if found.number == 1]
+
+    before = eventually(read_first_attempt)
+    killed = time.time()
     cluster.kill_node(WORK_NODE)
     try:
         status = eventually(
@@ -220,6 +234,10 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
         cluster.kubectl("taint", "node", node, OUT_OF_SERVICE)
         assert_resumed(cluster, namespace, "lost", "DeletionByTaintManager", disruptions=1)
         assert trial_status(namespace, "lost-0")["pod"]["node"] != node
+        kept = read_first_attempt()
+        assert kept[: len(before)] == before
+        assert [result.seq for result in kept] == list(range(1, len(kept) + 1))
+        assert len(kept) == HELD_AT or killed - kept[-1].time <= BEHIND, "more is lost than what came last"
     finally:
         cluster.start_node(WORK_NODE)
         cluster.run(["kubectl", "taint", "node", node, f"{OUT_OF_SERVICE}-"], check=False)  # it may not be there

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.experiments import Object, counter, experiment, store
 from e2e.kubernetes import Kubernetes, condition, eventually
+from e2e.person import Person
 from e2e.trials import finish, trial_status
 
 EXPERIMENTS, TRIALS = "experiments.podtune.dev", "trials.podtune.dev"
@@ -25,7 +28,7 @@ def own_trial(number: int, base: str, **spec: object) -> Object:
     }
 
 
-def test_trials_of_ones_own_run_beside_the_proposals(cluster: Cluster, namespace: Kubernetes) -> None:
+def test_trials_of_ones_own_run_beside_the_proposals(cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> None:
     search = {"algorithm": "random", "maxTrials": 1, "seed": 1}
     namespace.apply(
         experiment("own", counter(HELD), search=search, maxConcurrentTrials=3, checkpoints={"store": store(cluster)})
@@ -42,7 +45,8 @@ def test_trials_of_ones_own_run_beside_the_proposals(cluster: Cluster, namespace
             namespace.apply(wrong)
 
     namespace.apply(own_trial(100000, "0.6", restoreFrom={"trial": "own-0"}), own_trial(100001, "7"))
-    assert "own-100002 is added" in namespace.podtune("trials", "add", "own", "--param", "base=0.95")
+    ada = Person(cluster, namespace, "edit", tmp_path)
+    assert "own-100002 is added" in ada.podtune("trials", "add", "own", "--param", "base=0.95")
     refused = eventually(
         lambda: condition(namespace.get(TRIALS, "own-100001"), "Accepted"), lambda found: found.get("status") == "False"
     )
