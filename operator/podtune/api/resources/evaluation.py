@@ -83,7 +83,7 @@ class EvaluationSpec(ApiModel):
         le=1000,
         description=(
             "How many times an evaluation may fail and be retried; with one more failure the trial ends in ERROR. "
-            "Training is not repeated. All else in failures applies to evaluations, too, counted apart."
+            "Training is not repeated. All else in failures but outOfMemory applies to evaluations, too, counted apart."
         ),
     )
 
