@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,6 +29,7 @@ from podtune.dashboard.pages import (
     trials,
 )
 from podtune.dashboard.pages.context import (
+    CLOCK,
     EXPERIMENT_ROWS,
     GPU_PRICE,
     HISTORIES,
@@ -81,6 +83,7 @@ class AppSettings:
         price: Of a GPU-hour, for experiments whose manifest has none.
         reader: Reads logs and manifests with the rights of whoever asks; without it, a cluster's are not shown.
         stores: Opens the stores of experiments; without it, nothing of them is shown.
+        clock: Tells pages the present time in seconds since 1970.
     """
 
     prefix: str = ""
@@ -90,6 +93,7 @@ class AppSettings:
     price: GpuPrice = NO_PRICE
     reader: ObjectReader | None = None
     stores: StoreAccess | None = None
+    clock: Callable[[], float] = time.time
 
 
 LOCAL = AppSettings()
@@ -104,6 +108,7 @@ def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.App
     app.on_response_prepare.append(_add_headers)
     app[PREFIX] = settings.prefix
     app[GPU_PRICE] = settings.price
+    app[CLOCK] = settings.clock
     app[OBJECT_READER] = settings.reader
     app[READING_THREADS] = ReadingThreads()
     app[STORE_ACCESS] = settings.stores

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -100,8 +101,10 @@ def make_many(count: int) -> Iterator[Manifest]:
 
 
 @asynccontextmanager
-async def serve(source: ExperimentSource, price: GpuPrice = NO_PRICE) -> AsyncIterator[Client]:
-    async with TestClient(TestServer(make_app(source, AppSettings(price=price)))) as client:
+async def serve(
+    source: ExperimentSource, price: GpuPrice = NO_PRICE, clock: Callable[[], float] = time.time
+) -> AsyncIterator[Client]:
+    async with TestClient(TestServer(make_app(source, AppSettings(price=price, clock=clock)))) as client:
         yield client
 
 

@@ -539,9 +539,8 @@ async def test_links_lead_to_other_spans_and_back() -> None:
     assert all("by=node" in query for query in links.values())
 
 
-async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on() -> None:
     ten = datetime(2026, 1, 1, 10, tzinfo=UTC).timestamp()
-    monkeypatch.setattr("podtune.dashboard.pages.context.time.time", lambda: ten + 7200.0)
     trial = team_trial(0, state="RUNNING", attempt=1, startTime=at(30), pod={"name": "p", "node": "gpu-7"})
     trial["metadata"]["creationTimestamp"] = at(0)
     api = LiveApi()
@@ -550,7 +549,7 @@ async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on(m
     source = make_cluster(api)
     source.start()
     try:
-        async with serve(source) as client:
+        async with serve(source, clock=lambda: ten + 7200.0) as client:
             page = await read_page(client, PAGE)
             by_node = await read_page(client, f"{PAGE}?by=node")
     finally:

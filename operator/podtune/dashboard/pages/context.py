@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
@@ -72,6 +71,8 @@ class RowCache:
 
 EXPERIMENT_ROWS = web.AppKey("rows", RowCache)
 GPU_PRICE = web.AppKey("price", GpuPrice)
+CLOCK: web.AppKey[Callable[[], float]] = web.AppKey("clock")
+"""Tells the present time in seconds since 1970."""
 OBJECT_READER: web.AppKey[ObjectReader | None] = web.AppKey("reader")
 READING_THREADS = web.AppKey("reading_threads", ReadingThreads)
 STORE_ACCESS: web.AppKey[StoreAccess | None] = web.AppKey("store_access")
@@ -96,7 +97,7 @@ def get_source(request: web.Request) -> ExperimentSource:
 def find_present(request: web.Request) -> float | None:
     """The present where what is shown may be under way, in seconds since 1970; None for what was exported."""
     is_live = isinstance(get_source(request), LiveSource)
-    return float(-(-int(time.time()) // PRESENT_STEP) * PRESENT_STEP) if is_live else None
+    return float(-(-int(request.app[CLOCK]()) // PRESENT_STEP) * PRESENT_STEP) if is_live else None
 
 
 def find_rows(request: web.Request) -> ExperimentRows:

@@ -22,6 +22,7 @@ from podtune.dashboard.charts.learning.trial_curve import draw_given_curve, writ
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.numbers import format_clock
 from podtune.dashboard.pages.context import (
+    CLOCK,
     HISTORIES,
     STORE_ACCESS,
     STORE_THREADS,
@@ -72,9 +73,10 @@ class _Stored:
         view, metrics = self.experiment.view, tuple(name for name, _ in list_metrics(self.experiment))
         with self.open() as opened:  # also where they are at hand: it is refused to who may not read the store
             prefix = opened.address.experiment_prefix(view.uid)
+            now = self.request.app[CLOCK]()
             return self.request.app[HISTORIES].find(
                 (view.namespace, view.uid, self.row.name, metrics),
-                lambda: read_stored_history(opened.store, prefix, self.row.name, metrics, now=time.time()),
+                lambda: read_stored_history(opened.store, prefix, self.row.name, metrics, now=now),
             )
 
     def read_sizes(self) -> list[StoredCheckpoint]:

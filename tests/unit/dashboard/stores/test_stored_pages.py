@@ -26,6 +26,7 @@ from tests.unit.dashboard.stores.stored_trial import TRIAL, OpenStores, StoredTr
 
 PAGE = f"{BASE}/trials/{TRIAL}"
 WAIT = 30
+NOON = 12 * 3600.0
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def describe_trials(stored: StoredTrial) -> list[dict[str, Any]]:
 @pytest.fixture
 async def client(stored: StoredTrial, stores: OpenStores) -> AsyncIterator[Client]:
     source = make_source(describe_trials(stored), stored.describe())
-    async with TestClient(TestServer(make_app(source, AppSettings(stores=stores)))) as client:
+    async with TestClient(TestServer(make_app(source, AppSettings(stores=stores, clock=lambda: NOON)))) as client:
         yield client
 
 
@@ -75,7 +76,7 @@ async def test_a_trial_page_reads_no_store_and_leads_to_what_does(client: Client
 async def test_all_results_are_drawn_listed_and_saved(client: Client, stored: StoredTrial) -> None:
     stored.report(300)
     page = await read_page(client, f"{PAGE}/results")
-    assert "300 results in the store at" in page
+    assert "300 results in the store at 12:00:00 UTC" in page
     assert page.count("<tr>") == 1 + stored_pages.MOST_RESULT_ROWS
     assert "The latest 100; the CSV has all." in page
     table = list(csv.reader(io.StringIO(await read_page(client, f"{PAGE}/results.csv"))))
