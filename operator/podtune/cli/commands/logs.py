@@ -145,10 +145,6 @@ def read_pod_log(
         CliError: There is no pod, or none of this rank, or no log yet.
         ApiError: The server can't say.
     """
-    status = trial.status
-    if not trial.pod:
-        when = "any more" if trial.has_ended else "yet"
-        raise CliError(f"{trial.name} has no pod {when}: {status.message or status.reason or 'it waits for its turn'}")
     pod = find_pod(trial, rank)
     path = paths.pod(namespace, pod)
     try:
@@ -161,7 +157,7 @@ def read_pod_log(
     except ApiRefusal as error:
         if error.status != http.client.BAD_REQUEST:  # what the kubelet says of a container that has not started
             raise
-        raise CliError(f"{trial.name} has no log yet: {status.message or explain_error(error)}") from error
+        raise CliError(f"{trial.name} has no log yet: {trial.status.message or explain_error(error)}") from error
 
 
 def find_pod(trial: TrialView, rank: int) -> str:
@@ -170,8 +166,11 @@ def find_pod(trial: TrialView, rank: int) -> str:
     A pod that is reused is named after the first trial that it has served.
 
     Raises:
-        CliError: There is none of this rank.
+        CliError: There is no pod, or none of this rank.
     """
+    if not trial.pod:
+        when, status = "any more" if trial.has_ended else "yet", trial.status
+        raise CliError(f"{trial.name} has no pod {when}: {status.message or status.reason or 'it waits for its turn'}")
     own = trial.pod.startswith(f"{trial.name}-")
     attempt, _, of_gang = trial.pod.removeprefix(f"{trial.name}-").partition("-") if own else ("", "", "")
     if rank and not of_gang:

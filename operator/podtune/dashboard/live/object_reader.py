@@ -43,7 +43,7 @@ class ObjectReader(Protocol):
         """The Events of the pod of a trial's current or last attempt.
 
         Raises:
-            CliError: There is no pod of this rank.
+            CliError: There is no pod, or none of this rank.
             ApiError: The server refuses, or can't say.
         """
 

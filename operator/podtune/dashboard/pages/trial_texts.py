@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from podtune.api.names import API_VERSION
 from podtune.api.pods.quantities import parse_size
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.event_stream import STAYS
-from podtune.dashboard.live.object_reader import LAST_LINES, Answer
+from podtune.dashboard.live.object_reader import LAST_LINES, Answer, ObjectReader
 from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source, pick_row
 from podtune.dashboard.progress.pod_events import trace_pod
 from podtune.dashboard.query_values import read_whole_number
@@ -55,6 +55,23 @@ class LogPlaces:
         return f"{self.command} --stored"
 
 
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    """The pod of a trial's current or last attempt, and what reads of it."""
+
+    request: web.Request
+    experiment: ExperimentRows
+    row: TrialRow
+    reader: ObjectReader
+    rank: int
+
+    def read_log(self) -> Sequence[str]:
+        return self.reader.read_log(self.request, self.experiment.view.namespace, self.row.view, self.rank)
+
+    def read_events(self) -> Sequence[Manifest]:
+        return self.reader.read_events(self.request, self.experiment.view.namespace, self.row.view, self.rank)
+
+
 def find_log_places(request: web.Request, experiment: ExperimentRows, row: TrialRow) -> LogPlaces:
     """Where the log of a trial is, as far as it is kept."""
     spec, view = experiment.view.spec, row.view
@@ -79,23 +96,13 @@ async def show_log(request: web.Request) -> web.Response:
         NotThere: There is no such trial, or nothing to read logs with.
         Busy: Too many are waiting for the API server.
     """
-    request[STAYS] = True
-    experiment, row = _find_row(request)
-    reader, places = request.app[OBJECT_READER], find_log_places(request, experiment, row)
-    if reader is None:
-        raise NotThere(f"{get_source(request).title} has no pods, and so no logs of them.")
-    rank, namespace = _read_rank(request), experiment.view.namespace
-    lines, problem = await _ask(request, lambda: reader.read_log(request, namespace, row.view, rank))
-    return render_page(
-        request,
+    pod = _find_pod(request)
+    lines, problem = await _ask(request, pod.read_log)
+    return _render_pod(
+        pod,
         "trial/log.html",
-        get_source(request).title,
-        experiment=experiment,
-        row=row,
         text="\n".join(lines or ()),
         problem=problem,
-        places=places,
-        rank=rank,
         most=LAST_LINES,
         has_more=len(lines or ()) >= LAST_LINES,
     )
@@ -105,27 +112,12 @@ async def show_events(request: web.Request) -> web.Response:
     """The Events of the same pod, and what they say of how it has started.
 
     Raises:
-        NotThere: There is no such trial, or nothing to read Events with, or it has no pod.
+        NotThere: There is no such trial, or nothing to read Events with.
         Busy: Too many are waiting for the API server.
     """
-    request[STAYS] = True
-    experiment, row = _find_row(request)
-    reader, places = request.app[OBJECT_READER], find_log_places(request, experiment, row)
-    if reader is None or not places.is_readable:
-        raise NotThere(f"{row.name} has no pod whose Events could be read here.")
-    rank, namespace = _read_rank(request), experiment.view.namespace
-    items, problem = await _ask(request, lambda: reader.read_events(request, namespace, row.view, rank))
-    return render_page(
-        request,
-        "trial/events.html",
-        get_source(request).title,
-        experiment=experiment,
-        row=row,
-        course=trace_pod(items or ()),
-        problem=problem,
-        places=places,
-        rank=rank,
-    )
+    pod = _find_pod(request)
+    items, problem = await _ask(request, pod.read_events)
+    return _render_pod(pod, "trial/events.html", course=trace_pod(items or ()), problem=problem)
 
 
 async def show_manifest(request: web.Request) -> web.Response:
@@ -200,8 +192,26 @@ async def _ask(request: web.Request, ask: Callable[[], Answer]) -> tuple[Answer 
         return None, explain_error(error)
 
 
-def _read_rank(request: web.Request) -> int:
-    return read_whole_number(request.query, "rank", 0, least=0)
+def _find_pod(request: web.Request) -> _Pod:
+    request[STAYS] = True
+    experiment, row = _find_row(request)
+    reader = request.app[OBJECT_READER]
+    if reader is None:
+        raise NotThere(f"{get_source(request).title} has no pods, and so neither logs nor Events of them.")
+    return _Pod(request, experiment, row, reader, read_whole_number(request.query, "rank", 0, least=0))
+
+
+def _render_pod(pod: _Pod, template: str, **facts: Any) -> web.Response:
+    return render_page(
+        pod.request,
+        template,
+        get_source(pod.request).title,
+        experiment=pod.experiment,
+        row=pod.row,
+        places=find_log_places(pod.request, pod.experiment, pod.row),
+        rank=pod.rank,
+        **facts,
+    )
 
 
 def _find_row(request: web.Request) -> tuple[ExperimentRows, TrialRow]:
