@@ -8,7 +8,7 @@ from typing import Any
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views.columns import align_columns
-from podtune.dashboard.charts.importance import ImportanceBar, ImportanceChart, measure_importance
+from podtune.dashboard.charts.importance.bars import ImportanceBar, ImportanceChart, measure_importance
 from podtune.dashboard.trial_rows import collect_rows
 
 _WIDTH = 24

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
 from podtune.dashboard import keeping
-from podtune.dashboard.charts import importance, spent_resources
+from podtune.dashboard.charts import spent_resources
 from podtune.dashboard.charts.columns import write_columns
 from podtune.dashboard.charts.contour import draw_contour
 from podtune.dashboard.charts.failures import list_failures
-from podtune.dashboard.charts.importance import measure_importance
+from podtune.dashboard.charts.importance import bars, times
+from podtune.dashboard.charts.importance.bars import measure_importance
 from podtune.dashboard.charts.learning import curves
 from podtune.dashboard.charts.learning.curves import draw_curves, write_curve_points
 from podtune.dashboard.charts.learning.frame import CurveAxes
@@ -51,7 +52,8 @@ FEW: dict[ModuleType, dict[str, int]] = {
     keeping: {"BLOCK": 3},
     spent_resources: {"BLOCK": 3},
     curves: {"BLOCK": 3},
-    importance: {"LEAST_TRIALS": 3, "LEAST_TIMED": 2},
+    bars: {"LEAST_TRIALS": 3},
+    times: {"LEAST_TIMED": 2},
     tuning_importance: {"LEAST_TRIALS": 3, "LEAST_BEST": 2, "LEAST_ACTIVE": 1},
 }
 """Limits at which a handful of trials are as many as thousands."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from podtune.dashboard.charts.importance import ENDED_STATES, find_step
+from podtune.dashboard.charts.importance.cases import ENDED_STATES, find_step
 from podtune.dashboard.charts.plots import MANY, SIZE
 from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most
 from podtune.dashboard.keeping import keep_by_trial, keep_chart

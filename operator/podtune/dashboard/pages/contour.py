@@ -8,7 +8,7 @@ from aiohttp import web
 
 from podtune.dashboard.charts.contour import Contour, draw_contour
 from podtune.dashboard.charts.failures import KIND_WORDS, FailureMap, draw_failures
-from podtune.dashboard.charts.importance import ImportanceChart
+from podtune.dashboard.charts.importance.bars import ImportanceChart
 from podtune.dashboard.pages.context import NotThere
 from podtune.dashboard.pages.importance import find_importance
 from podtune.dashboard.query_values import read_choice

@@ -6,14 +6,14 @@ import asyncio
 
 from aiohttp import web
 
-from podtune.dashboard.charts.importance import (
+from podtune.dashboard.charts.importance.bars import (
     METHOD_WORDS,
     ImportanceChart,
     ImportanceMethod,
     has_forests,
     measure_importance,
 )
-from podtune.dashboard.charts.importance_course import ImportanceCourse, draw_importance_course
+from podtune.dashboard.charts.importance.course import ImportanceCourse, draw_importance_course
 from podtune.dashboard.pages.context import NotThere
 from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.rendering import render_svg

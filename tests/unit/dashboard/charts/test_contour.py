@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podtune.dashboard.charts.contour import Contour, draw_contour
-from podtune.dashboard.charts.importance import ENDED_STATES
+from podtune.dashboard.charts.importance.cases import ENDED_STATES
 from podtune.dashboard.sources import ArchiveSource
 from podtune.dashboard.trial_rows import collect_rows
 from tests.unit.dashboard.archives import (

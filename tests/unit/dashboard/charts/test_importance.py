@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from podtune.dashboard.charts import importance
-from podtune.dashboard.charts.importance import ImportanceChart, ImportanceMethod, measure_importance
+from podtune.dashboard.charts.importance import bars
+from podtune.dashboard.charts.importance.bars import ImportanceChart, ImportanceMethod, measure_importance
 from podtune.dashboard.sources import ArchiveSource
 from podtune.dashboard.trial_rows import collect_rows
 from podtune.tuning.importance import estimate_importance
@@ -163,7 +163,7 @@ async def test_it_is_computed_once_for_many_viewers_and_again_when_there_is_news
         calls.append(len(losses))
         return estimate_importance(losses, *rest)
 
-    monkeypatch.setattr(importance, "estimate_importance", count)
+    monkeypatch.setattr(bars, "estimate_importance", count)
     async with serve(make_digits()) as client:
         await asyncio.gather(*(read_page(client, f"{BASE}/parameters") for _ in range(5)))
     async with serve(make_digits(61)) as client:
@@ -178,7 +178,7 @@ async def test_other_pages_are_answered_while_many_trials_are_measured(monkeypat
         assert may_end.wait(60)
         return estimate_importance(*given)
 
-    monkeypatch.setattr(importance, "estimate_importance", wait)
+    monkeypatch.setattr(bars, "estimate_importance", wait)
     async with serve(make_source(list(make_many(2000)))) as client:
         measured = asyncio.create_task(read_page(client, f"{BASE}/parameters"))
         for _ in range(3):
@@ -202,7 +202,7 @@ async def test_fanova_can_be_chosen_and_says_what_it_was_computed_from() -> None
 
 
 async def test_without_scikit_learn_there_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importance, "find_spec", lambda _: None)
+    monkeypatch.setattr(bars, "find_spec", lambda _: None)
     async with serve(make_digits()) as client:
         assert "fANOVA" not in await read_page(client, f"{BASE}/parameters")
         assert "by is &#39;fanova&#39;; take one of" in await read_page(client, f"{BASE}/parameters?by=fanova", 400)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from podtune.dashboard.charts.importance import measure_importance
-from podtune.dashboard.charts.importance_course import ImportanceCourse, draw_importance_course
+from podtune.dashboard.charts.importance.bars import measure_importance
+from podtune.dashboard.charts.importance.course import ImportanceCourse, draw_importance_course
 from podtune.dashboard.pages import importance as pages
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body

@@ -5,57 +5,42 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from podtune.dashboard.keeping import keep_by_block, keep_by_trial, keep_chart, keep_summary
-from podtune.dashboard.numbers import read_finite
+from podtune.dashboard.charts.importance.cases import (
+    TrialCase,
+    collect_cells,
+    count_all_cells,
+    list_cases,
+    list_losses,
+)
+from podtune.dashboard.charts.importance.times import correlate_times
+from podtune.dashboard.keeping import keep_chart, keep_summary
 from podtune.dashboard.search_axes import SearchAxis
-from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
+from podtune.dashboard.trial_rows import ExperimentRows
 from podtune.tuning.importance import (
     LEAST_ACTIVE,
     LEAST_TRIALS,
     RESAMPLES,
     Importance,
     ImportanceEstimate,
-    ParameterCells,
-    count_cells,
     estimate_importance,
-    find_cell,
 )
-from podtune.tuning.rank_correlation import correlate_ranks, measure_association
 
 if TYPE_CHECKING:
     from podtune.tuning.fanova import VarianceShares
 
 SEED = 1
 """Of the draws that errors come from: the same trials always have the same numbers."""
-LEAST_TIMED = 10
-"""With fewer trials on record, nothing is said on time."""
 FEW_BEST = 10
 MOST_BARS = 24
 FEW_LEARNED = 50
 """A forest that has learned from fewer trials knows little of the space."""
-ENDED_STATES = frozenset({ShownState.DONE, ShownState.STOPPED})
 _one_at_a_time = threading.Lock()
-
-
-class TrialCase(NamedTuple):
-    """What a trial says on importance.
-
-    Attributes:
-        values: The objectives' values; none where it has not ended well.
-        positions: The values of its parameters, as axes have them.
-        cells: The same by cells; -1 for a parameter that it does without.
-    """
-
-    values: tuple[float | None, ...]
-    positions: tuple[float | None, ...]
-    cells: tuple[int, ...]
 
 
 class ImportanceMethod(StrEnum):
@@ -197,8 +182,8 @@ def measure_importance(
 @keep_chart
 def _measure(experiment: ExperimentRows, place: int, method: ImportanceMethod) -> ImportanceChart:
     metric, sign = experiment.metrics[place], experiment.signs[place]
-    axes, counts = experiment.axes, _count_all(experiment)
-    blocks = _list_cases.read_all(experiment, axes, counts)
+    axes, counts = experiment.axes, count_all_cells(experiment)
+    blocks = list_cases.read_all(experiment, axes, counts)
     if method is ImportanceMethod.FANOVA:
         return _measure_variance(experiment, metric, *_estimate_with_forest(experiment, blocks, place, sign, axes))
     trials, estimate = _estimate(experiment, blocks, place, sign, axes, counts)
@@ -244,46 +229,6 @@ def _choose_decimals(bars: Sequence[ImportanceBar]) -> int:
     return 1 if max(bar.error or 0.0 for bar in bars) < 0.02 else 0
 
 
-def list_valued_trials(experiment: ExperimentRows, place: int) -> list[TrialRow]:
-    """The trials that say something on importance: those that have ended well, with a value of the objective."""
-    return [row for row in experiment.rows if row.progress in ENDED_STATES and row.values[place] is not None]
-
-
-def find_all_cells(experiment: ExperimentRows, rows: Sequence[TrialRow]) -> list[ParameterCells]:
-    """The values that trials have of all parameters, by cells."""
-    axes, counts = experiment.axes, _count_all(experiment)
-    return _collect_cells([_read_case(row, axes, counts) for row in rows], axes, counts)
-
-
-def _count_all(experiment: ExperimentRows) -> tuple[int, ...]:
-    """How many cells each axis has: each choice has one, and numbers have at most fifty."""
-    domains = {str(each.get("name")): each for each in experiment.view.spec.get("parameters") or ()}
-    return tuple(
-        len(axis.choices) or count_cells(axis.low, axis.high, find_step(domains.get(axis.name, {})), is_log=axis.is_log)
-        for axis in experiment.axes
-    )
-
-
-@keep_by_trial
-def _read_case(row: TrialRow, axes: tuple[SearchAxis, ...], counts: tuple[int, ...]) -> TrialCase:
-    values = row.view.parameters
-    positions = tuple(axis.find_position(values.get(axis.name)) for axis in axes)
-    cells = (_find_cell(axis, count, at) for axis, count, at in zip(axes, counts, positions, strict=True))
-    return TrialCase(row.values if row.progress in ENDED_STATES else (), positions, tuple(cells))
-
-
-def _find_cell(axis: SearchAxis, count: int, position: float | None) -> int:
-    if position is None:
-        return -1
-    return int(position) if axis.choices else find_cell(position, axis.low, axis.high, count, is_log=axis.is_log)
-
-
-@keep_by_block(_read_case)
-def _list_cases(cases: Sequence[TrialCase]) -> Sequence[TrialCase]:
-    """Those of trials that have ended well."""
-    return [case for case in cases if case.values]
-
-
 @keep_summary
 def _estimate(
     blocks: Sequence[Sequence[TrialCase]],
@@ -293,28 +238,8 @@ def _estimate(
     counts: tuple[int, ...],
 ) -> tuple[int, ImportanceEstimate | None]:
     """How many trials say something on importance, and what; it changes when trials end, and not while they run."""
-    losses, cases = _list_losses(blocks, place, sign)
-    return len(cases), estimate_importance(losses, _collect_cells(cases, axes, counts), random.Random(SEED))
-
-
-def _list_losses(blocks: Sequence[Sequence[TrialCase]], place: int, sign: float) -> tuple[list[float], list[TrialCase]]:
-    cases = [case for case in chain.from_iterable(blocks) if case.values[place] is not None]
-    return [-sign * (case.values[place] or 0.0) for case in cases], cases
-
-
-def _collect_cells(
-    cases: Sequence[TrialCase], axes: Sequence[SearchAxis], counts: Sequence[int]
-) -> list[ParameterCells]:
-    """The cells by parameter; one that has the same value everywhere has one cell."""
-    collected = []
-    for at, (axis, count) in enumerate(zip(axes, counts, strict=True)):
-        positions, cells = [case.positions[at] for case in cases], [case.cells[at] for case in cases]
-        if len({*positions} - {None}) < 2:
-            cells = [min(cell, 0) for cell in cells]
-            collected.append(ParameterCells(axis.name, 1, is_ordered=True, cells=cells))
-        else:
-            collected.append(ParameterCells(axis.name, count, is_ordered=not axis.choices, cells=cells))
-    return collected
+    losses, cases = list_losses(blocks, place, sign)
+    return len(cases), estimate_importance(losses, collect_cells(cases, axes, counts), random.Random(SEED))
 
 
 @keep_summary
@@ -324,7 +249,7 @@ def _estimate_with_forest(
     """The same by fANOVA, which takes seconds."""
     from podtune.tuning.fanova import ParameterValues, estimate_variance_shares  # noqa: PLC0415 - not all have it
 
-    losses, cases = _list_losses(blocks, place, sign)
+    losses, cases = list_losses(blocks, place, sign)
     if len(cases) < LEAST_TRIALS:
         return len(cases), None
     parameters = []
@@ -336,7 +261,7 @@ def _estimate_with_forest(
 
 
 def _make_bars(experiment: ExperimentRows, importances: Sequence[Importance]) -> list[ImportanceBar]:
-    times = _correlate_times(experiment, _list_timed.read_all(experiment, experiment.axes), experiment.axes)
+    times = correlate_times(experiment)
     axes = {axis.name: axis for axis in experiment.axes}
     return [_make_bar(importance, axes[importance.name], *times[importance.name]) for importance in importances]
 
@@ -344,58 +269,6 @@ def _make_bars(experiment: ExperimentRows, importances: Sequence[Importance]) ->
 def _explain_early(ended: int, metric: str) -> str:
     have = {0: "no trial has", 1: "one trial has"}.get(ended, f"{ended} trials have")
     return f"Too early to say: {have} ended with a value of {metric}, and it takes {LEAST_TRIALS}."
-
-
-def find_step(domain: Mapping[str, Any]) -> float | None:
-    """The distance of a parameter's values, as the manifest has it; None where they are continuous or choices."""
-    for kind, usual in (("int", 1.0), ("float", None)):
-        bounds = domain.get(kind)
-        if isinstance(bounds, Mapping):
-            step = bounds.get("step")
-            return float(step) if isinstance(step, int | float) and step > 0 else usual
-    return None
-
-
-def _find_seconds(row: TrialRow) -> float | None:
-    """Training time for each result: a trial that was stopped early trained less, whatever its parameters."""
-    usage, results = row.view.status.usage, row.view.status.iteration
-    return usage.training_seconds / results if usage is not None and usage.training_seconds and results else None
-
-
-@keep_by_trial
-def _read_timed(row: TrialRow, axes: tuple[SearchAxis, ...]) -> tuple[float, tuple[str | None, ...]] | None:
-    """Training time for each result with the values of all parameters; None as long as the time is not known."""
-    seconds, values = _find_seconds(row), row.view.parameters
-    return None if seconds is None else (seconds, tuple(values.get(axis.name) for axis in axes))
-
-
-@keep_by_block(_read_timed)
-def _list_timed(
-    timed: Sequence[tuple[float, tuple[str | None, ...]] | None],
-) -> Sequence[tuple[float, tuple[str | None, ...]]]:
-    return [each for each in timed if each is not None]
-
-
-@keep_summary
-def _correlate_times(
-    blocks: Sequence[Sequence[tuple[float, tuple[str | None, ...]]]], axes: tuple[SearchAxis, ...]
-) -> Mapping[str, tuple[float | None, bool]]:
-    """How each parameter goes with time, and whether its values are numbers."""
-    timed = list(chain.from_iterable(blocks))
-    return {
-        axis.name: _correlate_time([(texts[at], seconds) for seconds, texts in timed]) for at, axis in enumerate(axes)
-    }
-
-
-def _correlate_time(timed: Sequence[tuple[str | None, float]]) -> tuple[float | None, bool]:
-    own = [(text, seconds) for text, seconds in timed if text is not None]
-    texts, taken = [text for text, _ in own], [seconds for _, seconds in own]
-    known = {text: read_finite(text) for text in {*texts}}
-    numbers = [number for text in texts if (number := known[text]) is not None]
-    is_signed = len(numbers) == len(texts)
-    if len(own) < LEAST_TIMED:
-        return None, is_signed
-    return correlate_ranks(numbers, taken) if is_signed else measure_association(texts, taken), is_signed
 
 
 def _make_bar(importance: Importance, axis: SearchAxis, time: float | None, is_signed: bool) -> ImportanceBar:

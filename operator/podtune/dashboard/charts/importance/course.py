@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podtune.dashboard.charts.importance import find_all_cells, list_valued_trials
+from podtune.dashboard.charts.importance.cases import find_all_cells, list_valued_trials
 from podtune.dashboard.charts.plots import SIZE
 from podtune.dashboard.charts.scales import Scale, Tick
 from podtune.dashboard.keeping import keep_chart

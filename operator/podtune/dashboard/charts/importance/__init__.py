@@ -1,0 +1,1 @@
+"""Which parameters matter: by objective, by time, and as the search went on."""
