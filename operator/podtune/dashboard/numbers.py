@@ -87,9 +87,14 @@ def format_hours(hours: float | None) -> str:
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:,.1f}" if hours >= 1 else f"{hours:.2f}"
 
 
+def format_whole(number: int) -> str:
+    """A whole number with its thousands apart: 12,480."""
+    return f"{number:,}"
+
+
 def format_count(count: int, word: str) -> str:
     """How many there are of something: 1 trial, 1,204 trials."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+    return f"{format_whole(count)} {word}{'' if count == 1 else 's'}"
 
 
 def format_moment(moment: float) -> str:

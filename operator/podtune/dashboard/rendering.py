@@ -26,6 +26,7 @@ from podtune.dashboard.numbers import (
     format_measure,
     format_minute,
     format_text,
+    format_whole,
     round_in_text,
 )
 from podtune.dashboard.query_values import read_choice
@@ -94,6 +95,7 @@ def _make_environment() -> Environment:
     environment.filters |= {
         "measure": format_measure,
         "text": format_text,
+        "whole": format_whole,
         "hours": format_hours,
         "bytes": format_bytes,
         "duration": lambda seconds: "–" if seconds is None else format_duration(seconds),
