@@ -64,6 +64,7 @@ export class Stage {
     this.element.style.width = `${this.width}px`;
     this.element.style.height = `${this.height}px`;
     this.scale = Math.min(window.devicePixelRatio || 1, 2);
+    this.rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     this.canvas.width = Math.round(this.width * this.scale);
     this.canvas.height = Math.round(this.height * this.scale);
     if (this.selection.places) this.draw();
@@ -184,7 +185,7 @@ export class Stage {
     pen.moveTo(...point(from)); pen.lineTo(...point(to));
     pen.stroke();
     this.drawBrush(pen, column, at);
-    pen.font = `11.5px ${getComputedStyle(document.body).fontFamily}`;
+    pen.font = `${0.575 * this.rem}px ${getComputedStyle(document.body).fontFamily}`;
     pen.lineWidth = 4;
     pen.strokeStyle = this.paint.card;
     const last = column === this.selection.axes.at(-1) && !isFlat;
@@ -408,7 +409,7 @@ export class Stage {
     pen.fillRect(0, 0, picture.width, picture.height);
     pen.drawImage(this.canvas, 0, 0);
     pen.scale(this.scale, this.scale);
-    pen.font = `600 13px ${getComputedStyle(document.body).fontFamily}`;
+    pen.font = `600 ${0.65 * this.rem}px ${getComputedStyle(document.body).fontFamily}`;
     pen.fillStyle = this.paint.ink;
     pen.textAlign = this.isFlat ? "left" : "center";
     this.selection.axes.forEach((column, place) => pen.fillText(column.name, ...(this.isFlat ? [32, this.across(place) - 16] : [this.across(place), 24])));
