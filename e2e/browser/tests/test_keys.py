@@ -81,6 +81,31 @@ def test_purposes_failures_and_configurations_of_a_replay_are_named(visitor: Vis
     assert point(page, page.locator("[aria-labelledby=looked] [data-titles]")).inner_text() in newest
 
 
+def test_what_titles_tell_a_pointer_the_keyboard_is_told_too(visitor: Visitor) -> None:
+    page = visitor.open(FINISHED)
+    tip, values = page.locator(".tip.hover"), page.locator(".best [role=group]")
+    exact = [str(each.get_attribute("title")) for each in values.locator("dd").all()]
+    values.focus()
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_have_text(exact[0])
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_have_text(exact[1])
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page = visitor.open(f"{FINISHED}trials/resnet-0")
+    parameters = page.locator("section[aria-labelledby=configuration]")
+    sentences = [str(each.get_attribute("title")) for each in parameters.locator("tbody th").all()]
+    parameters.get_by_role("group").focus()
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_have_text(sentences[0])
+    page.keyboard.press("ArrowDown")
+    expect(tip).to_have_text(sentences[1])
+    page = visitor.open(f"{FINISHED}trials")
+    page.locator("thead a").first.focus()
+    page.keyboard.press("Tab")
+    expect(tip).to_have_text(str(page.locator("thead a").nth(1).get_attribute("title")))
+
+
 def test_the_link_of_a_chart_restores_what_was_chosen(visitor: Visitor) -> None:
     page = visitor.open(FINISHED)
     curves = page.locator("section[aria-labelledby=curves]")
