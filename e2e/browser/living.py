@@ -57,6 +57,10 @@ class LivingCluster:
         self._trials[name] = {**known, "status": {**known["status"], **status}}
         self._told[_TRIALS].put(Change("MODIFIED", self._trials[name]))
 
+    def find_trial(self, name: str) -> Manifest:
+        """A Trial as it is now."""
+        return self._trials[name]
+
     def put_experiment(self, **status: Any) -> None:
         """The Experiment's status changes."""
         self._change_experiment({"status": {**self.experiment["status"], **status}})

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from e2e.browser.experiments.odd import make_new
@@ -18,6 +20,7 @@ from e2e.browser.experiments.simulated import (
 )
 from e2e.browser.living import LivingCluster
 from e2e.browser.serving import serve_source
+from e2e.browser.stored import StoreFolder
 from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.cli.client.api_client import Api
 from podtune.dashboard.access.gate import Access
@@ -33,8 +36,16 @@ ALICE, BOB, CAROL = "alice-token", "bob-token", "carol-token"
 """Alice may see and change what is in one namespace, Bob may see what is in another, and Carol nothing."""
 ELSEWHERE = "mobile"
 LOGGED = "resnet-live-13"
-"""The trial whose pod has a log."""
+"""The trial whose pod has a log and Events, and whose results and checkpoints are in a store."""
 LOG = tuple(f"epoch {epoch}: accuracy={1 - 0.7 / epoch:.4f} loss={0.9 / epoch:.4f}" for epoch in range(1, 57))
+_EVENTS = (
+    ("00:11:02", "Scheduled", "", "Successfully assigned vision/resnet-live-13-1 to gpu-3"),
+    ("00:11:05", "FailedMount", "", 'MountVolume.SetUp failed for volume "data": timed out'),
+    ("00:11:31", "Pulling", "trial", 'Pulling image "registry.example/resnet:1"'),
+    ("00:12:48", "Pulled", "trial", 'Successfully pulled image "registry.example/resnet:1" in 1m17.204s'),
+    ("00:13:02", "Created", "trial", "Created container: trial"),
+    ("00:13:29", "Started", "trial", "Started container trial"),
+)
 _PEOPLE = {ALICE: "alice@example.com", BOB: "bob@example.com", CAROL: "carol@example.com"}
 _POD: Manifest = {"metadata": {}, "spec": {"containers": [{"name": "trial"}]}}
 _RIGHTS = {
@@ -83,8 +94,9 @@ class TeamCluster(LivingCluster):
         yield from LOG
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
-        """Events of a pod: none."""
-        return []
+        """The Events of the pod that has some."""
+        is_known = path == paths.core_events(NAMESPACE) and f"name={LOGGED}-1" in (params or {})["fieldSelector"]
+        return [_make_event(*event) for event in _EVENTS] if is_known else []
 
     def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         """The Experiment is asked to change."""
@@ -105,14 +117,31 @@ class TeamCluster(LivingCluster):
         }
 
 
+def _make_event(clock: str, reason: str, container: str, note: str) -> Manifest:
+    time = f"2026-03-01T{clock}Z"
+    return {
+        "type": "Warning" if reason.startswith("Failed") else "Normal",
+        "reason": reason,
+        "message": note,
+        "involvedObject": {"fieldPath": f"spec.containers{{{container}}}" if container else ""},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 3 if reason.startswith("Failed") else 1,
+    }
+
+
 @contextmanager
 def serve_team(cluster: TeamCluster) -> Iterator[str]:
-    """Serves its dashboard, with actions, while the context lasts; returns the first page's address."""
-    reviewer = Reviewer(lambda: cast("Api", cluster))
+    """Serves its dashboard, with actions and a store, while the context lasts; returns the first page's address."""
+    reviewer, reader = Reviewer(lambda: cast("Api", cluster)), TokenReader(cluster.connect_as)
     access = Access(reviewer, timedelta(hours=1), ProxyTrust(), offers_actions=True)
-    settings = AppSettings(access=access, connect_as=cluster.connect_as, reader=TokenReader(cluster.connect_as))
-    with closing(reviewer), cluster, serve_source(cluster.source, settings=settings) as address:
-        yield address
+    with closing(reviewer), TemporaryDirectory() as directory, cluster:
+        store, trial = StoreFolder(Path(directory), cluster.experiment), cluster.find_trial(LOGGED)
+        store.store_results(trial)
+        cluster.put_trial(LOGGED, checkpoints=store.store_checkpoints(trial))
+        settings = AppSettings(access=access, connect_as=cluster.connect_as, reader=reader, stores=store)
+        with serve_source(cluster.source, settings=settings) as address:
+            yield address
 
 
 @contextmanager

@@ -128,7 +128,11 @@ VIEWS = (
     View("action-refused", f"{RUNNING}actions/resume", status=409, site=Site.TEAM, token=ALICE),
     View("log", f"{RUNNING}trials/{LOGGED}/log", site=Site.TEAM, token=ALICE),
     View("log-refused", f"{FAILING}trials/resnet-failing-1/log", site=Site.TEAM, token=ALICE, is_odd=True),
+    View("pod-events", f"{RUNNING}trials/{LOGGED}/pod", site=Site.TEAM, token=ALICE),
     View("manifest", f"{RUNNING}trials/{LOGGED}/manifest", site=Site.TEAM, token=ALICE),
+    View("results", f"{RUNNING}trials/{LOGGED}/results", site=Site.TEAM, token=ALICE),
+    View("results-none", f"{FAILING}trials/resnet-failing-1/results", site=Site.TEAM, token=ALICE, is_odd=True),
+    View("checkpoints", f"{RUNNING}trials/{LOGGED}/checkpoints", site=Site.TEAM, token=ALICE),
     View("outage", RUNNING, ready="#outage", site=Site.AWAY),
 )
 
