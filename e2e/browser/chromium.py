@@ -5,7 +5,6 @@ python -m e2e.browser.chromium installs it where it is missing.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +47,7 @@ def ensure_chromium() -> str:
 
 
 def _find_chromium() -> str | None:
-    return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
+    return next((path for name in PROGRAMS if (path := packages.find_program(name))), None)
 
 
 @contextmanager

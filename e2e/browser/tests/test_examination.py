@@ -1,14 +1,9 @@
-"""What examines pages finds what is wrong with them, and nothing else; and a missing browser is told in words."""
+"""What examines pages finds what is wrong with them, and nothing else."""
 
 from __future__ import annotations
 
-import pytest
-
-from e2e.browser import chromium
 from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.tests.conftest import Visit
-from e2e.devcluster.building import packages
-from e2e.devcluster.errors import ClusterError
 
 WELL = """<main><h1>Title</h1><p>One line</p>
   <div style="width: 80px; overflow: hidden; white-space: nowrap">a name that is cut short, as is meant</div>
@@ -60,15 +55,3 @@ def test_a_theme_with_pale_texts_is_found_by_the_rules_of_colours_alone(visitors
     assert any("image-alt" in each for each in find_violations(page))
     (violation,) = find_violations(page, "of colours")
     assert violation.startswith("color-contrast (serious), 1 times")
-
-
-def test_where_there_is_no_chromium_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*missing: str) -> None:
-        raise ClusterError(f"missing programs; as root: apt-get install {' '.join(missing)}")
-
-    monkeypatch.setattr(chromium, "_find_chromium", lambda: None)
-    monkeypatch.setattr(packages, "install", refuse)
-    with pytest.raises(ClusterError) as error:
-        chromium.ensure_chromium()
-    assert "there is no chromium, google-chrome or chromium-browser on PATH" in str(error.value)
-    assert "apt-get install chromium fonts-inter" in str(error.value)

@@ -32,13 +32,18 @@ _CLUSTER = {
 _IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap"}
 
 
+def find_program(name: str) -> str | None:
+    """Return the path of a program, also where PATH leaves out the system's folders; None where it is not installed."""
+    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
 def program(name: str) -> str:
     """Return the path of a program that a package brought.
 
     Raises:
         ClusterError: It is not installed.
     """
-    path = _which(name)
+    path = find_program(name)
     if path is None:
         raise ClusterError(f"{name} is not installed")
     return path
@@ -62,7 +67,7 @@ def _ensure(packages: dict[str, str]) -> None:
 
 
 def _missing(packages: dict[str, str]) -> list[str]:
-    return sorted(package for name, package in packages.items() if _which(name) is None)
+    return sorted(package for name, package in packages.items() if find_program(name) is None)
 
 
 def install(*missing: str) -> None:
@@ -91,7 +96,3 @@ def _install(missing: Sequence[str]) -> None:
     with screen.task("Debian packages"):
         run(["apt-get", "update", "-q"], timeout=300, environment=environment)
         run(command, timeout=600, environment=environment)
-
-
-def _which(name: str) -> str | None:
-    return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
