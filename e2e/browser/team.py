@@ -38,9 +38,13 @@ ELSEWHERE = "mobile"
 LOGGED = "resnet-live-13"
 """The trial whose pod has a log and Events, and whose results and checkpoints are in a store."""
 LOG = tuple(f"epoch {epoch}: accuracy={1 - 0.7 / epoch:.4f} loss={0.9 / epoch:.4f}" for epoch in range(1, 57))
+_UNMOUNTED = (
+    'MountVolume.MountDevice failed for volume "imagenet": rpc error: code = DeadlineExceeded desc = context deadline '
+    "exceeded"
+)
 _EVENTS = (
     ("00:11:02", "Scheduled", "", "Successfully assigned vision/resnet-live-13-1 to gpu-3"),
-    ("00:11:05", "FailedMount", "", 'MountVolume.SetUp failed for volume "data": timed out'),
+    ("00:11:05", "FailedMount", "", _UNMOUNTED),
     ("00:11:31", "Pulling", "trial", 'Pulling image "registry.example/resnet:1"'),
     ("00:12:48", "Pulled", "trial", 'Successfully pulled image "registry.example/resnet:1" in 1m17.204s'),
     ("00:13:02", "Created", "trial", "Created container: trial"),
