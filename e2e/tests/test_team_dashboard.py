@@ -15,9 +15,9 @@ from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.visitor import Visitor, visit
 from e2e.dashboard import forward
 from e2e.devcluster import Cluster
-from e2e.experiments import counter, experiment, program, store
+from e2e.experiments import STORE_SECRET, counter, experiment, program, store
 from e2e.install import ROOT, Image
-from e2e.kubernetes import DEADLINE, Kubernetes, Object
+from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS
 from e2e.viewer import DashboardViewer
@@ -50,11 +50,11 @@ class Team:
 @pytest.fixture
 def team(cluster: Cluster, namespace: Kubernetes) -> Iterator[Team]:
     """The whole chart, but for a second operator, in a namespace of its own under Pod Security "restricted"."""
-    theirs, home = make_namespace(cluster, secret=False), make_namespace(cluster, secret=False)
+    theirs, home = make_namespace(cluster, secret=False), make_namespace(cluster)
     with ExitStack() as stack:
         for other in (theirs, home):
             stack.callback(cluster.kubectl, "delete", "namespace", other.namespace, "--wait=false")
-        install(home, [namespace.namespace, theirs.namespace])
+        install(home, namespace, theirs)
         stack.callback(cluster.run, ["helm", "uninstall", "podtune", "-n", home.namespace])
         port = stack.enter_context(forward(cluster, "podtune-dashboard", home.namespace))
         address = f"http://127.0.0.1:{port}{PREFIX}/"
@@ -69,11 +69,12 @@ def make_token(namespace: Kubernetes, role: str) -> str:
     return namespace.kubectl("create", "token", role).strip()
 
 
-def install(home: Kubernetes, namespaces: list[str]) -> None:
-    image = Image("dashboard")
+def install(home: Kubernetes, ours: Kubernetes, theirs: Kubernetes) -> None:
+    """The dashboard of two namespaces, which may read the store of the first."""
+    image, store_of_ours = Image("dashboard"), store(home.cluster)
     values = {
         "replicas": "0",
-        "watchNamespaces": f"{{{','.join(namespaces)}}}",
+        "watchNamespaces": f"{{{ours.namespace},{theirs.namespace}}}",
         "rbac.aggregateToDefaultRoles": "false",
         "dashboard.enabled": "true",
         "dashboard.image.repository": image.repository,
@@ -81,6 +82,9 @@ def install(home: Kubernetes, namespaces: list[str]) -> None:
         "dashboard.nodeSelector.podtune\\.dev/role": "system",
         "dashboard.pathPrefix": PREFIX,
         "dashboard.actions": "true",
+        "dashboard.stores[0].namespace": ours.namespace,
+        "dashboard.stores[0].secret": STORE_SECRET,
+        **{f"dashboard.stores[0].store.{field}": store_of_ours[field] for field in ("bucket", "prefix", "endpoint")},
     }
     sets = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
     options = ["-n", home.namespace, "--wait", "--timeout=300s"]
@@ -168,7 +172,8 @@ def test_two_people_see_their_own_experiments_in_a_browser(team: Team, cluster: 
     expect.set_options(timeout=DEADLINE * 1000)
     address = team.stranger.address
     with open_browser() as browser, visit(browser, address) as alice, visit(browser, address) as bob:
-        log_in(alice, make_token(team.ours, "view"), ["failing", "population"])
+        token = make_token(team.ours, "view")
+        log_in(alice, token, ["failing", "population"])
         log_in(bob, make_token(team.theirs, "view"), ["trade-off"])
         ours = f"experiments/{team.ours.namespace}/"
 
@@ -183,6 +188,13 @@ def test_two_people_see_their_own_experiments_in_a_browser(team: Team, cluster: 
         expect(page.locator(".family .arc").first).to_be_attached()
         check(alice)
 
+        # What lies in the store, with the Secret that the dashboard has been given, and what is told of a pod.
+        trial = f"{ours}population/trials/population-0"
+        for view, text in {"results": " in the store at ", "checkpoints": ' bytes">', "pod": "<td>Scheduled"}.items():
+            await_text(team.stranger.log_in(token), f"{trial}/{view}", text)
+            alice.open(f"{trial}/{view}")
+            check(alice)
+
         page = bob.open(f"experiments/{team.theirs.namespace}/trade-off/")
         expect(page.locator(".badge")).to_have_text("Complete")
         expect(page.locator("section[aria-labelledby=front] svg.frame")).to_be_visible()
@@ -193,6 +205,11 @@ def test_two_people_see_their_own_experiments_in_a_browser(team: Team, cluster: 
             visitor.pardon("a status of 401")
             visitor.pardon("a status of 403")
             assert not visitor.list_problems()
+
+
+def await_text(viewer: DashboardViewer, path: str, text: str) -> None:
+    """Reads a page that does not follow the cluster again and again until it has a text."""
+    eventually(lambda: viewer.read(path), lambda page: text in page, what=f"{path} has {text!r}")
 
 
 def make_failing() -> Object:
