@@ -14,7 +14,7 @@ const hide = () => {
 };
 
 const place = () => {
-  if (!at?.isConnected) { hide(); return; }
+  if (!at) return;
   const box = at.getBoundingClientRect(), isLow = box.bottom + tip.offsetHeight + EDGE > innerHeight;
   const x = Math.max(Math.min(box.left, document.documentElement.clientWidth - tip.offsetWidth - EDGE), EDGE);
   tip.style.transform = `translate(${x}px, ${isLow ? box.top - tip.offsetHeight - EDGE : box.bottom + EDGE}px)`;
@@ -49,13 +49,13 @@ document.body.append(tip, told);
 document.addEventListener("focusin", ({ target }) => { if (target.matches("[title]:focus-visible")) show(target); });
 document.addEventListener("focusout", hide);
 document.addEventListener("click", ({ target }) => {
-  const titled = target.closest("[title]");
-  if (titled && !titled.matches("a, button, summary")) show(titled); else if (!titled) hide();
+  const titled = target.closest("a, button, summary, label, input, select") ? null : target.closest("[title]");
+  if (titled) show(titled); else hide();
 });
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") hide();
   if (!(event.key in STEPS) || event.altKey || event.ctrlKey || event.metaKey || !event.target.matches(GROUPS)) return;
   if (step(event.target, event.key)) event.preventDefault();
 });
-document.addEventListener("podtune-update", place);
+document.addEventListener("podtune-update", () => { if (at?.isConnected) show(at); else hide(); });
 document.addEventListener("scroll", place, { capture: true, passive: true });
