@@ -184,3 +184,16 @@ def test_a_range_is_dragged_on_a_narrow_screen(visitors: Visit, gallery: str) ->
     page.mouse.move(stage["x"] + 0.5 * stage["width"], across, steps=3)
     page.mouse.up()
     assert 0 < count_selected(page) < TRIALS
+
+
+def test_the_chart_says_that_it_loads_and_what_it_could_not_load(visitor: Visitor) -> None:
+    page, waits = visitor.page, visitor.page.locator("[data-wait]")
+    page.route("**/columns.json", lambda _: None)  # never answered
+    page.goto(f"{visitor.address}/{FINISHED}parameters")
+    expect(waits).to_have_text(f"Loading {TRIALS} trials …")
+    visitor.pardon("Failed to")
+    page.unroute("**/columns.json")
+    page.route("**/columns.json", lambda route: route.abort())
+    page.reload()
+    expect(page.get_by_text("The trials could not be loaded.")).to_be_visible()
+    expect(waits).to_be_hidden()

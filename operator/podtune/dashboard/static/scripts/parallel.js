@@ -153,9 +153,12 @@ const PAUSE = 5000;
 class Lines {
   constructor(root) {
     Object.assign(this, { root, view: null, since: Date.now(), timer: 0 });
+    const [wait, failure] = ["wait", "failure"].map((name) => root.parentElement.querySelector(`[data-${name}]`));
+    wait.hidden = false;
     load(root.dataset.columns)
       .then((trials) => { this.view = new View(root, trials); })
-      .catch((error) => { console.error(error); root.parentElement.querySelector("[data-failure]").hidden = false; });
+      .catch((error) => { console.error(error); failure.hidden = false; })
+      .finally(() => { wait.hidden = true; });
   }
 
   renew() {
