@@ -92,6 +92,7 @@ PODTUNE = Group(
             "retry:retry",
             "Have a Trial go on from its last checkpoint in new pods, which have the present trialTemplate.",
         ),
+        "try": Command("trial_addition:add_trial", "Run a configuration of your own as a Trial of an Experiment."),
         "export": Command(
             "transfer:export_experiment", "Write a whole Experiment and its Trials to a file, to import it elsewhere."
         ),
@@ -121,10 +122,6 @@ GROUPS = {
                 "checkpoint_request:request_checkpoint", "Have a running Trial store a checkpoint now, and train on."
             ),
         },
-    ),
-    "trials": Group(
-        "Run configurations of your own.",
-        {"add": Command("trial_addition:add_trial", "Run a configuration of your own as a Trial of an Experiment.")},
     ),
 }
 

@@ -1,4 +1,4 @@
-"""`podtune trials add`: adds a Trial with a configuration of one's own to an Experiment."""
+"""`podtune try`: adds a Trial with a configuration of one's own to an Experiment."""
 
 from __future__ import annotations
 

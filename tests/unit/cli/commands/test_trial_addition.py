@@ -1,4 +1,4 @@
-"""`podtune trials add`: a Trial with a configuration of one's own."""
+"""`podtune try`: a Trial with a configuration of one's own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made(api: FakeApi, name: str) -> dict[str, Any]:
 
 
 def test_it_is_named_by_the_next_number_beyond_the_proposals(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(f"trials add digits {GIVEN}".split()) == 0
+    assert cli.main(f"try digits {GIVEN}".split()) == 0
     assert capsys.readouterr().out.startswith("trial digits-100000 is added")
     assert made(api, "digits-100000")["spec"] == {
         "experiment": "digits",
@@ -48,12 +48,12 @@ def test_it_is_named_by_the_next_number_beyond_the_proposals(api: FakeApi, capsy
     there = trial(100_004)
     del there["spec"]["index"]
     api.add_trial(there)
-    assert cli.main(f"trials add digits {GIVEN} --restore-from digits-7:12".split()) == 0
+    assert cli.main(f"try digits {GIVEN} --restore-from digits-7:12".split()) == 0
     assert made(api, "digits-100005")["spec"]["restoreFrom"] == {"trial": "digits-7", "step": 12}
 
 
 def test_why_names_its_author(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(f"trials add digits {GIVEN}".split())
+    cli.main(f"try digits {GIVEN}".split())
     capsys.readouterr()
     assert cli.main(["why", "digits-100000"]) == 0
     assert "Its configuration comes from a person, ada by their own account." in capsys.readouterr().out
@@ -72,6 +72,6 @@ def test_why_names_its_author(api: FakeApi, capsys: pytest.CaptureFixture[str]) 
 def test_what_cant_run_is_refused_before_it_is_made(
     options: str, words: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(f"trials add digits {options}".split()) == 1
+    assert cli.main(f"try digits {options}".split()) == 1
     assert words in capsys.readouterr().err
     assert not any("100000" in path for path in api.objects)
