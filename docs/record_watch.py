@@ -16,7 +16,7 @@ from podtune.cli.client.kubeconfig import connect
 from podtune.cli.views import watch_view
 from podtune.cli.views.progress import follow
 
-WIDTH = 120
+WIDTH = 100
 DONE = 0.5
 """Share of the trials that are done when the picture is taken."""
 RUNNING = 3

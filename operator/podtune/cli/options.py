@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from podtune.api.base import parse_duration
+from podtune.api.names import EXPERIMENT_KIND, GROUP, TRIAL_KIND
 
 
 class Output(StrEnum):
@@ -23,11 +25,60 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
+
+
+class NamedOutput(StrEnum):
+    """How commands answer that are about one object."""
+
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class TableOutput(StrEnum):
+    """How commands answer that print a table."""
+
+    JSON = "json"
+    YAML = "yaml"
+    WIDE = "wide"
+    NAME = "name"
 
 
 ForPrograms = Annotated[Output | None, typer.Option("--output", "-o", help="For programs.")]
-ExperimentName = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.")]
-TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.")]
+NamedFormat = Annotated[
+    NamedOutput | None, typer.Option("--output", "-o", help="For programs; name is kind and name alone, for kubectl.")
+]
+TableFormat = Annotated[
+    TableOutput | None,
+    typer.Option("--output", "-o", help="For programs; wide is all columns, name kind and name alone, for kubectl."),
+]
+
+
+def read_experiment_name(written: str) -> str:
+    """A name that may have its kind before it, as `-o name` writes it."""
+    return _strip_kind(written, EXPERIMENT_KIND)
+
+
+def read_trial_names(written: str | Sequence[str]) -> Any:
+    """The same for one Trial or for several."""
+    if isinstance(written, str):
+        return _strip_kind(written, TRIAL_KIND)
+    return [_strip_kind(name, TRIAL_KIND) for name in written]
+
+
+def _strip_kind(written: str, kind: str) -> str:
+    word = kind.lower()
+    return written.removeprefix(f"{word}.{GROUP}/").removeprefix(f"{word}/")
+
+
+ExperimentName = Annotated[
+    str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.", callback=read_experiment_name)
+]
+TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.", callback=read_trial_names)]
+TrialNames = Annotated[
+    list[str], typer.Argument(metavar="TRIAL…", help="Trials of one Experiment.", callback=read_trial_names)
+]
 TargetName = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the Trial or Experiment; trial/NAME where it is both.")
 ]

@@ -4,18 +4,69 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import typer
 import yaml
 
+from podtune.api.names import EXPERIMENT_KIND, GROUP, TRIAL_KIND
 from podtune.cli.options import Output
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """What a command answers, in each form that can be asked for; a form is made when it is.
+
+    Attributes:
+        lines: For people, by the width of their terminal; by None without an end, for pipes.
+        facts: For programs.
+        wide: For people, with all columns; as `lines` where it is not given.
+        names: Kind and name of each object, as kubectl takes them.
+    """
+
+    lines: Callable[[int | None], Sequence[str]]
+    facts: Callable[[], Mapping[str, Any]]
+    wide: Callable[[], Sequence[str]] | None = None
+    names: Callable[[], Iterable[str]] | None = None
+
+
+def print_answer(answer: CommandAnswer, output: StrEnum | None) -> None:
+    """Prints the answer to a command in the form that is asked for; that in words fits the terminal, if any."""
+    match output:
+        case "json" | "yaml":
+            print_facts(answer.facts(), Output(output))
+        case "name" if answer.names is not None:
+            print_lines([*answer.names()])
+        case "wide" if answer.wide is not None:
+            print_lines(answer.wide())
+        case _:
+            print_lines(answer.lines(find_width()))
+
+
+def find_width() -> int | None:
+    """How many characters a line may have: as many as the terminal has; None where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def name_experiment(name: str) -> str:
+    """An Experiment as `-o name` has it."""
+    return f"{EXPERIMENT_KIND.lower()}.{GROUP}/{name}"
+
+
+def name_trial(name: str) -> str:
+    """A Trial as `-o name` has it."""
+    return f"{TRIAL_KIND.lower()}.{GROUP}/{name}"
 
 
 def print_lines(lines: Sequence[str]) -> None:
     """Prints the answer to a command."""
-    typer.echo("\n".join(lines))
+    if lines:
+        typer.echo("\n".join(lines))
 
 
 def print_note(message: str) -> None:

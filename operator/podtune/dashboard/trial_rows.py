@@ -6,16 +6,25 @@ from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.cli.views.formats import read_moment
 from podtune.dashboard.keeping import Keeper, keep_by_block, keep_by_trial
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.search_axes import SearchAxis, make_axes
 
+__all__ = [
+    "ENDED_PROGRESS",
+    "STATE_WORDS",
+    "ExperimentRows",
+    "ShownState",
+    "TrialRow",
+    "collect_rows",
+    "read_moment",
+]
 _LARGE_SHARE = 4
 """If more than one trial in so many has changed, all are ranked anew."""
 _EARLY = frozenset({TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED})
@@ -159,6 +168,10 @@ class ExperimentRows:
         """The latest time that is on record, in seconds since 1970."""
         return max((moment for moment in _find_last_moments.read_all(self) if moment is not None), default=None)
 
+    def tell_time(self, now: float | None) -> float | None:
+        """The present time in seconds since 1970; where that is None, of what was exported, the latest on record."""
+        return self.last_moment if now is None else now
+
     @property
     def seconds(self) -> float | None:
         """From its start to its end, or to the latest time on record; None before its start."""
@@ -296,15 +309,6 @@ def _make_rank(view: ExperimentView) -> Callable[[TrialRow], tuple[float, int, s
     """What trials with a value are sorted by, the best first."""
     sign = -1.0 if next(iter(view.objectives.values()), "") == "max" else 1.0
     return lambda row: (sign * (row.value or 0.0), row.view.index, row.view.name)
-
-
-def read_moment(text: str | None) -> float | None:
-    """A time of the API in seconds since 1970; None where it is none."""
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _make_row(trial: TrialView, metrics: Sequence[str]) -> TrialRow:

@@ -10,9 +10,9 @@ import yaml
 from podtune.cli import main as cli
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Change
-from podtune.cli.client.resources import get_experiment, list_trials
+from podtune.cli.client.resources import get_experiment, list_trials, read_experiment
 from podtune.cli.errors import KubeconfigError
-from podtune.cli.views.tables import render_description
+from podtune.cli.views.tables import render_description, render_list
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
@@ -51,13 +51,43 @@ def test_list_shows_how_far_each_experiment_is(api: FakeApi, podtune: Command) -
     header, audio, digits = (line.split() for line in podtune("list"))
     assert header == ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
     assert audio[:7] == ["audio", "-", "0/24", "0", "0", "0", "0"]
-    assert digits[:-1] == ["digits", "Running", "9/24", "2", "1", "4", "1", "accuracy", "0.97222"]
+    assert digits[:-1] == ["digits", "Running", "9/24", "2", "1", "4", "1", "accuracy", "0.9722"]
 
 
 def test_list_of_all_namespaces_says_which(api: FakeApi, podtune: Command) -> None:
     api.add_experiment(experiment("digits", "vision"))
     api.add_experiment(experiment("digits", "audio"))
     assert [line.split()[0] for line in podtune("list -A")] == ["NAMESPACE", "audio", "vision"]
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_a_list_fits_the_terminal_and_names_what_has_no_room(width: int) -> None:
+    views = [read_experiment(experiment("digits", **RUNNING)), read_experiment(experiment("a-name-of-some-length"))]
+    lines = render_list(views, datetime(2026, 1, 1, 11, tzinfo=UTC), width, with_namespace=False)
+    assert max(map(len, lines)) <= width
+    assert lines[1].split()[:2] == ["digits", "Running"]
+    if width == 60:
+        assert lines[0].split() == ["NAME", "STATE", "TRIALS", "BEST"]
+        assert " ".join(lines[3:]) == "(no room for RUNNING, PAUSED, DONE, FAILED, AGE; -o wide shows all)"
+    else:
+        assert len(lines) == 3
+
+
+def test_what_was_found_can_be_had_by_name_for_kubectl(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING))
+    assert podtune("list -o name") == podtune("describe digits -o name") == ["experiment.podtune.dev/digits"]
+    assert podtune("best digits -o name") == ["trial.podtune.dev/digits-4"]
+    assert podtune("list -n empty -o name") == []
+    api.add_trial(trial(7, **TRAINING))
+    assert podtune("why trial.podtune.dev/digits-7")[0].startswith("digits-7 is RUNNING")
+    assert podtune("best experiment.podtune.dev/digits -o name") == podtune("best digits -o name")
+
+
+def test_a_wide_list_says_who_is_best_and_what_the_operator_says(api: FakeApi, podtune: Command) -> None:
+    api.add_experiment(experiment("digits", **RUNNING | {"usage": {"gpuHours": 3.25, "podHours": 4}}))
+    header, row = podtune("list -o wide")
+    assert header.split()[-3:] == ["BEST-TRIAL", "GPU-HOURS", "MESSAGE"]
+    assert row.endswith("digits-4           3.2   5 of 24 trials done, 2 running")
 
 
 def test_list_of_nothing_says_so_on_standard_error(podtune: Command) -> None:
@@ -72,15 +102,15 @@ def test_describe_shows_what_was_asked_and_every_trial(api: FakeApi, podtune: Co
     lines = podtune("describe digits")
     assert "Objective:   max accuracy" in lines
     assert "Scheduler:   asha (timeAttribute epoch, maxTime 27)" in lines
-    assert "Best:        accuracy 0.9722222222222222 by digits-4" in lines
+    assert "Best:        accuracy 0.9722 by digits-4" in lines
     assert "  learning_rate: float from 0.0001 to 0.1, log scale" in lines
     assert "  hidden_units:  int from 16 to 256, in steps of 16" in lines
     assert "  activation:    one of relu, tanh, true, 3" in lines
     table = [line.split() for line in lines[-3:]]
     assert table[0][5:] == ["learning_rate", "hidden_units", "activation", "ACCURACY", "BEST", "MESSAGE"]
-    assert table[1][:10] == ["digits-7", "RUNNING", "Training", "2", "1", "0.012346", "64", "tanh", "0.96111", "0.964"]
+    assert table[1][:10] == ["digits-7", "RUNNING", "Training", "2", "1", "0.01235", "64", "tanh", "0.9611", "0.964"]
     assert lines[-2].endswith(f"0.964   {TRAINING['message']}")
-    assert table[2] == ["digits-10", "PENDING", "-", "0", "0", "0.012346", "64", "tanh", "-", "-"]
+    assert table[2] == ["digits-10", "PENDING", "-", "0", "0", "0.01235", "64", "tanh", "-", "-"]
     assert (paths.trials(NAMESPACE), {"labelSelector": "podtune.dev/experiment=digits"}) in api.asked
 
 
@@ -179,11 +209,11 @@ def test_describe_fits_the_terminal(api: FakeApi, width: int) -> None:
     assert max(map(len, lines)) <= width
     said = " ".join(line.strip() for line in lines)
     if width < 200:  # there, what has no column of its own is in a sentence below the row
-        assert "attempt 2, failures 1, learning_rate 0.012346, hidden_units 64, activation tanh; epoch 9" in said
+        assert "attempt 2, failures 1, learning_rate 0.01235, hidden_units 64, activation tanh; epoch 9" in said
         assert "the bucket podtune is missing; make it" in said
     else:
         assert any(line.startswith("TRIAL") and line.endswith("MESSAGE") for line in lines)
-        assert "learning_rate 0.012346" not in said
+        assert "learning_rate 0.01235" not in said
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -277,7 +307,7 @@ def test_what_the_search_begins_with_and_a_missing_limit_are_shown(api: FakeApi,
 def test_best_is_readable(api: FakeApi, podtune: Command) -> None:
     api.add_experiment(experiment("digits", **RUNNING))
     assert podtune("best digits") == [
-        "accuracy 0.9722222222222222 by digits-4",
+        "accuracy 0.9722 by digits-4",
         "  learning_rate  0.004212345678",
         "  hidden_units   128",
         "  activation     relu",
@@ -328,7 +358,7 @@ def test_best_of_several_objectives_is_the_pareto_front(api: FakeApi, podtune: C
         "digits-4    0.97       12.5",
         "digits-11   0.9        3.0",
         "",
-        "accuracy 0.9722222222222222 by digits-4",
+        "accuracy 0.9722 by digits-4",
     ]
     assert json.loads("\n".join(podtune("best digits -o json")))["paretoFront"] == [
         {"trial": "digits-4", "values": {"accuracy": 0.97, "latency": 12.5}},

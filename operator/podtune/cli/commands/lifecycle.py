@@ -10,7 +10,7 @@ import typer
 from pydantic import ValidationError
 
 from podtune.api.base import FieldError
-from podtune.api.names import DesiredState, ExperimentState, TrialState
+from podtune.api.names import GROUP, DesiredState, ExperimentState, TrialState
 from podtune.api.resources.resume import RestartPolicy, ResumePolicy
 from podtune.api.tuning.overrides import apply_overrides
 from podtune.api.tuning.search_space import Parameter
@@ -96,6 +96,7 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
         CliError: There is none, or there are both.
     """
     kind, _, name = written.rpartition("/")
+    kind = kind.removesuffix(f".{GROUP}")  # as `-o name` has it
     if kind and kind not in _KINDS:
         raise CliError(f"{written!r} has an unknown kind; write trial/{name} or experiment/{name}")
     wanted = [kind] if kind else list(_KINDS)

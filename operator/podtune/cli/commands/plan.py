@@ -14,11 +14,12 @@ from podtune.cli.options import (
     FormatOption,
     Gpus,
     ManifestPath,
+    Output,
     PodStart,
     TimePerIteration,
     read_duration_option,
 )
-from podtune.cli.output import to_json
+from podtune.cli.output import print_facts
 from podtune.cli.views.formats import format_duration
 
 if TYPE_CHECKING:
@@ -64,15 +65,15 @@ def plan(
         raise typer.Exit(1)
     with explain_failures():
         planned = make_plan(read.spec, model, seconds=seconds, iterations=iterations)
-    if output is Format.JSON:
-        typer.echo(to_json({"problems": [], **collect_plan(planned, price)}))
-    else:
+    if output is Format.TABLE:
         print_picture(render_plan(read.name, planned, price))
+    else:
+        print_facts({"problems": [], **collect_plan(planned, price)}, Output(output))
 
 
 def _print_problems(name: str, problems: tuple[str, ...], output: Format) -> None:
-    if output is Format.JSON:
-        typer.echo(to_json({"problems": problems}))
+    if output is not Format.TABLE:
+        print_facts({"problems": list(problems)}, Output(output))
         return
     typer.echo(f"{name}: {len(problems)} {'problem' if len(problems) == 1 else 'problems'}", err=True)
     for problem in problems:

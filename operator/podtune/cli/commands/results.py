@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import TrialView, get_experiment
@@ -35,6 +36,7 @@ class ResultFormat(StrEnum):
 
     CSV = "csv"
     JSON = "json"
+    YAML = "yaml"
 
 
 def results(
@@ -42,7 +44,7 @@ def results(
     *,
     rank: Annotated[int, typer.Option("--rank", min=0, help="Of Trials of several pods: which one's results.")] = 0,
     output: Annotated[
-        ResultFormat, typer.Option("--output", "-o", help="A table, or one JSON object a line.")
+        ResultFormat, typer.Option("--output", "-o", help="A table, one JSON object a line, or a YAML list.")
     ] = ResultFormat.CSV,
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
@@ -64,7 +66,7 @@ def results(
         prefix = opened.address.experiment_prefix(experiment.uid)
         found = _note_gaps(read_results(opened.store, prefix, trial=trial, rank=rank))
         try:
-            any_printed = (_print_table if output is ResultFormat.CSV else _print_json)(found)
+            any_printed = _PRINTERS[output](found)
         except StoreError as error:
             raise explain_store_error(error, opened.address) from error
     if not any_printed:
@@ -110,6 +112,23 @@ def _print_json(found: Iterable[StoredResult]) -> bool:
         typer.echo(to_json({**_describe_place(stored), "metrics": stored.result.metrics}, indent=None))
         any_printed = True
     return any_printed
+
+
+def _print_yaml(found: Iterable[StoredResult]) -> bool:
+    """Prints an item of a list for each result as it is read; returns whether there was any."""
+    any_printed = False
+    for stored in found:
+        item = {**_describe_place(stored), "metrics": dict(stored.result.metrics)}
+        typer.echo(yaml.safe_dump([item], sort_keys=False, allow_unicode=True), nl=False)
+        any_printed = True
+    return any_printed
+
+
+_PRINTERS: Mapping[ResultFormat, Callable[[Iterable[StoredResult]], bool]] = {
+    ResultFormat.CSV: _print_table,
+    ResultFormat.JSON: _print_json,
+    ResultFormat.YAML: _print_yaml,
+}
 
 
 def _describe_place(stored: StoredResult) -> dict[str, Any]:

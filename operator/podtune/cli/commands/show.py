@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +12,18 @@ import typer
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, ExperimentName, ForPrograms, Kubeconfig, Namespace, TrialName
-from podtune.cli.output import print_facts, print_lines, print_note
+from podtune.cli.options import (
+    Context,
+    ExperimentName,
+    ForPrograms,
+    Kubeconfig,
+    NamedFormat,
+    Namespace,
+    TableFormat,
+    TableOutput,
+    TrialName,
+)
+from podtune.cli.output import CommandAnswer, name_experiment, name_trial, print_answer, print_lines, print_note
 from podtune.cli.views import tables
 from podtune.cli.views.explain import explain_as_data, explain_in_sentences
 from podtune.cli.views.facts import collect_description, collect_experiment_facts
@@ -22,7 +31,7 @@ from podtune.cli.views.facts import collect_description, collect_experiment_fact
 
 def show_list(
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
-    output: ForPrograms = None,
+    output: TableFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -30,19 +39,23 @@ def show_list(
     """List Experiments, how far they are and what they found."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     views = list_experiments(api, None if all_namespaces else chosen)
-    if output is not None:
-        print_facts({"items": [collect_experiment_facts(view) for view in views]}, output)
-        return
-    if not views:
+    now = datetime.now(UTC)
+    if not views and (output is None or output is TableOutput.WIDE):
         where = "" if all_namespaces else f" in namespace {chosen}"
         print_note(f"No Experiments{where}.")
         return
-    print_lines(tables.render_list(views, datetime.now(UTC), with_namespace=all_namespaces))
+    answer = CommandAnswer(
+        lines=lambda width: tables.render_list(views, now, width, with_namespace=all_namespaces),
+        wide=lambda: tables.render_list(views, now, with_namespace=all_namespaces, is_wide=True),
+        facts=lambda: {"items": [collect_experiment_facts(view) for view in views]},
+        names=lambda: (name_experiment(view.name) for view in views),
+    )
+    print_answer(answer, output)
 
 
 def describe(
     experiment: ExperimentName,
-    output: ForPrograms = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -50,11 +63,12 @@ def describe(
     """Show an Experiment: what was asked, how it goes, and all its Trials."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
-    if output is not None:
-        print_facts(collect_description(view, trials), output)
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    print_lines(tables.render_description(view, trials, datetime.now(UTC), width))
+    answer = CommandAnswer(
+        lines=lambda width: tables.render_description(view, trials, datetime.now(UTC), width),
+        facts=lambda: collect_description(view, trials),
+        names=lambda: [name_experiment(view.name)],
+    )
+    print_answer(answer, output)
 
 
 def follow_experiment(
@@ -128,7 +142,7 @@ def show_dashboard(
 
 def show_best(
     experiment: ExperimentName,
-    output: ForPrograms = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -136,7 +150,12 @@ def show_best(
     """Print the best configuration: its parameters, its value, and where its checkpoint is."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     facts = tables.collect_best(get_experiment(api, chosen, experiment))
-    print_lines(tables.render_best(facts)) if output is None else print_facts(facts, output)
+    answer = CommandAnswer(
+        lines=lambda _: tables.render_best(facts),
+        facts=lambda: facts,
+        names=lambda: [name_trial(facts["trial"])],
+    )
+    print_answer(answer, output)
 
 
 def show_importance(
@@ -157,7 +176,7 @@ def show_importance(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
     chart = measure_views(view, trials, objective)
-    print_lines(render_importance(chart)) if output is None else print_facts(collect_importance(chart), output)
+    print_answer(CommandAnswer(lambda _: render_importance(chart), lambda: collect_importance(chart)), output)
 
 
 def why(
@@ -170,4 +189,4 @@ def why(
     """Say why a Trial is where it is: the decisions on it, with their numbers."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
-    print_lines(explain_in_sentences(view)) if output is None else print_facts(explain_as_data(view), output)
+    print_answer(CommandAnswer(lambda _: explain_in_sentences(view), lambda: explain_as_data(view)), output)

@@ -18,11 +18,12 @@ from podtune.cli.options import (
     FormatOption,
     Gpus,
     ManifestPath,
+    Output,
     PodStart,
     TimePerIteration,
     read_duration_option,
 )
-from podtune.cli.output import to_json
+from podtune.cli.output import print_facts
 
 if TYPE_CHECKING:
     from podtune.api.resources.experiment import ExperimentSpec
@@ -98,8 +99,8 @@ def simulate(
             _print_curves(trained, spec, generate)
             return
         outcome = Simulation(spec, trained, model, name=name, seed=spec.search.seed).run()
-    if output is Format.JSON:
-        typer.echo(to_json(simulation_text.collect_outcome(outcome)))
+    if output is not Format.TABLE:
+        print_facts(simulation_text.collect_outcome(outcome), Output(output))
     else:
         simulation_text.print_picture(simulation_text.render_outcome(name, spec, outcome, gpus))
 

@@ -32,15 +32,18 @@ def collect_experiment_facts(view: ExperimentView) -> dict[str, Any]:
 
 def collect_description(view: ExperimentView, trials: Sequence[TrialView]) -> dict[str, Any]:
     """The same with what was asked for, the conditions, and all Trials."""
-    parameters: Sequence[Mapping[str, Any]] = view.spec.get("parameters", ())
     return {
         **collect_experiment_facts(view),
         "spec": view.spec,
         "conditions": _list_conditions(view.status.conditions),
-        "items": [
-            _collect_trial(trial, parameters) | {"template": trial.find_revision(view) or None} for trial in trials
-        ],
+        "items": collect_trials(view, trials),
     }
+
+
+def collect_trials(view: ExperimentView, trials: Sequence[TrialView]) -> list[dict[str, Any]]:
+    """Trials with all that is known of them."""
+    parameters: Sequence[Mapping[str, Any]] = view.spec.get("parameters", ())
+    return [_collect_trial(trial, parameters) | {"template": trial.find_revision(view) or None} for trial in trials]
 
 
 def _collect_trial(trial: TrialView, parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Numbers and times in a few characters."""
+"""Times, curves and best values in a few characters."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from datetime import UTC, datetime
 
 from podtune.api.resources.experiment import BestTrial
 from podtune.api.resources.trial_curve import TrialCurve
+from podtune.cli.views.numbers import format_number
 
 SPARKLINE_WIDTH = 12
-_BARS = "▁▂▃▄▅▆▇█"
+_BARS = "▁▂▃▄▅▆▇"
+"""None is as high as its line: the curves of two lines would touch."""
 
 
-def format_number(text: str) -> str:
-    """A number with the five digits that matter in a table; anything else as it is."""
+def read_moment(text: str | None) -> float | None:
+    """A time of the API in seconds since 1970; None where it is none."""
     try:
-        number = float(text)
+        moment = datetime.fromisoformat(text or "")
     except ValueError:
-        return text
-    return text if number.is_integer() else f"{number:.5g}"
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def format_age(since: str, now: datetime) -> str:
@@ -50,7 +52,8 @@ def format_duration(length: float) -> str:
 
 def format_best_value(best: BestTrial) -> str:
     """The best value, and how much it differs between repeats."""
-    return f"{best.value} ± {best.spread}" if best.repeats else best.value
+    value = format_number(best.value)
+    return f"{value} ± {format_number(best.spread)}" if best.repeats else value
 
 
 def format_best_holder(best: BestTrial) -> str:

@@ -15,7 +15,8 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
-from podtune.cli.views.formats import format_duration, format_number
+from podtune.cli.views.formats import format_duration
+from podtune.cli.views.numbers import format_number
 from podtune.simulation.trace import Improvement, SimulationResult
 
 ROWS = 12

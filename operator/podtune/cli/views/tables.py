@@ -11,8 +11,18 @@ from podtune.api.names import ExperimentState
 from podtune.api.tuning.search_space import format_value, parse_plain_value
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.errors import CliError
-from podtune.cli.views.columns import INDENT, align_columns, align_labels, align_with_message
-from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_curve, format_number
+from podtune.cli.views.columns import (
+    INDENT,
+    RankedColumn,
+    align_columns,
+    align_labels,
+    align_with_message,
+    render_columns,
+    render_with_message,
+    wrap_line,
+)
+from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_curve
+from podtune.cli.views.numbers import format_hours, format_number
 from podtune.cli.views.parameter_text import describe_parameters
 from podtune.cli.views.troubles import explain_trial, find_experiment_troubles, find_troubled_trials
 
@@ -23,18 +33,37 @@ SHOWN_NAMES = 8
 """How many trials that need attention are named at the top."""
 
 
-def render_list(views: Sequence[ExperimentView], now: datetime, *, with_namespace: bool) -> list[str]:
-    """The lines of `list`."""
-    header = ["NAME", "STATE", "TRIALS", "RUNNING", "PAUSED", "DONE", "FAILED", "BEST", "AGE"]
-    rows = []
-    for view in views:
-        counts, best = view.status.trials, view.status.best
-        numbers = (counts.running, counts.paused, counts.terminated, counts.error)
-        found = f"{view.metric} {format_number(best.value)}" if best else ""
-        trials = f"{counts.total}/{view.max_trials}"
-        row = [view.name, view.state, trials, *map(str, numbers), found, format_age(view.created, now)]
-        rows.append([view.namespace, *row] if with_namespace else row)
-    return align_columns(["NAMESPACE", *header] if with_namespace else header, rows)
+def render_list(
+    views: Sequence[ExperimentView],
+    now: datetime,
+    width: int | None = None,
+    *,
+    with_namespace: bool,
+    is_wide: bool = False,
+) -> list[str]:
+    """The lines of `list`; without a `width`, all columns."""
+    counts, bests = [view.status.trials for view in views], [view.status.best for view in views]
+    found = [f"{v.metric} {format_number(b.value)}" if b else "" for v, b in zip(views, bests, strict=True)]
+    columns = [
+        *([RankedColumn("NAMESPACE", [view.namespace for view in views])] if with_namespace else []),
+        RankedColumn("NAME", [view.name for view in views]),
+        RankedColumn("STATE", [view.state for view in views], 8),
+        RankedColumn("TRIALS", [f"{view.status.trials.total}/{view.max_trials}" for view in views], 6),
+        RankedColumn("RUNNING", [str(each.running) for each in counts], 5, is_number=True),
+        RankedColumn("PAUSED", [str(each.paused) for each in counts], 1, is_number=True),
+        RankedColumn("DONE", [str(each.terminated) for each in counts], 2, is_number=True),
+        RankedColumn("FAILED", [str(each.error) for each in counts], 4, is_number=True),
+        RankedColumn("BEST", found, 7),
+        RankedColumn("AGE", [format_age(view.created, now) for view in views], 3),
+    ]
+    if is_wide:
+        usages = [view.status.usage for view in views]
+        columns += [
+            RankedColumn("BEST-TRIAL", [best.trial if best else "" for best in bests]),
+            RankedColumn("GPU-HOURS", [format_hours(u.gpu_hours) if u else "" for u in usages], is_number=True),
+            RankedColumn("MESSAGE", [view.status.message for view in views]),
+        ]
+    return render_columns(columns, None if is_wide else width)
 
 
 def render_description(
@@ -42,13 +71,18 @@ def render_description(
 ) -> list[str]:
     """The lines of `describe`; without a `width` they have no end."""
     lines = align_labels(_collect_facts(view, trials, now), width)
-    lines += ["", "Parameters:", *(f"  {line}" for line in describe_parameters(view.spec.get("parameters", ())))]
+    lines += ["", "Parameters:", *_wrap_parameters(view, width)]
     if view.status.conditions:
         rows = [(c.type, c.status, c.reason, c.message) for c in view.status.conditions]
         lines += ["", *align_with_message(("CONDITION", "STATUS", "REASON", "MESSAGE"), rows, width)]
     if trials:
         lines += ["", *render_trials(trials, view.parameters, view.metric, width)]
     return lines + _render_last_lines(trials)
+
+
+def _wrap_parameters(view: ExperimentView, width: int | None) -> list[str]:
+    lines = describe_parameters(view.spec.get("parameters", ()))
+    return [part for line in lines for part in wrap_line(f"  {line}", width)]
 
 
 def _collect_facts(view: ExperimentView, trials: Sequence[TrialView], now: datetime) -> dict[str, str]:
@@ -121,12 +155,19 @@ def render_trials(
     if width is None or _measure_width(wide, cells) <= width:
         rows = [[*row, explain_trial(trial)] for row, trial in zip(cells, trials, strict=True)]
         return align_with_message([*wide, "MESSAGE"], rows, width)
-    narrow = [*wide[:3], *wide[-2:], "MESSAGE"]
-    rows = [
-        [*row[:3], *row[-2:], _describe_trial([*_TRIES, *names], row[3:-2], trial)]
-        for row, trial in zip(cells, trials, strict=True)
-    ]
-    return align_with_message(narrow, rows, width)
+    by_column = list(zip(*cells, strict=True))
+    return render_with_message(
+        [
+            RankedColumn(wide[0], by_column[0]),
+            RankedColumn(wide[1], by_column[1], 4),
+            RankedColumn(wide[2], by_column[2], 1),
+            RankedColumn(wide[-2], by_column[-2], 3),
+            RankedColumn(wide[-1], by_column[-1], 2),
+        ],
+        "MESSAGE",
+        [_describe_trial([*_TRIES, *names], row[3:-2], trial) for row, trial in zip(cells, trials, strict=True)],
+        width,
+    )
 
 
 def _measure_width(header: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
@@ -222,11 +263,15 @@ def _explain_no_result(view: ExperimentView) -> str:
 
 
 def render_best(facts: Mapping[str, Any]) -> list[str]:
-    """The lines of `best`, for people: of the Pareto front first, where there are several objectives."""
-    lines = [f"{facts['metric']} {facts['value']} by {facts['trial']}"]
+    """The lines of `best`, for people: of the Pareto front first, where there are several objectives.
+
+    Parameters have all their digits, as somebody will train with them.
+    """
+    value = format_number(str(facts["value"]))
+    lines = [f"{facts['metric']} {value} by {facts['trial']}"]
     if "repeats" in facts:
         others = f"{facts['trial']} and {facts['repeats'] - 1} more repeats"
-        lines = [f"{facts['metric']} {facts['value']} ± {facts['spread']} by {others}"]
+        lines = [f"{facts['metric']} {value} ± {format_number(str(facts['spread']))} by {others}"]
     width = max((len(name) for name in facts["parameters"]), default=0)
     lines += [f"  {name:<{width}}  {value}" for name, value in facts["parameters"].items()]
     lines.append(f"checkpoint: {facts['checkpoint'] or 'none is stored'}")
@@ -239,7 +284,10 @@ def _render_front(front: Sequence[Mapping[str, Any]]) -> list[str]:
     if not front:
         return ["no trial has finished yet, so there is no Pareto front; best by the first objective so far:"]
     metrics = list(front[0]["values"])
-    rows = ([point["trial"], *(str(point["values"].get(metric, "")) for metric in metrics)] for point in front)
+    rows = (
+        [point["trial"], *(format_number(str(point["values"].get(metric, ""))) for metric in metrics)]
+        for point in front
+    )
     return ["no other trial beats these in all objectives:", *align_columns(["TRIAL", *metrics], rows)]
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import count
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.api.resources.experiment import BestTrial
-from podtune.api.resources.trial import TrialStatus
 from podtune.cli.client.resources import ExperimentView, TrialView
-from podtune.cli.views.formats import format_age, format_best_holder, format_best_value, format_curve, format_number
+from podtune.cli.views.budgets import estimate_time_left
+from podtune.cli.views.formats import format_age, format_best_holder, format_best_value
+from podtune.cli.views.live.gpus import GpuDemand, format_gpus
+from podtune.cli.views.live.rungs import count_stands, list_rung_rows
+from podtune.cli.views.live.trial_columns import build_table
+from podtune.cli.views.numbers import format_count, format_hours, format_number, read_finite
 from podtune.cli.views.progress import Progress
 from podtune.cli.views.troubles import explain_trial, find_experiment_troubles
-from podtune.trial.layout import FILLED_IN, ITERATION
 
 STATE_STYLES = {
     "PENDING": "yellow",
@@ -32,11 +35,16 @@ STATE_STYLES = {
     "Failed": "red",
     "Stalled": "red",
 }
-_MAX_METRICS = 3
-"""Results besides the objective that a row shows."""
-BAR_WIDTH = 40
+_CELL_STYLES = {"DOING": "cyan", "CURVE": "cyan", "NODE": "dim"}
+_COUNTS = re.compile(r"[0-9,]+( of [0-9,]+)? trials done, [0-9,]+ running")
+BAR_WIDTH, _LEAST_BAR = 40, 8
 _GAP = 2
-"""Columns between two of the table."""
+"""Characters between two columns of a table."""
+_NEW_LINE = "\n"
+_MOST_BEST = 5
+"""How many trials are shown when the experiment has ended."""
+_LEAST_ROWS, _OTHER_LINES = 5, 14
+"""Trials have the lines of a terminal that the rest leaves them; a few are shown in any case."""
 TROUBLE_STYLE = "yellow"
 MAX_TROUBLES = 8
 """How many trials that need attention are shown; the others are counted."""
@@ -45,7 +53,11 @@ MAX_TROUBLES = 8
 def show_live(states: Iterable[Progress], console: Console, now: Callable[[], datetime]) -> Progress | None:
     """Draws the table anew after each change, and leaves its last state standing; returns that state."""
     last: Progress | None = None
-    with Live(console=console, refresh_per_second=4, get_renderable=lambda: render(last, now(), console.width)) as live:
+
+    def draw() -> RenderableType:
+        return render(last, now(), console.width, console.height)
+
+    with Live(console=console, refresh_per_second=4, get_renderable=draw) as live:
         for last in states:
             last.changed.clear()
         live.refresh()
@@ -76,24 +88,36 @@ def show_lines(
     return last
 
 
-def render(progress: Progress | None, now: datetime, width: int) -> RenderableType:
-    """The whole picture: headline, progress, counts, best, what is wrong, and a row for each running trial."""
+def render(progress: Progress | None, now: datetime, width: int, height: int | None = None) -> RenderableType:
+    """The whole picture: how far it is, the best, GPUs, what is wrong, rungs, and a row for each running trial.
+
+    Args:
+        progress: What is known; None before anything is.
+        now: The present time.
+        width: Of the terminal.
+        height: Of the terminal: no more trials are shown than have room; None for all.
+    """
     experiment = progress.experiment if progress else None
     if progress is None or experiment is None:
         return Text("waiting for the experiment …", style="dim")
-    parts: list[RenderableType] = [
+    trials = progress.trials.values()
+    parts: list[RenderableType | None] = [
         _render_headline(experiment, now),
-        _render_progress(experiment),
+        _render_progress(experiment, now, width),
         _render_counts(experiment),
+        _render_best(experiment, experiment.status.best, width) if experiment.status.best else None,
+        _render_gpus(experiment, trials),
+        *(Text(words, style=TROUBLE_STYLE) for words in find_experiment_troubles(experiment)),
     ]
-    if experiment.status.best:
-        parts.append(_render_best(experiment, experiment.status.best))
-    parts += [Text(words, style=TROUBLE_STYLE) for words in find_experiment_troubles(experiment)]
-    if progress.running:
-        parts += [Text(), _render_running(progress.running, experiment, width)]
+    if rungs := _render_rungs(experiment, trials, width):
+        parts += [Text(), rungs]
+    most = len(progress.trials) if height is None else max(_LEAST_ROWS, height - _OTHER_LINES)
+    shown = _choose_trials(progress, experiment, most)
+    if shown.trials:
+        parts += [Text(), *_render_trials(shown, trials, experiment, width)]
     if progress.troubled:
         parts += [Text(), _render_troubles(progress.troubled)]
-    return Group(*parts)
+    return Group(*(part for part in parts if part is not None))
 
 
 def render_summary(view: ExperimentView) -> str:
@@ -122,19 +146,26 @@ def _render_headline(view: ExperimentView, now: datetime) -> Text:
     line = Text.assemble((view.name, "bold"), "  ", _render_state(view.state or "waiting for the operator"))
     since = view.status.start_time or view.created
     until = datetime.fromisoformat(view.status.completion_time) if view.status.completion_time else now
-    return line.append(f"  {format_age(since, until)}  {view.status.message}", style="dim")
+    line.append(f"  {format_age(since, until)}", style="dim")
+    # While all goes its way, the message is what the counts below say.
+    told = view.state == ExperimentState.RUNNING and _COUNTS.fullmatch(view.status.message)
+    return line if told else line.append(f"  {view.status.message}", style="dim")
 
 
-def _render_progress(view: ExperimentView) -> Table:
-    finished = view.finished_trials
-    row = Table.grid(padding=(0, 2))
-    limit = view.expected_trials
-    if isinstance(limit, int):
-        bar = ProgressBar(total=max(limit, 1), completed=finished, width=BAR_WIDTH)
-        row.add_row(bar, f"{finished} of {limit} trials done")
-    else:
-        row.add_row(f"{finished} trials done, {limit}")
-    return row
+def _render_progress(view: ExperimentView, now: datetime, width: int) -> Text:
+    """How far the experiment is: a bar where there is room and an end, the count, and the time left."""
+    finished, limit = view.finished_trials, view.expected_trials
+    if not isinstance(limit, int):
+        return Text(f"{finished} trials done, {limit}")
+    left = estimate_time_left(view, now.timestamp())
+    words = f"{finished} of {limit} trials done"
+    rest = f"  {left.text}" if left else ""
+    room = min(BAR_WIDTH, width - len(words) - len(rest) - _GAP)
+    line = Text()
+    if room >= _LEAST_BAR:
+        full = round(room * min(finished / max(limit, 1), 1.0))
+        line.append("━" * full, style="green").append("━" * (room - full), style="grey37").append(" " * _GAP)
+    return line.append(words).append(rest, style="dim")
 
 
 def _render_counts(view: ExperimentView) -> Text:
@@ -151,88 +182,105 @@ def _render_counts(view: ExperimentView) -> Text:
     )
 
 
-def _render_best(view: ExperimentView, best: BestTrial) -> Text:
+def _render_best(view: ExperimentView, best: BestTrial, width: int) -> Text:
+    """The best value and whose it is, and its parameters beside that or below."""
     found = best.parameters
     values = ", ".join(f"{name} {format_number(found[name])}" for name in view.parameters if name in found)
-    return Text.assemble(
-        "best ",
-        (f"{view.metric} {format_best_value(best)}", "bold green"),
-        f" by {format_best_holder(best)}  ",
-        (values, "dim"),
+    line = Text.assemble(
+        "best ", (f"{view.metric} {format_best_value(best)}", "bold green"), f" by {format_best_holder(best)}"
     )
+    fits = len(line) + _GAP + len(values) <= width
+    return line.append(f"{'' if fits else _NEW_LINE}{' ' * _GAP}{values}" if values else "", style="dim")
 
 
-def _render_running(trials: list[TrialView], experiment: ExperimentView, width: int) -> Table:
-    shown = _list_columns(trials, experiment)
-    for column in sorted((c for c in shown if c.rank), key=lambda c: c.rank):
-        if sum(c.width for c in shown) + _GAP * (len(shown) - 1) <= width:
-            break
-        shown.remove(column)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
-    for index, column in enumerate(shown):
-        # Where it is too narrow still, a trial keeps its name, and what is told of it is cut.
-        least = None if index else max(map(len, column.cells))
-        table.add_column(Text(column.name), overflow="ellipsis", no_wrap=True, min_width=least)
-    for row in zip(*(column.cells for column in shown), strict=True):
-        table.add_row(*map(Text, row))  # not as they are: what is in brackets would be read as markup
+def _render_gpus(view: ExperimentView, trials: Collection[TrialView]) -> Text | None:
+    """How many GPUs are in use, how many are waited for, and what they have added up to; None without GPUs."""
+    demand = GpuDemand(view)
+    holders = [trial for trial in trials if trial.is_running]
+    waiters = [t for t in trials if t.state == TrialState.PENDING and t.status.reason == TrialReason.UNSCHEDULABLE]
+    used, missing = (sum(map(demand.count, group)) for group in (holders, waiters))
+    usage = view.status.usage
+    if not used and not missing and not (usage and usage.gpu_hours):
+        return None
+    line = Text(f"GPUs {format_gpus(used)} in use")
+    if missing:
+        line.append(f"   {format_gpus(missing)} waited for", style="yellow")
+    return line.append(f"   {format_hours(usage.gpu_hours)} GPU-hours so far" if usage else "", style="dim")
+
+
+def _render_rungs(view: ExperimentView, trials: Collection[TrialView], width: int) -> RenderableType | None:
+    stands = count_stands(trials)
+    if not stands:
+        return None
+    rows = list_rung_rows(stands, view.time_attribute, width)
+    table = Table.grid(padding=(0, 0, 0, _GAP))
+    table.add_column(no_wrap=True)
+    for _ in rows[0][1:]:
+        table.add_column(justify="right", no_wrap=True)
+    for place, row in enumerate(rows):
+        style = "bold" if place == 0 else ""
+        cells = (Text(cell, style="dim" if cell == "0" else style) for cell in row[1:])
+        table.add_row(Text(row[0], style="dim"), *cells)
     return table
 
 
-@dataclass(eq=False, slots=True)
-class _Column:
-    """A column of the table.
+@dataclass(frozen=True, slots=True)
+class _ShownTrials:
+    """The trials of the table.
 
     Attributes:
-        rank: Where a terminal is narrow, the columns with the lowest go first; 0 for one that stays.
+        title: What they are, where they are not those that run.
+        more: How many have no room.
     """
 
-    name: str
-    cells: list[str]
-    rank: int = 0
-
-    @property
-    def width(self) -> int:
-        """Characters of its widest cell, or of its header."""
-        return max(len(self.name), *map(len, self.cells))
+    title: str
+    trials: Sequence[TrialView]
+    more: int = 0
 
 
-def _list_columns(trials: list[TrialView], experiment: ExperimentView) -> list[_Column]:
-    """The columns from left to right; of those that may go, the node goes first, and what was reached stays."""
-    parameters, others = experiment.parameters, _format_other_metrics(trials, experiment)
-    ranks = count(len(parameters) + len(others) + 2, -1)
-    tried = [_Column(n, [format_number(t.parameters.get(n, "")) for t in trials], next(ranks)) for n in parameters]
-    names = {name: f"{name} (result)" if name in parameters else name for name in (*others, experiment.metric)}
-    reached = [_Column(names[n], _format_results(trials, n), next(ranks)) for n in others]
-    curves = [format_curve(trial.status.curve) for trial in trials]
-    return [
-        _Column("TRIAL", [trial.title for trial in trials]),
-        _Column("DOING", [_describe_doing(trial.status) for trial in trials]),
-        *tried,
-        *reached,
-        _Column(names[experiment.metric], _format_results(trials, experiment.metric)),
-        _Column("BEST", [format_number(trial.status.best_value) for trial in trials]),
-        *([_Column("CURVE", curves, next(ranks))] if any(curves) else []),
-        _Column("NODE", [trial.node for trial in trials], next(ranks)),
+def _choose_trials(progress: Progress, view: ExperimentView, most: int) -> _ShownTrials:
+    """The trials that run, or at the end of the experiment the best."""
+    running = progress.running
+    if running or not view.status.completion_time:
+        return _ShownTrials("", running[:most], max(0, len(running) - most))
+    sign = -1.0 if view.objectives.get(view.metric) == "max" else 1.0
+    valued = [
+        (sign * value, trial)
+        for trial in progress.trials.values()
+        if (value := read_finite(trial.status.best_value)) is not None
     ]
+    ranked = sorted(valued, key=lambda pair: (pair[0], pair[1].index))
+    return _ShownTrials("the best trials", [trial for _, trial in ranked[:_MOST_BEST]])
 
 
-def _describe_doing(status: TrialStatus) -> str:
-    return f"{status.reason}, attempt {status.attempt}" if status.attempt > 1 else status.reason
-
-
-def _format_results(trials: list[TrialView], metric: str) -> list[str]:
-    return [format_number(trial.status.last_result.get(metric, "")) for trial in trials]
-
-
-def _format_other_metrics(trials: list[TrialView], experiment: ExperimentView) -> list[str]:
-    """A few metrics beside the objective's; where there is none, how far the trials are.
-
-    What the agent fills in is none of them, but for the time that a scheduler goes by.
-    """
-    reported = dict.fromkeys(name for trial in trials for name in trial.status.last_result)
-    passed_over = {experiment.metric, *(FILLED_IN - {experiment.time_attribute, *experiment.objectives}), ITERATION}
-    own = [name for name in reported if name not in passed_over]
-    return own[:_MAX_METRICS] or [name for name in reported if name == ITERATION]
+def _render_trials(
+    shown: _ShownTrials, everyone: Collection[TrialView], view: ExperimentView, width: int
+) -> list[RenderableType]:
+    built = build_table(shown.trials, everyone, view, width)
+    columns = built.fitted.columns
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    for column in columns:
+        # What is too wide for the terminal even so is broken; nothing is cut.
+        side: JustifyMethod = "right" if column.is_number else "left"
+        table.add_column(Text(column.name), justify=side, overflow="fold")
+    best = view.status.best.trial if view.status.best else ""
+    for place, trial in enumerate(shown.trials):
+        # As they are: what is in brackets would be read as markup.
+        cells = [Text(column.cells[place], style=_CELL_STYLES.get(column.name, "")) for column in columns]
+        table.add_row(*cells, style="bold" if trial.name == best else "")
+    notes = [
+        shown.title,
+        f"in the names below, … stands for {built.prefix}" if built.prefix else "",
+    ]
+    last = [
+        f"{format_count(shown.more, 'more trial')} running" if shown.more else "",
+        built.fitted.note,
+    ]
+    return [
+        *(Text(note, style="dim") for note in notes if note),
+        table,
+        *(Text(note, style="dim") for note in last if note),
+    ]
 
 
 def _render_troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:

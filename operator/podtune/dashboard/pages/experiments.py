@@ -13,6 +13,7 @@ from aiohttp import web
 
 from podtune.api.resources.trial import LedgerEntry
 from podtune.api.tuning.search import SearchSpec
+from podtune.cli.views.budgets import estimate_time_left, list_budgets
 from podtune.cli.views.formats import format_best_holder
 from podtune.cli.views.troubles import find_experiment_troubles, find_troubled_trials
 from podtune.dashboard.charts.columns import write_columns
@@ -32,7 +33,6 @@ from podtune.dashboard.pages.learning import CHARTS, asks_by_time, make_learning
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.timeline import TIMELINE_CHARTS, find_states, send_timeline_chart
 from podtune.dashboard.pricing import GpuPrice
-from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.progress.waiting import describe_waiting
 from podtune.dashboard.query_values import QueryError, read_choices
 from podtune.dashboard.rendering import render_json, render_page, render_svg
@@ -84,8 +84,8 @@ async def show_experiment(request: web.Request) -> web.Response:
         experiment=experiment,
         plot=draw_progress(experiment, by_time=by_time),
         by_time=by_time,
-        budgets=list_budgets(experiment, now),
-        left=estimate_time_left(experiment, now),
+        budgets=list_budgets(experiment.view, experiment.tell_time(now)),
+        left=estimate_time_left(experiment.view, experiment.tell_time(now)),
         waiting=describe_waiting(experiment),
         learning=make_learning_part(experiment, request),
         outcomes=OUTCOME_WORDS,

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from multidict import MultiMapping
 
-from podtune.dashboard.progress.budgets import TimeLeft, estimate_time_left
+from podtune.cli.views.budgets import TimeLeft, estimate_time_left
 from podtune.dashboard.query_values import read_whole_number
 from podtune.dashboard.table.columns import Cell
 from podtune.dashboard.table.query import parse_sort
@@ -132,7 +132,7 @@ def make_line(experiment: ExperimentRows, now: float | None) -> ExperimentLine:
     view = experiment.view
     expected = view.expected_trials
     done = view.finished_trials / expected if isinstance(expected, int) and expected else None
-    return ExperimentLine(experiment, estimate_time_left(experiment, now), done)
+    return ExperimentLine(experiment, estimate_time_left(experiment.view, experiment.tell_time(now)), done)
 
 
 def parse_experiment_query(query: MultiMapping[str]) -> ExperimentQuery:

@@ -41,6 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], line: str, expect: int = 0) -> str:
         ("resume digits-7", TRIAL, {"desiredState": "Running"}),
         ("stop digits-7", TRIAL, {"desiredState": "Stopped"}),
         ("stop trial/digits-7", TRIAL, {"desiredState": "Stopped"}),
+        ("stop trial.podtune.dev/digits-7", TRIAL, {"desiredState": "Stopped"}),
         ("pause digits", EXPERIMENT, {"suspend": True}),
         ("resume digits", EXPERIMENT, {"suspend": False}),
         ("stop experiment/digits", EXPERIMENT, {"stop": {"now": True}}),

@@ -43,6 +43,10 @@ def test_the_output_is_as_it_was(name: str, run: Command) -> None:
 
 
 class TestPlan:
+    def test_yaml_says_what_json_says(self, run: Command) -> None:
+        as_json, as_yaml = ("\n".join(run(f"plan asha.yaml -o {form}")) for form in ("json", "yaml"))
+        assert yaml.safe_load(as_yaml) == json.loads(as_json)
+
     def test_names_all_problems_and_fails(self, run: Command) -> None:
         write("x.yaml", search={"algorithm": "random"}, maxConcurrentTrials=0)
         lines = run("plan x.yaml", expect=1)

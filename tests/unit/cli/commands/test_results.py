@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 
 import pytest
+import yaml
 
 from podtune.cli import main as cli
 from podtune.cli.client import api_client, store_access
@@ -96,6 +97,13 @@ def test_results_of_one_trial_are_an_object_each_for_programs(podtune: Podtune, 
     printed, _ = podtune("results digits-1 -o json")
     place = {"time": "1970-01-01T00:01:42.000Z", "trial": "digits-1", "attempt": 1, "rank": 0}
     assert [json.loads(line) for line in printed.splitlines()] == [{**place, "metrics": {"loss": 0.75, "rank": 4}}]
+
+
+def test_results_of_all_attempts_of_a_trial_are_shown_also_as_yaml(podtune: Podtune, store: MemoryStore) -> None:
+    store_results(store, "digits-0", {1: {"loss": 0.5}}, start=100)
+    store_results(store, "digits-0", {1: {"loss": 0.123456789}}, start=200, number=2)
+    found = yaml.safe_load(podtune("results digits-0 -o yaml")[0])
+    assert [(each["attempt"], each["metrics"]) for each in found] == [(1, {"loss": 0.5}), (2, {"loss": 0.123456789})]
 
 
 def test_a_rank_is_chosen(podtune: Podtune, stored: None) -> None:

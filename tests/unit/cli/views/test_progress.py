@@ -10,7 +10,8 @@ from rich.console import Console
 from podtune.cli.client.api_client import Change
 from podtune.cli.errors import CliError
 from podtune.cli.views import watch_view
-from podtune.cli.views.formats import format_age, format_number
+from podtune.cli.views.formats import format_age
+from podtune.cli.views.numbers import format_number
 from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Progress, follow
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered
@@ -41,32 +42,44 @@ def _drawn(progress: Progress | None, width: int = 160) -> str:
     return capture.get()
 
 
+def _add_others(progress: Progress, *items: dict[str, Any]) -> None:
+    """More trials, so that some of what trials have in common is no longer common to all."""
+    other = trial(11, **TRAINING | {"lastResult": {"epoch": "12", "accuracy": "0.5", "loss": "0.25"}})
+    other["spec"]["parameters"] = {"activation": "relu", "hidden_units": "128", "learning_rate": "0.004212345678"}
+    other["status"]["pod"]["node"] = "n3"
+    for item in (other, *items):
+        progress.apply(TRIALS_CHANGED, Change("MODIFIED", item))
+
+
 def test_the_picture_shows_progress_counts_best_and_each_running_trial(progress: Progress) -> None:
+    _add_others(progress)
     drawn = _drawn(progress)
-    assert "digits  Running  4m  5 of 24 trials done, 2 running" in drawn
-    assert "5 of 24 trials done\n" in drawn
+    assert drawn.startswith("digits  Running  4m\n"), "the counts are said below"
+    assert "5 of 24 trials done  about 14m left\n" in drawn
     assert "1 pending   2 running   1 paused   4 done (3 stopped early)   1 failed" in drawn
-    assert "best accuracy 0.9722222222222222 by digits-4  learning_rate 0.0042123, hidden_units 128" in drawn
-    rows = [line.split() for line in drawn.splitlines()[-3:]]
-    assert " ".join(rows[0]) == "TRIAL DOING learning_rate hidden_units activation epoch loss accuracy BEST NODE"
-    assert [row[0] for row in rows[1:]] == ["digits-7", "digits-11"]
-    assert rows[1][1:] == ["Training,", "attempt", "2", "0.012346", "64", "tanh", "9", "0.1", "0.96111", "0.964", "n2"]
+    assert "best accuracy 0.9722 by digits-4  learning_rate 0.004212, hidden_units 128, activation relu" in drawn
+    header, *rows = (line.split() for line in drawn.splitlines()[-3:])
+    names = "TRIAL epoch accuracy BEST learning_rate hidden_units activation loss ATTEMPT NODE"
+    assert " ".join(header) == names, "all of them train, so what they do is no column"
+    assert rows == [
+        ["digits-7", "9/27", "0.9611", "0.9640", "0.01235", "64", "tanh", "0.1000", "2", "n2"],
+        ["digits-11", "12/27", "0.5000", "0.9640", "0.004212", "128", "relu", "0.2500", "2", "n3"],
+    ]
 
 
 def test_a_metric_that_is_called_as_a_parameter_has_a_column_of_its_own(progress: Progress) -> None:
-    shown = TRAINING | {"lastResult": {"hidden_units": "63.5", "accuracy": "0.9"}}
-    _list(progress, TRIALS_CHANGED, trial(7, **shown))
-    header, row = _drawn(progress).splitlines()[-2:]
-    assert header.split()[2:7] == ["learning_rate", "hidden_units", "activation", "hidden_units", "(result)"]
-    assert [value in row.split() for value in ("64", "63.5")] == [True, True]
+    _add_others(progress, trial(7, **TRAINING | {"lastResult": {"hidden_units": "63.5", "accuracy": "0.9"}}))
+    header, row = _drawn(progress).splitlines()[-3:-1]
+    assert "hidden_units  activation  hidden_units (result)" in header
+    assert [value in row.split() for value in ("64", "63.50")] == [True, True]
 
 
 @pytest.mark.parametrize("value", ["[red]", "[/red]", "[relu,tanh]", ":smile:"])
 def test_what_looks_like_markup_is_shown_as_it_is(progress: Progress, value: str) -> None:
     item = trial(7, **TRAINING)
     item["spec"]["parameters"]["activation"] = value
-    _list(progress, TRIALS_CHANGED, item)
-    assert value in _drawn(progress).splitlines()[-1]
+    _add_others(progress, item)
+    assert value in _drawn(progress).splitlines()[-2]
 
 
 def test_without_a_limit_there_is_no_bar() -> None:
@@ -77,14 +90,96 @@ def test_without_a_limit_there_is_no_bar() -> None:
     assert "3 trials done, unlimited" in _drawn(seen)
 
 
-def test_the_picture_fits_a_narrow_terminal(progress: Progress) -> None:
-    assert max(map(len, _drawn(progress, 60).splitlines())) <= 60
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("name", ["digits", "vision-resnet50-imagenet-sweep-of-november"])
+def test_nothing_is_cut_where_a_terminal_is_narrow(name: str, width: int) -> None:
+    seen = Progress()
+    _list(seen, EXPERIMENT_CHANGED, experiment(name, **RUNNING))
+    first, second = trial(7, name, **TRAINING), trial(11, name, **TRAINING)
+    second["spec"]["parameters"] |= {"learning_rate": "0.1", "activation": "relu"}
+    _list(seen, TRIALS_CHANGED, first, second)
+    lines = _drawn(seen, width).splitlines()
+    assert max(map(len, lines)) <= width
+    start = next(place for place, line in enumerate(lines) if line.startswith("TRIAL"))
+    header, row = lines[start].split(), lines[start + 1].split()
+    assert header[:4] == ["TRIAL", "epoch", "accuracy", "BEST"]
+    assert row[1:4] == ["9/27", "0.9611", "0.9640"]
+    if row[0] == "…-7":
+        assert f"in the names below, … stands for {name}" in " ".join(" ".join(lines).split())
+    else:
+        assert row[0] == f"{name}-7"
+    left_out = " ".join(lines[start + 3 :]).partition("no room for ")[2].split(", ")
+    assert {"learning_rate", "activation"} <= {*header, *left_out}, "a column is there as a whole, or named as left out"
+    assert width < 200 or left_out == [""]
 
 
-def test_where_it_is_narrow_what_was_reached_stays(progress: Progress) -> None:
-    header, row = (line.split() for line in _drawn(progress, 60).splitlines()[-3:-1])
-    assert header == ["TRIAL", "DOING", "accuracy", "BEST"]
-    assert row == ["digits-7", "Training,", "attempt", "2", "0.96111", "0.964"]
+def test_counts_of_iterations_have_one_column(progress: Progress) -> None:
+    watched = experiment("digits", **RUNNING)
+    watched["spec"] |= {"scheduler": {"fifo": {}}, "stop": {}}
+    _list(progress, EXPERIMENT_CHANGED, watched)
+    counted = {"training_iteration": "9", "epoch": "9", "batch": "9", "accuracy": "0.9611"}
+    _list(progress, TRIALS_CHANGED, trial(7, **TRAINING | {"lastResult": counted}))
+    header, row = (line.split() for line in _drawn(progress).splitlines()[-2:])
+    assert header[:4] == ["TRIAL", "epoch", "accuracy", "BEST"]
+    assert row[:2] == ["digits-7", "9"]
+    assert {"training_iteration", "batch"}.isdisjoint(header)
+
+
+def test_the_picture_says_how_many_trials_stand_at_which_rung(progress: Progress) -> None:
+    stand = {"1": "0.5", "3": "0.7"}
+    _list(
+        progress,
+        TRIALS_CHANGED,
+        trial(1, state="TERMINATED", reason="StoppedByScheduler", scheduler={"rungs": {"1": "0.2"}}),
+        trial(2, state="TERMINATED", reason="StoppedByScheduler", scheduler={"rungs": {"1": "0.3"}}),
+        trial(7, **TRAINING, scheduler={"rungs": stand}),
+        trial(8, state="PAUSED", scheduler={"rungs": stand | {"9": "0.8"}}),
+        trial(9),
+    )
+    lines = _drawn(progress).splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("rungs (epoch)"))
+    assert [line.split() for line in lines[start : start + 4]] == [
+        ["rungs", "(epoch)", "start", "1", "3", "9"],
+        ["running", "0", "0", "1", "0"],
+        ["waiting", "1", "0", "0", "1"],
+        ["ended", "0", "2", "0", "0"],
+    ]
+    narrow = _drawn(progress, 22).splitlines()
+    assert any(line.split() == ["rungs", "(epoch)", "…", "3", "9"] for line in narrow), "the highest rungs stay"
+
+
+def test_the_picture_says_which_gpus_are_used_and_waited_for(progress: Progress) -> None:
+    watched = experiment("digits", **RUNNING | {"usage": {"gpuHours": 3.25, "podHours": 3.25}})
+    watched["spec"]["parameters"][2]["choice"]["values"] = ["relu", "tanh"]
+    container = {"name": "t", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 2}}}
+    watched["spec"]["trialTemplate"] = {"spec": {"containers": [container]}}
+    _list(progress, EXPERIMENT_CHANGED, watched)
+    waiting = trial(12, state="PENDING", reason="Unschedulable", limits={"nvidia.com/gpu": "4"})
+    progress.apply(TRIALS_CHANGED, Change("MODIFIED", waiting))
+    assert "GPUs 4 in use   4 waited for   3.2 GPU-hours so far" in _drawn(progress)
+
+
+def test_when_the_experiment_has_ended_the_best_trials_are_left(progress: Progress) -> None:
+    ended = RUNNING | {"state": "Complete", "completionTime": "2026-01-01T10:04:00Z"}
+    _list(progress, EXPERIMENT_CHANGED, experiment("digits", **ended))
+    values = ("0.5", "nan", "0.9", "0.7")
+    _list(
+        progress,
+        TRIALS_CHANGED,
+        *(trial(index, state="TERMINATED", bestValue=value) for index, value in enumerate(values)),
+    )
+    assert [line.split()[0] for line in _drawn(progress).splitlines()[-3:]] == ["digits-2", "digits-3", "digits-0"]
+
+
+def test_more_trials_than_a_terminal_has_lines_for_are_counted(progress: Progress) -> None:
+    _list(progress, TRIALS_CHANGED, *(trial(index, **TRAINING) for index in range(30)))
+    console = Console(width=100, height=24, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        console.print(watch_view.render(progress, NOW, 100, 24))
+    lines = capture.get().splitlines()
+    assert len(lines) <= 24
+    assert sum(line.startswith("digits-") for line in lines) == 10
+    assert any("20 more trials running" in line for line in lines)
 
 
 LOST = {"type": "CheckpointsStored", "status": "False", "reason": "NoSuchBucket", "message": "the bucket is missing"}
@@ -174,7 +269,7 @@ def test_lines_are_written_for_what_changes_and_nothing_else(progress: Progress)
         f"10:05:00 digits-7 {doing}",
         "10:05:00 digits-8 PENDING",
         "10:05:00 digits Running: 5/24 trials done, 2 running, 1 pending, 1 paused, 1 failed; "
-        "best accuracy 0.9722222222222222 (digits-4)",
+        "best accuracy 0.9722 (digits-4)",
         "10:05:00 digits-7 TERMINATED StoppedByScheduler",
     ]
 
@@ -248,8 +343,8 @@ def test_ages_are_written_as_kubectl_does(elapsed: int, written: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("0.123456789", "0.12346"), ("9", "9"), ("128", "128"), ("1234567", "1234567"), ("relu", "relu"), ("nan", "nan"),
-     ("inf", "inf"), ("1e-07", "1e-07"), ("", "")],
+    [("0.123456789", "0.1235"), ("9", "9"), ("128", "128"), ("1234567", "1234567"), ("relu", "relu"), ("nan", "nan"),
+     ("inf", "inf"), ("1e-07", "1e-7"), ("12345.6", "12346"), ("", "")],
 )  # fmt: skip
 def test_numbers_are_shortened_to_what_matters_in_a_table(text: str, shown: str) -> None:
     assert format_number(text) == shown

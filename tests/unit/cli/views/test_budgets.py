@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podtune.dashboard.progress.budgets import estimate_time_left, list_budgets
+from podtune.cli.views.budgets import estimate_time_left, list_budgets
 from podtune.dashboard.trial_rows import ExperimentRows, collect_rows, read_moment
 from tests.unit.dashboard.archives import BASE, done, experiment_body, make_source, read_page, serve, trial_body
 
@@ -28,17 +28,20 @@ def test_what_was_exported_has_used_its_time_up_to_the_latest_moment_on_record()
     body = experiment_body(status={"state": "Running", "startTime": START}, stop={"totalTime": "4h"})
     source = make_source([trial_body(0, **done(0.5, completionTime="2026-01-01T11:30:00Z"))], body)
     rows = collect_rows(source.list_experiments()[0], source.list_trials("team", "digits"))
-    assert [(each.name, each.used_text) for each in list_budgets(rows, None)][-1] == ("Time", "1h30m")
+    assert [(each.name, each.used_text) for each in list_budgets(rows.view, rows.tell_time(None))][-1] == (
+        "Time",
+        "1h30m",
+    )
 
 
 def tell_left(rows: ExperimentRows) -> str:
-    left = estimate_time_left(rows, NOW)
+    left = estimate_time_left(rows.view, NOW)
     return f"{left.text}, {left.budget.name}" if left is not None else ""
 
 
 def test_trials_last_as_long_as_they_have_taken_so_far() -> None:
     rows = make_rows({"total": 50, "terminated": 20, "error": 5})
-    assert [(each.name, each.used_text, each.limit_text) for each in list_budgets(rows, NOW)] == [
+    assert [(each.name, each.used_text, each.limit_text) for each in list_budgets(rows.view, NOW)] == [
         ("Trials", "25", "100")
     ]
     assert tell_left(rows) == "about 6h left, Trials"
@@ -59,14 +62,14 @@ def test_a_trial_that_runs_counts_as_half_done() -> None:
     ],
 )
 def test_what_cannot_be_told_is_not_told(rows: ExperimentRows) -> None:
-    assert estimate_time_left(rows, NOW) is None
+    assert estimate_time_left(rows.view, NOW) is None
 
 
 def test_the_limit_that_is_reached_first_says_when_it_ends() -> None:
     stop = {"totalTime": "12h", "experiment": [{"time": "3h"}, {"any": [{"gpuHours": 40}, {"target": 0.9}]}]}
     usage = {"gpuHours": 30.0, "podHours": 10.0}
     rows = make_rows({"total": 50, "terminated": 25}, {"usage": usage}, stop=stop)
-    assert [(each.name, each.used_text, each.limit_text) for each in list_budgets(rows, NOW)] == [
+    assert [(each.name, each.used_text, each.limit_text) for each in list_budgets(rows.view, NOW)] == [
         ("Trials", "25", "100"),
         ("Time", "2h", "3h"),
         ("GPU-hours", "30.0", "40.0"),
@@ -86,7 +89,7 @@ def test_money_counts_gpus_and_pods_and_failures_are_a_budget_that_ends_nothing_
     stop = {"experiment": [{"cost": cost}, {"failures": {"count": 8}}, {"all": [{"time": "1h"}, {"target": 1}]}]}
     usage = {"gpuHours": 18.0, "podHours": 10.0}
     rows = make_rows({"total": 10, "error": 2}, {"usage": usage}, stop=stop)
-    assert [(each.name, each.used_text, each.limit_text, each.share) for each in list_budgets(rows, NOW)] == [
+    assert [(each.name, each.used_text, each.limit_text, each.share) for each in list_budgets(rows.view, NOW)] == [
         ("Trials", "2", "100", 0.02),
         ("Money", "50", "100", 0.5),
         ("Failed trials", "2", "8", 0.25),
@@ -96,7 +99,7 @@ def test_money_counts_gpus_and_pods_and_failures_are_a_budget_that_ends_nothing_
 
 def test_rules_of_a_newer_operator_are_passed_over() -> None:
     stop = {"totalTime": "soon", "experiment": ["never", {"time": 7}, {"cost": "much"}, {"gpuHours": "many"}]}
-    assert [each.name for each in list_budgets(make_rows(stop=stop), NOW)] == ["Trials"]
+    assert [each.name for each in list_budgets(make_rows(stop=stop).view, NOW)] == ["Trials"]
 
 
 async def test_the_overview_shows_the_budgets_and_which_is_reached_first() -> None:

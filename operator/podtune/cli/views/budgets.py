@@ -9,9 +9,8 @@ from typing import Any
 from podtune.api.base import parse_duration
 from podtune.api.names import ExperimentState
 from podtune.cli.client.resources import ExperimentView
-from podtune.cli.views.formats import format_duration
-from podtune.dashboard.numbers import format_hours, format_measure
-from podtune.dashboard.trial_rows import ExperimentRows, read_moment
+from podtune.cli.views.formats import format_duration, read_moment
+from podtune.cli.views.numbers import format_hours, format_measure
 
 LEAST_FINISHED = 3
 """From fewer trials, their pace can't be told."""
@@ -67,17 +66,16 @@ class TimeLeft:
         return f"{'' if self.budget.is_exact else 'about '}{_round_duration(self.seconds)} left"
 
 
-def list_budgets(experiment: ExperimentRows, now: float | None) -> Sequence[BudgetUse]:
+def list_budgets(view: ExperimentView, now: float | None) -> Sequence[BudgetUse]:
     """The limits that the manifest sets on the whole experiment.
 
     Limits that end it only together with others are not among them, nor is a target: nobody knows the way to it.
 
     Args:
-        experiment: Whose limits.
-        now: The present time in seconds since 1970; None for what was exported: then it is the latest one on record.
+        view: Whose limits.
+        now: The present time in seconds since 1970; None where it is not known.
     """
-    view = experiment.view
-    elapsed = measure_active_time(view, experiment.last_moment if now is None else now)
+    elapsed = measure_active_time(view, now)
     usage, stop = view.status.usage, view.spec.get("stop") or {}
     budgets: list[BudgetUse] = []
     if isinstance(view.expected_trials, int) and view.expected_trials:
@@ -105,11 +103,11 @@ def list_budgets(experiment: ExperimentRows, now: float | None) -> Sequence[Budg
     return budgets
 
 
-def estimate_time_left(experiment: ExperimentRows, now: float | None) -> TimeLeft | None:
+def estimate_time_left(view: ExperimentView, now: float | None) -> TimeLeft | None:
     """When the first of its limits will be reached; None where it doesn't run, or that can't be told."""
-    if experiment.view.state != ExperimentState.RUNNING or experiment.view.status.suspended_since:
+    if view.state != ExperimentState.RUNNING or view.status.suspended_since:
         return None
-    known = [TimeLeft(left, each) for each in list_budgets(experiment, now) if (left := each.seconds_left) is not None]
+    known = [TimeLeft(left, each) for each in list_budgets(view, now) if (left := each.seconds_left) is not None]
     return min(known, key=lambda each: each.seconds, default=None)
 
 
