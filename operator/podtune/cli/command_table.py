@@ -62,6 +62,16 @@ PODTUNE = Group(
         "logs": Command(
             "logs:logs", "Print the log of a Trial's current or last attempt, or what is stored of all of them."
         ),
+        "trials": Command("reading.trials:print_trials", "List the Trials of an Experiment, filtered and sorted."),
+        "compare": Command(
+            "reading.trials:print_comparison",
+            "Put Trials side by side: what came of each, and which parameters differ.",
+        ),
+        "curve": Command(
+            "reading.curve:print_curves",
+            "Draw the learning curves of Trials, in one picture; `results` has all that they have reported.",
+        ),
+        "top": Command("reading.top:print_use", "Show who uses GPUs, who waits for them since when and why, by node."),
         "results": Command(
             "results:results",
             "Print all results that a Trial has stored, or all Trials of an Experiment, in order of time.",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TypeVar
-
-from multidict import MultiMapping
+from typing import TYPE_CHECKING, TypeVar
 
 from podtune.dashboard.trial_rows import read_moment
+
+if TYPE_CHECKING:
+    from multidict import MultiMapping
 
 MOST_TOLD = 30
 """So many of the values that there are stand in a refusal: an experiment may have hundreds of parameters."""

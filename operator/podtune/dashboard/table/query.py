@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlencode
-
-from multidict import MultiMapping
 
 from podtune.dashboard.numbers import read_finite
 from podtune.dashboard.query_values import QueryError, check_choice, read_choices, read_whole_number
 from podtune.dashboard.trial_rows import ShownState
+
+if TYPE_CHECKING:
+    from multidict import MultiMapping
 
 PAGE_SIZES = (25, 50, 100, 250)
 DEFAULT_SIZE = 50
@@ -89,7 +90,7 @@ def parse_query(query: MultiMapping[str], known: Iterable[str]) -> TableQuery:
     sort, descending = parse_sort(query, columns)
     return TableQuery(
         text=text,
-        terms=_parse_terms(text, columns),
+        terms=parse_terms(text, columns),
         progress=read_choices(query, "state", ShownState),
         sort=sort,
         descending=descending,
@@ -110,7 +111,12 @@ def parse_sort(query: MultiMapping[str], columns: Iterable[str]) -> tuple[str, b
     return check_choice("sort", name, columns) if name else "", written.startswith("-")
 
 
-def _parse_terms(text: str, columns: Sequence[str]) -> tuple[Term, ...]:
+def parse_terms(text: str, columns: Sequence[str]) -> tuple[Term, ...]:
+    """Reads a filter: words that are looked for in names, and comparisons of columns such as lr<0.01.
+
+    Raises:
+        QueryError: There is no such column, or something is compared with what is no number.
+    """
     words = text.split()
     if len(words) > MOST_TERMS:
         raise QueryError(f"the filter has {len(words)} conditions; use at most {MOST_TERMS}")
