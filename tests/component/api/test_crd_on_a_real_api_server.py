@@ -181,7 +181,7 @@ def test_the_smallest_manifest_gets_the_defaults_of_the_models(kubectl: Kubectl,
     assert parse_experiment(stored) == parse_experiment(good)
 
 
-def _row(plural: str, name: str, status: dict[str, Any]) -> dict[str, object]:
+def _row(plural: str, name: str, status: dict[str, Any], *, wide: bool = False) -> dict[str, object]:
     """Writes a status; returns what `kubectl get` shows of it, by the same answer: an operator may run here too."""
     connection = connect()
     request = urllib.request.Request(
@@ -196,7 +196,7 @@ def _row(plural: str, name: str, status: dict[str, Any]) -> dict[str, object]:
     )
     with urllib.request.urlopen(request, context=connection.tls, timeout=30) as answer:
         table = json.load(answer)
-    shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
+    shown = [column["name"] for column in table["columnDefinitions"] if wide or column["priority"] == 0]
     return dict(zip(shown, table["rows"][0]["cells"], strict=False))
 
 
@@ -206,11 +206,12 @@ def test_kubectl_get_shows_progress_and_the_best_value(kubectl: Kubectl, good: d
     status = {
         "state": "Running",
         "trials": {"total": 9, "running": 3, "paused": 2, "terminated": 3, "error": 1},
-        "best": {"trial": "shown-4", "value": "0.972"},
+        "best": {"trial": "shown-4", "value": "0.97222222222", "text": "0.9722"},
     }
     row = _row("experiments", "shown", status)
     assert list(row) == ["Name", "State", "Trials", "Running", "Paused", "Done", "Failed", "Best", "Age"]
-    assert list(row.values())[:-1] == ["shown", "Running", 9, 3, 2, 3, 1, "0.972"]
+    assert list(row.values())[:-1] == ["shown", "Running", 9, 3, 2, 3, 1, "0.9722"]
+    assert _row("experiments", "shown", status, wide=True)["Best-Value"] == "0.97222222222"
 
 
 def _trial(name: str) -> dict[str, Any]:
@@ -261,10 +262,12 @@ def test_a_person_may_add_a_trial(kubectl: Kubectl, fields: dict[str, Any]) -> N
 def test_kubectl_get_shows_a_trials_state_and_best_value(kubectl: Kubectl) -> None:
     made = _create(kubectl, _trial("shown-7"))
     assert made["spec"]["desiredState"] == "Running"
-    status = {"state": "RUNNING", "reason": "Training", "attempt": 2, "failures": 1, "bestValue": "0.964"}
+    best = {"bestValue": "0.96444444444", "bestText": "0.9644"}
+    status = {"state": "RUNNING", "reason": "Training", "attempt": 2, "failures": 1, **best}
     row = _row("trials", "shown-7", status)
     assert list(row) == ["Name", "State", "Reason", "Attempt", "Failures", "Best", "Age"]
-    assert list(row.values())[:-1] == ["shown-7", "RUNNING", "Training", 2, 1, "0.964"]
+    assert list(row.values())[:-1] == ["shown-7", "RUNNING", "Training", 2, 1, "0.9644"]
+    assert _row("trials", "shown-7", status, wide=True)["Best-Value"] == "0.96444444444"
     assert "shown-7" in kubectl("get", "podtune").stdout
 
 

@@ -401,6 +401,11 @@ class BestTrial(StatusModel):
     value: str = Field(
         max_length=64, description="Value of the objective's metric; with search.repeats, the mean of the repeats'."
     )
+    text: str = Field(
+        default="",
+        max_length=64,
+        description="The value with four digits, for people and kubectl; with search.repeats, and its spread.",
+    )
     spread: str = Field(default="", max_length=64, description="Standard deviation of the repeats' values.")
     repeats: int = Field(default=0, ge=0, description="How many repeats the mean is taken over; 0 without repeats.")
     parameters: dict[str, Annotated[str, Field(max_length=MAX_VALUE_TEXT)]] = Field(

@@ -503,6 +503,9 @@ class TrialStatus(FailureCounts):
         max_length=64,
         description="The objective's value in best, under a fixed name that kubectl can show in a column.",
     )
+    best_text: str = Field(
+        default="", max_length=64, description="The same with four digits, for people: kubectl's column Best."
+    )
     curve: TrialCurve | None = Field(
         default=None,
         description=(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-DIGITS = 4
-"""Of a measured number, as many as people compare."""
+from podtune.tuning.numbers import BRIEF_DIGITS, write_briefly
+
+DIGITS = BRIEF_DIGITS
 NONE = "–"
 """Stands where there is no value."""
 _BEYOND = 1e150
@@ -26,15 +27,7 @@ def format_measure(value: float | None) -> str:
     """A measured number with the digits that matter: 0.9889, 31.24, 1.2e-5, 12,480."""
     if value is None:
         return NONE
-    if not math.isfinite(value):
-        return str(value)
-    size = abs(value)
-    if value == 0 or 1e-3 <= size < 1e6:
-        decimals = 0 if value.is_integer() else max(0, DIGITS - 1 - _find_exponent(size))
-        text = f"{value:,.{min(decimals, 6)}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa, _, exponent = f"{value:.{DIGITS - 1}e}".partition("e")
-    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return write_briefly(value, ",")
 
 
 def format_number(text: str) -> str:
@@ -43,7 +36,7 @@ def format_number(text: str) -> str:
         value = float(text)
     except ValueError:
         return text
-    return text if value.is_integer() or not math.isfinite(value) else format_measure(value).replace(",", "")
+    return text if value.is_integer() or not math.isfinite(value) else write_briefly(value)
 
 
 def format_apart(value: float, other: float = math.nan) -> str:

@@ -303,10 +303,13 @@ class ExperimentTracker(TrialIndex):
         trial = best.trial
         repeated = len(best.values) > 1
         checkpoint = evaluations.find_representative(trial.status, self._spec)
+        value = results.show(best.value) if repeated else trial.saved.best[self._objective.metric]
+        spread = results.show(best.spread) if repeated else ""
         return BestTrial(
             trial=trial.name,
-            value=results.show(best.value) if repeated else trial.saved.best[self._objective.metric],
-            spread=results.show(best.spread) if repeated else "",
+            value=value,
+            text=f"{results.show_briefly(value)}{f' ± {results.show_briefly(spread)}' if repeated else ''}",
+            spread=spread,
             repeats=len(best.values) if repeated else 0,
             parameters=parameters.find_best(trial.spec, trial.saved),
             checkpoint=checkpoint.uri if checkpoint else "",

@@ -10,6 +10,7 @@ from podtune.api.resources.trial_curve import TrialCurve
 from podtune.api.tuning.objective import Objective
 from podtune.protocol.messages import MetricValue, Result, read_number
 from podtune.trial.layout import TIME_THIS_ITER, TIME_TOTAL
+from podtune.tuning.numbers import write_briefly
 
 _MAX_SHOWN = 64
 """Longest value that a status shows, in characters."""
@@ -20,6 +21,15 @@ def show(value: MetricValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)[:_MAX_SHOWN] if isinstance(value, str) else repr(value)
+
+
+def show_briefly(written: str) -> str:
+    """A value of a status with the digits that people compare; whole numbers and texts stay as they are."""
+    try:
+        value = float(written)
+    except ValueError:
+        return written
+    return written if value.is_integer() else write_briefly(value)
 
 
 def show_all(metrics: Mapping[str, MetricValue]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, own_limits, revisions
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
+from podtune.runner.trial.results import show_briefly
 
 HELD = "; also paused by its user (spec.desiredState)"
 
@@ -77,6 +78,7 @@ def finish_wording(trial: TrialMachine, limits: resources.TrialLimits, now: floa
         conditions=list(_build_conditions(trial, now)),
         observed_generation=trial.seen.generation,
         folder=trial.folder if trial.status.attempt else "",
+        best_text=show_briefly(trial.status.best_value),
     )
     trial.status = ledger.fit(trial.spec, trial.status)
 
@@ -147,8 +149,8 @@ def _describe_end(last: AttemptEnd) -> str:
 def _format_last_result(trial: TrialMachine) -> str:
     last, spec = trial.status.last_result, trial.context.spec
     wanted = dict.fromkeys((trial.context.time_attribute, spec.training_objective.metric, spec.objective.metric))
-    shown = [f"{name} {last[name]}" for name in wanted if name in last]
-    return ", ".join(shown) or ", ".join(f"{name} {value}" for name, value in list(last.items())[:2])
+    shown = [name for name in wanted if name in last] or list(last)[:2]
+    return ", ".join(f"{name} {show_briefly(last[name])}" for name in shown)
 
 
 def _format_completion(trial: TrialMachine) -> str:
@@ -156,7 +158,9 @@ def _format_completion(trial: TrialMachine) -> str:
     lack, metric = usable_results.describe_lack(trial.status, objective), objective.metric
     if metric not in trial.status.best:
         return clip(f"ended by itself, but {lack}")
-    return clip(f"ended by itself; {_format_last_result(trial)}; best {metric} {trial.status.best[metric]}")
+    return clip(
+        f"ended by itself; {_format_last_result(trial)}; best {metric} {show_briefly(trial.status.best[metric])}"
+    )
 
 
 def _pause_message(trial: TrialMachine) -> str:

@@ -195,6 +195,14 @@ def test_an_infinity_that_nothing_could_beat_never_wins(mode: str, infinity: flo
     assert simulation.status(1).best["accuracy"] == "0.51"
 
 
+def test_people_get_four_digits_and_programs_all_of_them() -> None:
+    simulation = Simulation(spec(), reports(lambda trial, step: (0.9 + trial / 100) / 1.0123456)).run()
+    best = simulation.api.experiment.status.best
+    assert (best.value, best.text) == (repr((0.9 + 3 / 100) / 1.0123456), "0.9187")
+    assert [simulation.status(index).best_text for index in range(4)] == ["0.889", "0.8989", "0.9088", "0.9187"]
+    assert simulation.status(3).best_value == best.value
+
+
 @pytest.mark.parametrize(("mode", "infinity"), [("max", math.inf), ("min", -math.inf)])
 def test_a_scheduler_is_shown_nan_in_its_place(mode: str, infinity: float) -> None:
     def values(diverged: float) -> list[tuple[str, int, list[str]]]:

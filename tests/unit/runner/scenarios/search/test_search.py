@@ -302,6 +302,7 @@ def test_the_best_is_the_mean_with_its_spread() -> None:
         pytest.approx(0.1),
         3,
     )
+    assert best.text == "0.7 ± 0.1"
 
 
 def test_a_lucky_repeat_is_not_the_best() -> None:
