@@ -17,22 +17,25 @@ from podtune.cli.views import watch_view
 from podtune.cli.views.progress import follow
 
 WIDTH = 100
-DONE = 0.5
-"""Share of the trials that are done when the picture is taken."""
 RUNNING = 3
+"""So many trials train at least when the picture is taken."""
 
 
 def main(namespace: str, experiment: str, path: str) -> None:
-    """Watches until the middle of the experiment, and writes the picture."""
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
+    """Watches the experiment to its end, and writes the picture of the moment whose curves show most."""
+    most = 0
     for state in follow(HttpApi(connect(None, None, namespace)), namespace, experiment):
-        finished = sum(trial.state in ("TERMINATED", "ERROR") for trial in state.trials.values())
-        if len(state.running) >= RUNNING and finished >= DONE * 24 and all(t.status.last_result for t in state.running):
-            console.print(f"$ kubectl podtune watch {experiment}")
-            console.print(watch_view.render(state, datetime.now(UTC), WIDTH))
-            console.save_svg(path, title="")
-            return
-    sys.exit(f"{experiment} ended before it was half done")
+        points = sum(trial.status.curve.count for trial in state.running if trial.status.curve is not None)
+        counted = state.experiment.status.trials.running if state.experiment else 0
+        if len(state.running) < RUNNING or counted != len(state.running) or points <= most:
+            continue  # the two watches may be a moment apart
+        most = points
+        console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
+        console.print(f"$ kubectl podtune watch {experiment}")
+        console.print(watch_view.render(state, datetime.now(UTC), WIDTH))
+        console.save_svg(path, title="")
+    if not most:
+        sys.exit(f"{experiment} ended before {RUNNING} trials had learning curves at the same time")
 
 
 if __name__ == "__main__":
