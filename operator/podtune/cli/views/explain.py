@@ -7,6 +7,11 @@ from typing import Any
 
 from podtune.api.resources.trial import LedgerEntry
 from podtune.cli.client.resources import TrialView
+from podtune.cli.views.numbers import format_number, read_finite
+from podtune.tuning.numbers import shorten
+
+_CHANGE = " → "
+"""Between the values of a parameter, before a decision and after it."""
 
 
 def explain_in_sentences(trial: TrialView) -> list[str]:
@@ -33,7 +38,10 @@ def explain_origin(trial: TrialView) -> list[str]:
     lines = [f"Its configuration comes from {trial.proposer}."] if trial.proposer else []
     changed = {name: value for name, value in trial.parameters.items() if trial.proposed.get(name) != value}
     if changed:
-        values = ", ".join(f"{name} {value} ({trial.proposed.get(name, '-')})" for name, value in changed.items())
+        values = ", ".join(
+            f"{name} {format_number(value)} ({format_number(trial.proposed.get(name, '-'))})"
+            for name, value in changed.items()
+        )
         lines.append(f"It runs with other parameters than were proposed: {values}.")
     if trial.status.limits:
         values = ", ".join(f"{name} {amount}" for name, amount in trial.status.limits.items())
@@ -79,7 +87,18 @@ def _list_sentences(decision: LedgerEntry) -> list[str]:
 
 def _format_untold(inputs: Mapping[str, str], message: str) -> str:
     """The numbers that the sentence does not hold."""
-    return ", ".join(f"{name} {value}" for name, value in inputs.items() if value not in message)
+    return ", ".join(f"{name} {_round(value)}" for name, value in inputs.items() if not _is_told(value, message))
+
+
+def _is_told(value: str, message: str) -> bool:
+    """Whether a value stands in a sentence, which has fewer digits of it."""
+    number = read_finite(value)
+    return value in message or (number is not None and shorten(number) in message)
+
+
+def _round(value: str) -> str:
+    """A number as people compare it, or one that has changed."""
+    return _CHANGE.join(map(format_number, value.split(_CHANGE)))
 
 
 def _put_after_colon(text: str) -> str:

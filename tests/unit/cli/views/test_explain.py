@@ -17,8 +17,8 @@ PAUSED = {
     "attempt": 1,
     "step": 3,
     "action": "PAUSE",
-    "message": "paused at rung 3: accuracy 0.61 ranks 4 of 9",
-    "inputs": {"rung": "3", "value": "0.61", "peers": "9"},
+    "message": "paused at rung 3: accuracy 0.611111 ranks 4 of 9",
+    "inputs": {"rung": "3", "value": "0.6111111111111112", "peers": "9"},
 }
 CLONED = {
     "number": 4,
@@ -71,13 +71,13 @@ def test_why_tells_each_decision_with_the_numbers_that_its_sentence_lacks(
     api.add_trial(trial(7, **CLONE))
     assert said(api, monkeypatch, capsys, "why digits-7").splitlines() == [
         "digits-7 is RUNNING (Training): attempt 2 cloned digits-5 at iteration 8 after a pause",
-        "It runs with other parameters than were proposed: learning_rate 0.02 (0.0123456789).",
+        "It runs with other parameters than were proposed: learning_rate 0.02 (0.01235).",
         "2 older decisions are in the bucket alone, in ledger.jsonl beside an attempt's results.",
         "",
-        "2026-01-01 10:05:00, iteration 3 of attempt 1, PAUSE: paused at rung 3: accuracy 0.61 ranks 4 of 9",
+        "2026-01-01 10:05:00, iteration 3 of attempt 1, PAUSE: paused at rung 3: accuracy 0.611111 ranks 4 of 9",
         "",
         "2026-01-01 10:09:00, iteration 3 of attempt 1, EXPLOIT: clones digits-5",
-        "  learning_rate 0.0123456789 → 0.02",
+        "  learning_rate 0.01235 → 0.02",
     ]
 
 
