@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from e2e.browser.experiments.kept import MadeExperiment
@@ -44,7 +44,9 @@ class LivingCluster:
         for path in (_EXPERIMENTS, _TRIALS):
             self._told[path].put(None)
 
-    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+    def watch(
+        self, path: str, params: Mapping[str, str] | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Change]:
         """What has happened, and what happens."""
         while (told := self._told[path].get()) is not None:
             if isinstance(told, Exception):

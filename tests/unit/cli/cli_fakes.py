@@ -64,7 +64,9 @@ class FakeApi:
             if at.startswith(place) and at.split("/")[-2] == plural and "/namespaces/" in at
         ]
 
-    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+    def watch(
+        self, path: str, params: Mapping[str, str] | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Change]:
         self.asked.append((path, dict(params or {})))
         for change in self.scripts[path]:
             if isinstance(change, Exception):

@@ -90,8 +90,17 @@ class Api(Protocol):
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         """Reads all objects of a collection, page by page; raises as `get`."""
 
-    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
-        """Lists a collection and then follows it without an end; raises as `get` when it can't go on."""
+    def watch(
+        self, path: str, params: Mapping[str, str] | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Change]:
+        """Lists a collection and then follows it without an end; raises as `get` when it can't go on.
+
+        Args:
+            path: Where the collection is.
+            params: What is asked of it.
+            is_wanted: Whether anybody still listens; it ends when nobody does, but not before a silent server has
+                ended its answer.
+        """
 
     def read_lines(
         self, path: str, params: Mapping[str, str] | None = None, timeout: float | None = None
@@ -164,9 +173,11 @@ class HttpApi:
         """See `Api`."""
         return [item for page, _ in self._read_pages(path, params) for item in page]
 
-    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+    def watch(
+        self, path: str, params: Mapping[str, str] | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Change]:
         """See `Api`."""
-        while True:
+        while is_wanted():
             version = ""
             yield Change("RELISTED", {})
             for page, version in self._read_pages(path, params):  # noqa: B007 - the last page's is the list's
@@ -174,7 +185,7 @@ class HttpApi:
                     yield Change("ADDED", page.pop(0))
             yield Change("SYNCED", {})
             if version:
-                yield from self._follow(path, params, version)
+                yield from self._follow(path, params, version, is_wanted)
             self._sleep(self._rng.uniform(0.1, 0.5))
 
     def read_lines(
@@ -199,10 +210,12 @@ class HttpApi:
             request = request.follow(page)
             yield page.pop("items", None) or [], str((page.get("metadata") or {}).get("resourceVersion", ""))
 
-    def _follow(self, path: str, params: Mapping[str, str] | None, version: str) -> Iterator[Change]:
+    def _follow(
+        self, path: str, params: Mapping[str, str] | None, version: str, is_wanted: Callable[[], bool]
+    ) -> Iterator[Change]:
         """What has changed since a version; it ends when that is too old, and all has to be listed again."""
         failures, is_interrupted = 0, False
-        while True:
+        while is_wanted():
             try:
                 for kind, item in self._changes(path, params, version):
                     if is_interrupted:

@@ -24,7 +24,41 @@ from podtune.kube.manifests import select_experiment
 
 EXPERIMENT_CHANGED = "experiment"
 TRIALS_CHANGED = "trials"
-Changes = queue.SimpleQueue[tuple[str, Change | Exception]]
+
+
+class Inbox:
+    """What the watches on one experiment tell, until somebody closes it."""
+
+    def __init__(self) -> None:
+        self._changes: queue.SimpleQueue[tuple[str, Change | Exception]] = queue.SimpleQueue()
+        self._is_closed = threading.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anybody still wants to hear of changes."""
+        return not self._is_closed.is_set()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something waits to be taken."""
+        return not self._changes.empty()
+
+    def put(self, source: str, change: Change | Exception) -> None:
+        """Hands over what a watch has told, or why it ends."""
+        self._changes.put((source, change))
+
+    def take(self) -> tuple[str, Change]:
+        """Waits for the next change; raises what has ended a watch, or what the inbox was closed with."""
+        source, change = self._changes.get()
+        if isinstance(change, Exception):
+            raise change
+        return source, change
+
+    def close(self, reason: Exception | None = None) -> None:
+        """Has the watches end; whoever waits for a change gets the reason raised, if one is given."""
+        self._is_closed.set()
+        if reason is not None:
+            self.put("", reason)
 
 
 @dataclass(slots=True)
@@ -64,13 +98,7 @@ class Progress:
         """The exit code and the closing message, once there is nothing more to wait for."""
         if not self.is_known:
             return None
-        if self.experiment is None:
-            return 1, "the experiment was deleted"
-        for condition, code in ((ConditionType.FAILED, 1), (ConditionType.COMPLETE, 0), (ConditionType.STALLED, 1)):
-            held = self.experiment.find_true(condition)
-            if held is not None:
-                return code, held.message or f"{condition}: {held.reason}"
-        return None
+        return find_outcome(self.experiment) if self.experiment is not None else (1, "the experiment was deleted")
 
     def apply(self, source: str, change: Change) -> None:
         """Takes in one change of a watch."""
@@ -108,48 +136,67 @@ class Progress:
         self._listed[TRIALS_CHANGED].add(trial.name)
 
 
+def find_outcome(experiment: ExperimentView) -> tuple[int, str] | None:
+    """The exit code and the closing message of an Experiment that nothing more is to be waited for; else None."""
+    for condition, code in ((ConditionType.FAILED, 1), (ConditionType.COMPLETE, 0), (ConditionType.STALLED, 1)):
+        held = experiment.find_true(condition)
+        if held is not None:
+            return code, held.message or f"{condition}: {held.reason}"
+    return None
+
+
 def _collect_news(trial: TrialView) -> tuple[object, ...]:
     """What is worth a line when it changes: its state, and what is wrong with it, but not each result."""
     status = trial.status
     return trial.state, status.reason, [(bad.type, bad.reason) for bad in find_bad_conditions(status.conditions)]
 
 
-def follow(api: Api, namespace: str, name: str) -> Iterator[Progress]:
+def follow(api: Api, namespace: str, name: str, inbox: Inbox | None = None) -> Iterator[Progress]:
     """Watches an Experiment and its Trials; yields after every change, until there is nothing more to wait for.
+
+    Args:
+        api: The API server.
+        namespace: The Experiment's.
+        name: The Experiment's.
+        inbox: Where changes arrive; who closes it ends this, from another thread, too.
 
     Raises:
         CliError: There is no such Experiment.
         ApiError: A watch can't go on.
     """
-    changes: Changes = queue.SimpleQueue()
+    inbox = inbox or Inbox()
     only = {"fieldSelector": f"metadata.name={name}"}
     for source, path, params in (
         (EXPERIMENT_CHANGED, paths.experiments(namespace), only),
         (TRIALS_CHANGED, paths.trials(namespace), select_experiment(name)),
     ):
-        # They end with the process: a watch that waits for its next line can't be interrupted.
-        threading.Thread(target=_pump, args=(api, source, path, params, changes), daemon=True).start()
+        # They end with the process, or some minutes after the inbox is closed: a watch that waits for its next line
+        # can't be interrupted.
+        threading.Thread(target=_pump, args=(api, source, path, params, inbox), daemon=True).start()
     progress = Progress()
     seen = False
-    while True:
-        source, change = changes.get()
-        if isinstance(change, Exception):
-            raise change
-        progress.apply(source, change)
-        seen = seen or progress.experiment is not None
-        if source == EXPERIMENT_CHANGED and change.kind == "SYNCED" and not seen:
-            raise CliError(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all")
-        if progress.is_known:
-            yield progress
-        if progress.outcome is not None:
-            return
-
-
-def _pump(api: Api, source: str, path: str, params: Mapping[str, str], changes: Changes) -> None:
     try:
-        for change in api.watch(path, params):
-            changes.put((source, change))
+        while True:
+            source, change = inbox.take()
+            progress.apply(source, change)
+            seen = seen or progress.experiment is not None
+            if source == EXPERIMENT_CHANGED and change.kind == "SYNCED" and not seen:
+                raise CliError(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all")
+            if progress.is_known:
+                yield progress
+            if progress.outcome is not None:
+                return
+    finally:
+        inbox.close()
+
+
+def _pump(api: Api, source: str, path: str, params: Mapping[str, str], inbox: Inbox) -> None:
+    try:
+        for change in api.watch(path, params, lambda: inbox.is_open):
+            if not inbox.is_open:
+                return
+            inbox.put(source, change)
     except ResourceNotFound:
-        changes.put((source, CliError(NO_DEFINITIONS)))
+        inbox.put(source, CliError(NO_DEFINITIONS))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where somebody sees it
-        changes.put((source, error))
+        inbox.put(source, error)

@@ -211,6 +211,18 @@ def test_a_watch_goes_on_where_it_ended(api: HttpApi, server: Server, slept: lis
     assert len(slept) == 1, "a pause before the watch is taken up again"
 
 
+def test_a_watch_that_nobody_wants_any_more_is_not_taken_up_again(api: HttpApi, server: Server) -> None:
+    server.answers_with(_page("a", version="10"))
+    server.streams({"type": "BOOKMARK", "object": _item("", 15)})
+    wanted = iter([True, True, False, False])
+    assert [change.kind for change in api.watch("/apis/x", None, lambda: next(wanted))] == [
+        "RELISTED",
+        "ADDED",
+        "SYNCED",
+    ]
+    assert server.answers == []
+
+
 @pytest.mark.parametrize(
     "expired",
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,10 +13,11 @@ from podtune.cli.errors import CliError
 from podtune.cli.views import watch_view
 from podtune.cli.views.formats import format_age
 from podtune.cli.views.numbers import format_number
-from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Progress, follow
+from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Inbox, Progress, follow
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered
 from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, experiment, trial
+from tests.unit.dashboard.live.live_api import LiveApi
 
 NOW = datetime(2026, 1, 1, 10, 5, tzinfo=UTC)
 
@@ -323,6 +325,24 @@ def test_a_watch_that_cant_go_on_ends_the_command(failure: Exception) -> None:
     api.scripts[paths.trials(NAMESPACE)] = []
     with pytest.raises(type(failure)):
         list(follow(api, NAMESPACE, "digits"))
+
+
+def test_who_closes_the_inbox_ends_the_wait_and_the_watches() -> None:
+    api, inbox = LiveApi(), Inbox()
+    before = set(threading.enumerate())
+    states = follow(api, NAMESPACE, "digits", inbox)
+    api.lists(paths.experiments(NAMESPACE), experiment("digits", **RUNNING))
+    api.lists(paths.trials(NAMESPACE))
+    assert next(states).is_known
+    watches = set(threading.enumerate()) - before
+    inbox.close(TimeoutError("long enough"))
+    with pytest.raises(TimeoutError, match="long enough"):
+        list(states)
+    for path in (paths.experiments(NAMESPACE), paths.trials(NAMESPACE)):
+        api.tells(path, Change("SYNCED", {}))
+    for watch in watches:
+        watch.join(60)
+    assert not any(watch.is_alive() for watch in watches)
 
 
 def test_an_experiment_that_is_not_there_is_an_error() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,7 +27,9 @@ class LiveApi(FakeApi):
         super().__init__()
         self.told: defaultdict[str, queue.SimpleQueue[Change | Exception | None]] = defaultdict(queue.SimpleQueue)
 
-    def watch(self, path: str, params: Mapping[str, str] | None = None) -> Iterator[Change]:
+    def watch(
+        self, path: str, params: Mapping[str, str] | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[Change]:
         self.asked.append((path, dict(params or {})))
         while (change := self.told[path].get()) is not None:
             if isinstance(change, Exception):
