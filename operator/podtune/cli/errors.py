@@ -11,6 +11,10 @@ class CliError(Exception):
     """The command can't be carried out; the text is one line that says why and what to do."""
 
 
+class NoSuchObject(CliError):
+    """There is no Experiment or Trial of that name."""
+
+
 class KubeconfigError(CliError):
     """The kubeconfig is missing, or is not one that we can use."""
 

@@ -141,17 +141,18 @@ def _refuse_python(_loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> No
 _KubectlConstructor.add_multi_constructor("tag:yaml.org,2002:python/", _refuse_python)
 
 
-def read_documents(path: Path, *, by_program: bool = False) -> list[Any]:
+def read_documents(path: Path, *, by_program: bool = False, text: str | None = None) -> list[Any]:
     """Reads the documents in a file of YAML, or JSON; `-` is standard input.
 
     Args:
         path: The file.
         by_program: Whether a program has written it: it may be large then.
+        text: What is in it, where it need not be read any more.
 
     Raises:
         CliError: It can't be read, or is neither.
     """
-    text = _read_text(path)
+    text = _read_text(path) if text is None else text
     if by_program:
         with suppress(yaml.YAMLError, ValueError):  # the other loader reads it all the same, or says what is wrong
             return list(yaml.load_all(text, _FastLoader))

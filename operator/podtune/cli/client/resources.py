@@ -16,7 +16,7 @@ from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import ProposalSource, TrialStatus
 from podtune.api.resources.trial_numbers import read_index
 from podtune.cli.client.api_client import Api
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, NoSuchObject
 from podtune.kube import paths
 from podtune.kube.answers import read_status
 from podtune.kube.errors import ResourceNotFound
@@ -231,7 +231,7 @@ def fetch_experiment(api: Api, namespace: str, name: str) -> Manifest:
     try:
         return api.get(paths.experiment(namespace, name))
     except ResourceNotFound as error:
-        raise CliError(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all") from error
+        raise NoSuchObject(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all") from error
 
 
 def get_experiment(api: Api, namespace: str, name: str) -> ExperimentView:
@@ -255,7 +255,7 @@ def read_trial_with_spec(api: Api, namespace: str, name: str) -> tuple[TrialView
         item = api.get(paths.trial(namespace, name))
         return read_trial(item), item.get("spec") or {}
     except ResourceNotFound as error:
-        raise CliError(
+        raise NoSuchObject(
             f"no Trial {name!r} in namespace {namespace!r}; `podtune describe EXPERIMENT` shows an experiment's trials"
         ) from error
 

@@ -17,7 +17,7 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, NoSuchObject
 from podtune.cli.options import Context, Kubeconfig, Namespace, TargetName
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
@@ -103,7 +103,7 @@ def find_target(api: Api, namespace: str, written: str) -> Target:
     found = [target for kind in wanted if (target := _read(api, namespace, kind, name)) is not None]
     if not found:
         kinds = " and no ".join(_KINDS[kind] for kind in wanted)
-        raise CliError(f"no {kinds} {name!r} in namespace {namespace!r}; `podtune list -A` shows all experiments")
+        raise NoSuchObject(f"no {kinds} {name!r} in namespace {namespace!r}; `podtune list -A` shows all experiments")
     if len(found) > 1:
         raise CliError(f"{name!r} is a Trial and an Experiment; write trial/{name} or experiment/{name}")
     return found[0]

@@ -16,7 +16,7 @@ from podtune.cli.client.resources import (
     read_experiment,
     read_trial,
 )
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, NoSuchObject
 from podtune.cli.views.troubles import find_bad_conditions, find_troubled_trials
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
@@ -181,7 +181,7 @@ def follow(api: Api, namespace: str, name: str, inbox: Inbox | None = None) -> I
             progress.apply(source, change)
             seen = seen or progress.experiment is not None
             if source == EXPERIMENT_CHANGED and change.kind == "SYNCED" and not seen:
-                raise CliError(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all")
+                raise NoSuchObject(f"no Experiment {name!r} in namespace {namespace!r}; `podtune list -A` shows all")
             if progress.is_known:
                 yield progress
             if progress.outcome is not None:

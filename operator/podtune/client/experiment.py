@@ -1,0 +1,333 @@
+"""An Experiment: read or built and checked without a cluster, then created in one, followed and steered."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from podtune.api.base import parse_duration
+from podtune.api.names import API_VERSION, EXPERIMENT_KIND
+from podtune.api.resources.resume import RestartPolicy, ResumePolicy
+from podtune.cli.client.experiment_file import write_document
+from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial, list_trials
+from podtune.client.errors import InvalidArgument, NotCreated, NotFound
+from podtune.client.facts import Best, read_best
+from podtune.client.manifest import build_manifest, check_manifest, read_manifest
+from podtune.client.session import Session, check_name
+from podtune.client.snapshot import Snapshot
+from podtune.client.steering import Steering
+from podtune.client.trial import Trial
+from podtune.client.watch import Watch
+from podtune.kube.manifests import Manifest
+
+MAX_SECONDS = threading.TIMEOUT_MAX
+"""Longest time that can be waited for: some three hundred years."""
+
+
+class Experiment:
+    """An Experiment, in the cluster or not yet.
+
+    `from_yaml`, `from_dict` and `build` make one and check it as the operator does; `client.create` puts it into the
+    cluster, and `client.get` finds one that is there. What is asked of one in the cluster is as it is at that moment.
+    """
+
+    def __init__(self, manifest: Manifest, session: Session | None = None) -> None:
+        """Is made by the class methods, or by a client."""
+        self._manifest = manifest
+        self._session = session
+
+    @classmethod
+    def from_yaml(cls, source: str | os.PathLike[str]) -> Experiment:
+        """Reads the one Experiment of a YAML file, or of the YAML itself, and checks it.
+
+        Args:
+            source: Path of the file; or YAML, which has more than one line.
+
+        Raises:
+            InvalidExperiment: It can never work; the text says all that is wrong with it.
+            InvalidArgument: There is no Experiment, or there are several.
+        """
+        return cls.from_dict(read_manifest(source))
+
+    @classmethod
+    def from_dict(cls, manifest: Mapping[str, Any]) -> Experiment:
+        """Checks a manifest; numbers of NumPy are taken for Python's.
+
+        Args:
+            manifest: The Experiment, with apiVersion, kind, metadata and spec.
+
+        Raises:
+            InvalidExperiment: It can never work; the text says all that is wrong with it.
+            InvalidArgument: It holds what no manifest can.
+        """
+        return cls(check_manifest(manifest))
+
+    @classmethod
+    def build(
+        cls,
+        name: str,
+        *,
+        metric: str,
+        mode: str,
+        parameters: Mapping[str, Any],
+        image: str,
+        command: Sequence[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        resources: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        scheduler: Mapping[str, Any] | None = None,
+        store: Mapping[str, Any] | None = None,
+        max_trials: int | None = None,
+        max_concurrent_trials: int | None = None,
+        namespace: str | None = None,
+        spec: Mapping[str, Any] | None = None,
+    ) -> Experiment:
+        """Builds an Experiment whose trials have one container, and checks it.
+
+        Args:
+            name: Its name.
+            metric: The metric that is optimised.
+            mode: max or min.
+            parameters: The search space, by name: a domain as in a manifest, such as `{"float": {"min": 0, "max": 1}}`;
+                a list of values to choose from; or a value that all trials have.
+            image: The image of the training program.
+            command: The program and its arguments; else what the image starts.
+            env: Environment variables of the program.
+            resources: Its requests and limits, such as `{"limits": {"nvidia.com/gpu": 1}}`.
+            search: `spec.search`, such as `{"algorithm": "tpe", "seed": 7}`.
+            scheduler: `spec.scheduler`, such as `{"asha": {"maxTime": 27}}`.
+            store: `spec.checkpoints.store`, such as `{"bucket": "models", "credentialsSecret": "s3"}`.
+            max_trials: How many trials there are at most.
+            max_concurrent_trials: How many of them run at once.
+            namespace: Its namespace; else the client's.
+            spec: Further fields of the spec; maps are merged with what is built, anything else takes its place.
+
+        Raises:
+            InvalidExperiment: It can never work; the text says all that is wrong with it.
+            InvalidArgument: An argument has another type than it should.
+        """
+        manifest = build_manifest(
+            name,
+            metric=metric,
+            mode=mode,
+            parameters=parameters,
+            image=image,
+            command=command,
+            env=env,
+            resources=resources,
+            search=search,
+            scheduler=scheduler,
+            store=store,
+            max_trials=max_trials,
+            max_concurrent_trials=max_concurrent_trials,
+            namespace=namespace,
+            spec=spec,
+        )
+        return cls.from_dict(manifest)
+
+    @property
+    def name(self) -> str:
+        """Its name; empty where the API server is still to make one of generateName."""
+        return str(self._manifest["metadata"].get("name", ""))
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty where it is not created, and its manifest names none."""
+        return str(self._manifest["metadata"].get("namespace", ""))
+
+    @property
+    def is_created(self) -> bool:
+        """Whether it is in a cluster."""
+        return self._session is not None
+
+    @property
+    def manifest(self) -> Manifest:
+        """Its manifest: as it was given, or as it was in the cluster when the client found it."""
+        return copy.deepcopy(self._manifest)
+
+    def to_yaml(self) -> str:
+        """Writes its manifest for `kubectl apply -f`."""
+        kept = ("name", "generateName", "namespace", "labels", "annotations")
+        metadata = {field: self._manifest["metadata"][field] for field in kept if field in self._manifest["metadata"]}
+        made = {"apiVersion": API_VERSION, "kind": EXPERIMENT_KIND, "metadata": metadata}
+        return write_document({**made, "spec": self._manifest.get("spec") or {}})
+
+    @property
+    def state(self) -> str:
+        """Its state in one word, such as Running or Complete; empty before an operator has seen it."""
+        return self._read_view().state
+
+    @property
+    def message(self) -> str:
+        """The state, in a sentence."""
+        return self._read_view().status.message
+
+    @property
+    def best(self) -> Best:
+        """The best result so far, as `kubectl podtune best` prints it.
+
+        Raises:
+            NoResult: There is none yet.
+        """
+        return read_best(self._read_view())
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Its Trials, by their index."""
+        return self.read().trials
+
+    def trial(self, name: str | int) -> Trial:
+        """One of its Trials.
+
+        Args:
+            name: The Trial's name, or its number in the Experiment.
+
+        Raises:
+            NotFound: It has no such Trial.
+        """
+        wanted = f"{self.name}-{name}" if isinstance(name, int) and not isinstance(name, bool) else name
+        wanted, session, view = check_name("name", wanted), self._require_session(), self._read_view()
+        missing = f"name: experiment {self.name} has no trial {wanted!r}; its `trials` lists all there are"
+        try:
+            found = session.call(lambda api: get_trial(api, self.namespace, wanted))
+        except NotFound as error:
+            raise NotFound(missing) from error
+        if found.experiment != self.name:
+            raise NotFound(missing)
+        return Trial(session, found, view)
+
+    def read(self) -> Snapshot[Trial]:
+        """Reads it and all its Trials.
+
+        Raises:
+            PodtuneError: It is gone, or the API server does not say.
+        """
+        session, view = self._require_session(), self._read_view()
+        trials = session.call(lambda api: list_trials(api, self.namespace, self.name))
+        return Snapshot(view, trials, self._make_trial)
+
+    def watch(self) -> Watch:
+        """Follows it: an iterator of snapshots, one after each change, that ends with the Experiment."""
+        return Watch(self._require_session(), self.namespace, self.name, self._make_trial)
+
+    def wait(self, timeout: float | str | None = None) -> Snapshot[Trial]:
+        """Waits for its end; returns it and its Trials as they are then.
+
+        Args:
+            timeout: How long to wait at most: seconds, or a duration such as 90s or 1h30m; None for any time.
+
+        Raises:
+            WaitTimeout: It goes on after that time.
+            ExperimentFailed: It has failed, waits for a correction, or was deleted.
+            PodtuneError: The API server can't be asked any more.
+        """
+        seconds = read_seconds(timeout)
+        snapshot = self.read()
+        if snapshot.outcome is None:
+            snapshot = self.watch().wait(seconds)
+        snapshot.check_outcome()
+        return snapshot
+
+    def pause(self) -> str:
+        """Suspends it: each trial stores a checkpoint and gives its pod back. Returns in a sentence what will happen.
+
+        Raises:
+            NotPossible: It has ended.
+            PodtuneError: The API server refuses, or does not answer.
+        """
+        return self._steer().pause()
+
+    def resume(self, *, unfinished: str | None = None, errored: str | None = None, finished: str | None = None) -> str:
+        """Has it go on that is suspended or has ended; returns in a sentence what will happen.
+
+        Args:
+            unfinished: Of one that has ended, what becomes of its stopped trials: Resume, Restart or Skip.
+            errored: Likewise of its failed trials: Resume, Restart or Skip.
+            finished: Likewise of its other trials: Restart or Skip.
+
+        Raises:
+            NotPossible: It has not ended, and something was said of trials of one that has.
+            PodtuneError: The API server refuses, or does not answer.
+        """
+        given = (
+            ("unfinished", unfinished, ResumePolicy),
+            ("errored", errored, ResumePolicy),
+            ("finished", finished, RestartPolicy),
+        )
+        policies = {name: _check_policy(name, value, kinds) for name, value, kinds in given if value is not None}
+        return self._steer().resume((), policies)
+
+    def stop(self) -> str:
+        """Ends it and all its trials for good; returns in a sentence what will happen.
+
+        Raises:
+            PodtuneError: The API server refuses, or does not answer.
+        """
+        return self._steer().stop()
+
+    def retry(self, *, from_scratch: bool = False) -> str:
+        """Has it go on that has ended, and its failed trials run again; returns in a sentence what will happen.
+
+        A single trial that runs is retried by its own `retry`.
+
+        Args:
+            from_scratch: Whether they start over, not from their last checkpoints.
+
+        Raises:
+            NotPossible: It has not ended.
+            PodtuneError: The API server refuses, or does not answer.
+        """
+        return self.resume(errored=ResumePolicy.RESTART if from_scratch else ResumePolicy.RESUME)
+
+    def __repr__(self) -> str:
+        where = f", namespace={self.namespace!r}" if self.namespace else ""
+        return f"<Experiment {self.name!r}{where}{'' if self._session else ', not created'}>"
+
+    def _attach(self, session: Session, item: Manifest) -> Experiment:
+        """Belongs to a cluster from now on; a client calls this."""
+        self._session, self._manifest = session, item
+        return self
+
+    def _require_session(self) -> Session:
+        if self._session is None:
+            raise NotCreated(
+                f"experiment {self.name} is not in a cluster yet: client.create(experiment) puts it there, and "
+                "client.get(name) finds one that is there"
+            )
+        return self._session
+
+    def _read_view(self) -> ExperimentView:
+        return self._require_session().call(lambda api: get_experiment(api, self.namespace, self.name))
+
+    def _steer(self) -> Steering:
+        return Steering(self._require_session(), self.namespace, f"experiment/{self.name}")
+
+    def _make_trial(self, view: TrialView, experiment: ExperimentView) -> Trial:
+        return Trial(self._require_session(), view, experiment)
+
+
+def read_seconds(timeout: float | str | None) -> float | None:
+    """Reads how long somebody wants to wait.
+
+    Raises:
+        InvalidArgument: It is no length of time.
+    """
+    if timeout is None:
+        return None
+    try:
+        seconds = parse_duration(timeout) if isinstance(timeout, str) else float(timeout)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"timeout: {error}; give seconds, or a duration such as 90s") from error
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise InvalidArgument(f"timeout: {timeout!r} is no time to wait; give seconds from 0 to {MAX_SECONDS:.0f}")
+    return seconds
+
+
+def _check_policy(argument: str, value: object, kinds: type[StrEnum]) -> str:
+    if value not in list(kinds):
+        raise InvalidArgument(f"{argument}: {value!r} is none of the policies; use {', '.join(kinds)}")
+    return str(value)
