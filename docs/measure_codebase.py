@@ -32,7 +32,8 @@ REGIONS = {
 KINDS = ("code", "docstrings", "comments", "blank")
 
 # Two processes each have their settings and their way in.
-SHARED_NAMES = frozenset({"Settings", "main"})
+# The two resources are called by their names wherever somebody meets them: in the runner, and in the Python API.
+SHARED_NAMES = frozenset({"Settings", "main", "Experiment", "Trial"})
 MOST_FILES_IN_A_FOLDER = 15
 FEWEST_LINES = 40
 

@@ -19,18 +19,18 @@ from podtune.client.errors import (
     MissingPackage,
     NoResult,
     NotCreated,
-    NotFound,
     NotPossible,
+    ObjectNotFound,
     PodtuneError,
     Refused,
     StoreFailed,
     WaitTimeout,
 )
 from podtune.client.experiment import Experiment
-from podtune.client.facts import Best, CurvePoint, ParetoPoint
-from podtune.client.snapshot import Outcome, Snapshot
+from podtune.client.facts import Best, CurvePoint, FrontTrial
+from podtune.client.snapshot import ExperimentSnapshot, Outcome
 from podtune.client.trial import Trial
-from podtune.client.watch import Watch
+from podtune.client.watch import ExperimentWatch
 
 __all__ = [
     "AlreadyExists",
@@ -40,20 +40,20 @@ __all__ = [
     "CurvePoint",
     "Experiment",
     "ExperimentFailed",
+    "ExperimentSnapshot",
+    "ExperimentWatch",
+    "FrontTrial",
     "InvalidArgument",
     "InvalidExperiment",
     "MissingPackage",
     "NoResult",
     "NotCreated",
-    "NotFound",
     "NotPossible",
+    "ObjectNotFound",
     "Outcome",
-    "ParetoPoint",
     "PodtuneError",
     "Refused",
-    "Snapshot",
     "StoreFailed",
     "Trial",
     "WaitTimeout",
-    "Watch",
 ]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import NO_DEFINITIONS, fetch_experiment
-from podtune.client.errors import AlreadyExists, InvalidArgument, NotFound
+from podtune.client.errors import AlreadyExists, InvalidArgument, ObjectNotFound
 from podtune.client.experiment import Experiment
-from podtune.client.session import Session, check_name
+from podtune.client.session import ClusterSession, check_name
 from podtune.kube import paths
 
 
@@ -38,7 +38,7 @@ class Client:
             ConnectionFailed: No way to a cluster is known.
         """
         file = Path(kubeconfig) if kubeconfig is not None else None
-        self._session = Session(lambda: api_client.open_api(file, context, namespace))
+        self._session = ClusterSession(lambda: api_client.open_api(file, context, namespace))
 
     @property
     def namespace(self) -> str:
@@ -69,8 +69,10 @@ class Client:
                 f"metadata.name: there is an experiment {experiment.name!r} in namespace {namespace!r} already; get it "
                 "by client.get(name), or choose another name"
             ) from error
-        except NotFound as error:
-            raise NotFound(f"namespace {namespace!r} or the definition of Experiments is missing: {error}") from error
+        except ObjectNotFound as error:
+            raise ObjectNotFound(
+                f"namespace {namespace!r} or the definition of Experiments is missing: {error}"
+            ) from error
         return experiment._attach(self._session, made)
 
     def get(self, name: str, *, namespace: str | None = None) -> Experiment:
@@ -81,7 +83,7 @@ class Client:
             namespace: Its namespace; else the client's.
 
         Raises:
-            NotFound: There is none.
+            ObjectNotFound: There is none.
             PodtuneError: The API server refuses, or does not answer.
         """
         wanted, chosen = check_name("name", name), self._choose_namespace(namespace)
@@ -104,8 +106,8 @@ class Client:
         path = paths.experiments("" if all_namespaces else self._choose_namespace(namespace))
         try:
             items = self._session.call(lambda api: api.list_all(path))
-        except NotFound as error:
-            raise NotFound(NO_DEFINITIONS) from error
+        except ObjectNotFound as error:
+            raise ObjectNotFound(NO_DEFINITIONS) from error
         found = (Experiment(item, self._session) for item in items)
         return tuple(sorted(found, key=lambda experiment: (experiment.namespace, experiment.name)))
 

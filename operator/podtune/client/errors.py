@@ -5,7 +5,7 @@ PodtuneError
 ├── InvalidArgument       what was given makes no sense (a ValueError)
 │   └── InvalidExperiment an Experiment that can never work
 ├── NotCreated            the Experiment is not in the cluster yet
-├── NotFound              there is no such Experiment or Trial (a LookupError)
+├── ObjectNotFound        there is no such Experiment or Trial (a LookupError)
 ├── AlreadyExists         there is an Experiment of that name already
 ├── NotPossible           what was asked for does not fit the present state
 │   └── NoResult          no trial has reported the objective yet
@@ -53,7 +53,7 @@ class NotCreated(PodtuneError):
     """The Experiment is not in the cluster yet: `client.create` puts it there."""
 
 
-class NotFound(PodtuneError, LookupError):
+class ObjectNotFound(PodtuneError, LookupError):
     """There is no such Experiment or Trial."""
 
 
@@ -102,7 +102,7 @@ class MissingPackage(PodtuneError, ImportError):
 
 
 @contextmanager
-def translate_errors() -> Iterator[None]:
+def raise_own_errors() -> Iterator[None]:
     """Raises the errors of what lies below as those of this module.
 
     Raises:
@@ -122,7 +122,7 @@ def _translate(error: Exception) -> PodtuneError:
         case PathError():
             return InvalidArgument(text)
         case ResourceNotFound() | NoSuchObject():
-            return NotFound(text)
+            return ObjectNotFound(text)
         case ResourceExists():
             return AlreadyExists(text)
         case ApiRefusal():

@@ -14,17 +14,17 @@ from podtune.api.names import API_VERSION, EXPERIMENT_KIND
 from podtune.api.resources.resume import RestartPolicy, ResumePolicy
 from podtune.cli.client.experiment_file import write_document
 from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial, list_trials
-from podtune.client.errors import InvalidArgument, NotCreated, NotFound
+from podtune.client.errors import InvalidArgument, NotCreated, ObjectNotFound
 from podtune.client.facts import Best, read_best
 from podtune.client.manifest import build_manifest, check_manifest, read_manifest
-from podtune.client.session import Session, check_name
-from podtune.client.snapshot import Snapshot
+from podtune.client.session import ClusterSession, check_name
+from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.steering import Steering
 from podtune.client.trial import Trial
-from podtune.client.watch import Watch
+from podtune.client.watch import ExperimentWatch
 from podtune.kube.manifests import Manifest
 
-MAX_SECONDS = threading.TIMEOUT_MAX
+_MAX_SECONDS = threading.TIMEOUT_MAX
 """Longest time that can be waited for: some three hundred years."""
 
 
@@ -35,7 +35,7 @@ class Experiment:
     cluster, and `client.get` finds one that is there. What is asked of one in the cluster is as it is at that moment.
     """
 
-    def __init__(self, manifest: Manifest, session: Session | None = None) -> None:
+    def __init__(self, manifest: Manifest, session: ClusterSession | None = None) -> None:
         """Is made by the class methods, or by a client."""
         self._manifest = manifest
         self._session = session
@@ -187,20 +187,20 @@ class Experiment:
             name: The Trial's name, or its number in the Experiment.
 
         Raises:
-            NotFound: It has no such Trial.
+            ObjectNotFound: It has no such Trial.
         """
         wanted = f"{self.name}-{name}" if isinstance(name, int) and not isinstance(name, bool) else name
         wanted, session, view = check_name("name", wanted), self._require_session(), self._read_view()
         missing = f"name: experiment {self.name} has no trial {wanted!r}; its `trials` lists all there are"
         try:
             found = session.call(lambda api: get_trial(api, self.namespace, wanted))
-        except NotFound as error:
-            raise NotFound(missing) from error
+        except ObjectNotFound as error:
+            raise ObjectNotFound(missing) from error
         if found.experiment != self.name:
-            raise NotFound(missing)
+            raise ObjectNotFound(missing)
         return Trial(session, found, view)
 
-    def read(self) -> Snapshot[Trial]:
+    def read(self) -> ExperimentSnapshot[Trial]:
         """Reads it and all its Trials.
 
         Raises:
@@ -208,13 +208,13 @@ class Experiment:
         """
         session, view = self._require_session(), self._read_view()
         trials = session.call(lambda api: list_trials(api, self.namespace, self.name))
-        return Snapshot(view, trials, self._make_trial)
+        return ExperimentSnapshot(view, trials, self._make_trial)
 
-    def watch(self) -> Watch:
+    def watch(self) -> ExperimentWatch:
         """Follows it: an iterator of snapshots, one after each change, that ends with the Experiment."""
-        return Watch(self._require_session(), self.namespace, self.name, self._make_trial)
+        return ExperimentWatch(self._require_session(), self.namespace, self.name, self._make_trial)
 
-    def wait(self, timeout: float | str | None = None) -> Snapshot[Trial]:
+    def wait(self, timeout: float | str | None = None) -> ExperimentSnapshot[Trial]:
         """Waits for its end; returns it and its Trials as they are then.
 
         Args:
@@ -287,12 +287,12 @@ class Experiment:
         where = f", namespace={self.namespace!r}" if self.namespace else ""
         return f"<Experiment {self.name!r}{where}{'' if self._session else ', not created'}>"
 
-    def _attach(self, session: Session, item: Manifest) -> Experiment:
+    def _attach(self, session: ClusterSession, item: Manifest) -> Experiment:
         """Belongs to a cluster from now on; a client calls this."""
         self._session, self._manifest = session, item
         return self
 
-    def _require_session(self) -> Session:
+    def _require_session(self) -> ClusterSession:
         if self._session is None:
             raise NotCreated(
                 f"experiment {self.name} is not in a cluster yet: client.create(experiment) puts it there, and "
@@ -322,8 +322,8 @@ def read_seconds(timeout: float | str | None) -> float | None:
         seconds = parse_duration(timeout) if isinstance(timeout, str) else float(timeout)
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"timeout: {error}; give seconds, or a duration such as 90s") from error
-    if not 0 <= seconds <= MAX_SECONDS:
-        raise InvalidArgument(f"timeout: {timeout!r} is no time to wait; give seconds from 0 to {MAX_SECONDS:.0f}")
+    if not 0 <= seconds <= _MAX_SECONDS:
+        raise InvalidArgument(f"timeout: {timeout!r} is no time to wait; give seconds from 0 to {_MAX_SECONDS:.0f}")
     return seconds
 
 

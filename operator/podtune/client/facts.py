@@ -15,7 +15,7 @@ from podtune.client.errors import NoResult
 
 
 @dataclass(frozen=True, slots=True)
-class ParetoPoint:
+class FrontTrial:
     """A trial that no other beats in all objectives.
 
     Attributes:
@@ -51,7 +51,7 @@ class Best:
     exported_uri: str | None
     spread: float | None
     repeats: int
-    pareto_front: tuple[ParetoPoint, ...]
+    pareto_front: tuple[FrontTrial, ...]
 
 
 def read_best(view: ExperimentView) -> Best:
@@ -73,7 +73,7 @@ def read_best(view: ExperimentView) -> Best:
         exported_uri=facts.get("exported"),
         spread=_read_float(facts["spread"]) if "spread" in facts else None,
         repeats=facts.get("repeats", 0),
-        pareto_front=tuple(ParetoPoint(point["trial"], point["values"]) for point in facts.get("paretoFront", ())),
+        pareto_front=tuple(FrontTrial(point["trial"], point["values"]) for point in facts.get("paretoFront", ())),
     )
 
 

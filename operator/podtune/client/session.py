@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from podtune.cli.client.api_client import Api
-from podtune.client.errors import InvalidArgument, translate_errors
+from podtune.client.errors import InvalidArgument, raise_own_errors
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 
 T = TypeVar("T")
 
 
-class Session:
+class ClusterSession:
     """Asks the API server. Threads may share it."""
 
     def __init__(self, connect: Callable[[], tuple[Api, str]]) -> None:
@@ -29,7 +29,7 @@ class Session:
         """
         self._connect = connect
         self._lock = threading.Lock()
-        with translate_errors():
+        with raise_own_errors():
             self._api, self.namespace = connect()
 
     @property
@@ -44,7 +44,7 @@ class Session:
         Raises:
             PodtuneError: It can't be done.
         """
-        with translate_errors():
+        with raise_own_errors():
             api = self.api
             try:
                 return ask(api)

@@ -32,7 +32,7 @@ class Outcome:
     message: str
 
 
-class Snapshot(Generic[AnyTrial]):
+class ExperimentSnapshot(Generic[AnyTrial]):
     """An Experiment and its Trials as they were at one moment."""
 
     def __init__(
@@ -118,12 +118,12 @@ class Snapshot(Generic[AnyTrial]):
         if outcome is not None and not outcome.has_succeeded:
             raise ExperimentFailed(f"{self.name}: {outcome.message}")
 
-    def convert(self, make_trial: Callable[[TrialView, ExperimentView], OtherTrial]) -> Snapshot[OtherTrial]:
+    def convert(self, make_trial: Callable[[TrialView, ExperimentView], OtherTrial]) -> ExperimentSnapshot[OtherTrial]:
         """The same with Trials of another kind."""
-        return Snapshot(self._view, self._trials, make_trial, is_deleted=self._is_deleted)
+        return ExperimentSnapshot(self._view, self._trials, make_trial, is_deleted=self._is_deleted)
 
     def __str__(self) -> str:
         return render_summary(self._view)
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self}>"
+        return f"<ExperimentSnapshot {self}>"

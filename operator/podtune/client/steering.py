@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from podtune.cli.client.api_client import Api
 from podtune.cli.commands import lifecycle
-from podtune.client.session import Session
+from podtune.client.session import ClusterSession
 
 
 class Steering:
     """Asks for something to be done about a Trial or an Experiment; each answer says what will happen."""
 
-    def __init__(self, session: Session, namespace: str, target: str) -> None:
+    def __init__(self, session: ClusterSession, namespace: str, target: str) -> None:
         """Is ready to be asked.
 
         Args:

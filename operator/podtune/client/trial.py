@@ -12,14 +12,14 @@ from podtune.cli.commands import retry
 from podtune.client.errors import InvalidArgument
 from podtune.client.facts import TrialFacts
 from podtune.client.manifest import to_plain
-from podtune.client.session import Session
+from podtune.client.session import ClusterSession
 from podtune.client.steering import Steering
 
 
 class Trial(TrialFacts):
     """A Trial as it was when it was read; `refresh` reads it anew."""
 
-    def __init__(self, session: Session, view: TrialView, experiment: ExperimentView) -> None:
+    def __init__(self, session: ClusterSession, view: TrialView, experiment: ExperimentView) -> None:
         """Is made by an Experiment."""
         super().__init__(view, experiment)
         self._session = session

@@ -13,9 +13,9 @@ from typing import Self
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.views.progress import Inbox, Progress, follow
-from podtune.client.errors import ExperimentFailed, NotPossible, WaitTimeout, translate_errors
-from podtune.client.session import Session, is_expired
-from podtune.client.snapshot import Snapshot
+from podtune.client.errors import ExperimentFailed, NotPossible, WaitTimeout, raise_own_errors
+from podtune.client.session import ClusterSession, is_expired
+from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.trial import Trial
 from podtune.kube.errors import ApiRefusal
 
@@ -24,7 +24,7 @@ class _Left(Exception):
     """Nobody wants to watch any more."""
 
 
-class Watch(Iterator[Snapshot[Trial]]):
+class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
     """Follows an Experiment: an iterator of snapshots that ends with the Experiment, or when it is closed.
 
     Where changes come faster than they are taken, several are one snapshot.
@@ -32,7 +32,7 @@ class Watch(Iterator[Snapshot[Trial]]):
 
     def __init__(
         self,
-        session: Session,
+        session: ClusterSession,
         namespace: str,
         name: str,
         make_trial: Callable[[TrialView, ExperimentView], Trial],
@@ -47,7 +47,7 @@ class Watch(Iterator[Snapshot[Trial]]):
         self._end: Exception | None = None
         self._snapshots = self._follow()
 
-    def __next__(self) -> Snapshot[Trial]:
+    def __next__(self) -> ExperimentSnapshot[Trial]:
         """Waits for the next snapshot.
 
         Raises:
@@ -55,7 +55,7 @@ class Watch(Iterator[Snapshot[Trial]]):
         """
         return next(self._snapshots)
 
-    def wait(self, timeout: float | None = None) -> Snapshot[Trial]:
+    def wait(self, timeout: float | None = None) -> ExperimentSnapshot[Trial]:
         """Follows it to its end; returns the last snapshot.
 
         Args:
@@ -99,8 +99,8 @@ class Watch(Iterator[Snapshot[Trial]]):
                 self._inbox.close(self._end)
             return self._inbox
 
-    def _follow(self) -> Iterator[Snapshot[Trial]]:
-        with translate_errors():
+    def _follow(self) -> Iterator[ExperimentSnapshot[Trial]]:
+        with raise_own_errors():
             api = self._session.api
             while True:
                 has_told = False
@@ -117,7 +117,7 @@ class Watch(Iterator[Snapshot[Trial]]):
                 else:
                     return
 
-    def _read(self, api: Api, inbox: Inbox) -> Iterator[Snapshot[Trial]]:
+    def _read(self, api: Api, inbox: Inbox) -> Iterator[ExperimentSnapshot[Trial]]:
         view: ExperimentView | None = None
         for progress in follow(api, self._namespace, self._name, inbox):
             view = progress.experiment or view
@@ -127,9 +127,9 @@ class Watch(Iterator[Snapshot[Trial]]):
                 progress.changed.clear()
                 yield self._make_snapshot(progress, view)
 
-    def _make_snapshot(self, progress: Progress, view: ExperimentView) -> Snapshot[Trial]:
+    def _make_snapshot(self, progress: Progress, view: ExperimentView) -> ExperimentSnapshot[Trial]:
         trials = tuple(progress.trials.values())
-        return Snapshot(view, trials, self._make_trial, is_deleted=progress.experiment is None)
+        return ExperimentSnapshot(view, trials, self._make_trial, is_deleted=progress.experiment is None)
 
 
 @contextmanager

@@ -19,8 +19,8 @@ from podtune.client import (
     ExperimentFailed,
     InvalidArgument,
     NoResult,
-    NotFound,
     NotPossible,
+    ObjectNotFound,
     Refused,
     WaitTimeout,
 )
@@ -216,11 +216,15 @@ def test_wrong_arguments_are_refused_by_name(api: ClusterApi, client: Client, di
     refused: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (lambda: client.get(""), InvalidArgument, "name: '' is no name"),
         (lambda: client.get("../x"), InvalidArgument, "'../x' can't be a name"),
-        (lambda: client.get("none"), NotFound, "no Experiment 'none' in namespace 'vision'"),
+        (lambda: client.get("none"), ObjectNotFound, "no Experiment 'none' in namespace 'vision'"),
         (lambda: client.get("digits", namespace=""), InvalidArgument, "namespace: '' is no name"),
         (lambda: client.list(namespace="A"), InvalidArgument, "'A' can't be a name"),
         (lambda: client.list(namespace="a", all_namespaces=True), InvalidArgument, "namespace: 'a' is one"),
-        (lambda: digits.trial(99), NotFound, "name: experiment digits has no trial 'digits-99'; its `trials` lists"),
+        (
+            lambda: digits.trial(99),
+            ObjectNotFound,
+            "name: experiment digits has no trial 'digits-99'; its",
+        ),
         (lambda: digits.trial(None), InvalidArgument, "name: None is no name"),  # type: ignore[arg-type]
         (lambda: digits.wait(timeout=-1), InvalidArgument, "timeout: -1 is no time to wait"),
         (lambda: digits.wait(timeout=float("nan")), InvalidArgument, "timeout: nan is no time"),
@@ -241,5 +245,5 @@ def test_wrong_arguments_are_refused_by_name(api: ClusterApi, client: Client, di
             ask()
     assert api.patched == []
     del api.objects[paths.trial(NAMESPACE, "digits-7")]
-    with pytest.raises(NotFound, match="no Trial 'digits-7'"):
+    with pytest.raises(ObjectNotFound, match="no Trial 'digits-7'"):
         running.refresh()
