@@ -108,7 +108,7 @@ class TeamCluster(LivingCluster):
         self._change_experiment({"spec": {**self.experiment["spec"], **change["spec"]}})
         return self.experiment
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         """Says whose a token is, and who may do what."""
         spec = item["spec"]
         if path == paths.TOKEN_REVIEWS:

@@ -27,6 +27,22 @@ class FieldError(ValueError):
         self.problem = problem
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A mistake in a manifest.
+
+    Attributes:
+        field: Where it is, as a manifest spells it: `spec.parameters[0].float.min`.
+        what: The value and the remedy, in a sentence.
+    """
+
+    field: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.what}"
+
+
 class ApiModel(BaseModel):
     """A frozen model with camelCase names on the wire; a field that it doesn't know is an error."""
 

@@ -82,6 +82,10 @@ PODTUNE = Group(
         "importance": Command(
             "show:show_importance", "Say which parameters matter for an objective, and which for training time."
         ),
+        "validate": Command(
+            "checks.validate:validate",
+            "Check manifests without a cluster: say all that the API server and the operator would refuse, and where.",
+        ),
         "plan": Command(
             "plan:plan", "Say what an Experiment will take, without a cluster: trials at each rung, GPU-hours, cost."
         ),

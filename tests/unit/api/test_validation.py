@@ -194,9 +194,9 @@ KATIB = {
 @pytest.mark.parametrize(
     ("field", "instead"),
     [
-        ("objective.type", "write objective.mode: max or min"),
-        ("objective.objectiveMetricName", "write objective.metric"),
-        ("maxTrialCount", "write search.maxTrials"),
+        ("objective.type", "write objective.mode: max"),
+        ("objective.objectiveMetricName", "write objective.metric: accuracy"),
+        ("maxTrialCount", "write search.maxTrials: 12"),
         ("parallelTrialCount", "write maxConcurrentTrials"),
         ("algorithm", "write search.algorithm"),
         ("parameters[0].feasibleSpace", "write float, int or choice"),

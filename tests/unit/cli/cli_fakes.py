@@ -37,7 +37,7 @@ class FakeApi:
         self.patched.append((path, dict(change)))
         return self.get(path)
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         place = f"{path}/{item['metadata']['name']}"
         if place in self.objects:
             raise make_refusal(409, "AlreadyExists", f"{place} already exists")

@@ -73,7 +73,7 @@ class Api(Protocol):
     def patch(self, path: str, change: Mapping[str, Any]) -> Manifest:
         """Changes some fields of one object (a merge patch), and gives it as it is then; raises as `get`."""
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         """Makes an object in a collection, and gives it as it is then; raises as `get`."""
 
     def delete(self, path: str, uid: str) -> None:
@@ -142,9 +142,10 @@ class HttpApi:
         with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=change) as answer:
             return self._read_object(answer)
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         """See `Api`."""
-        with self._open(path, {"fieldManager": _FIELD_MANAGER}, _TIMEOUT, change=item, method="POST") as answer:
+        query = {"fieldManager": _FIELD_MANAGER, **(params or {})}
+        with self._open(path, query, _TIMEOUT, change=item, method="POST") as answer:
             return self._read_object(answer)
 
     def delete(self, path: str, uid: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,31 @@ from typing import Any
 
 import yaml
 
+from podtune.api.base import Problem
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.validation import NO_FUNCTIONS, find_problems, parse_experiment
+from podtune.cli.client.source_lines import find_repeated_fields
 from podtune.cli.errors import CliError
 
 STANDARD_INPUT = Path("-")
 _HALVES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDocument:
+    """A document as somebody wrote it.
+
+    Attributes:
+        value: What it says; None where it is empty.
+        node: Where it says what, for `find_line`.
+        repeated: Fields that a map has twice, each with its line.
+    """
+
+    value: Any
+    node: yaml.Node
+    repeated: Sequence[tuple[Problem, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +176,28 @@ def read_documents(path: Path, *, by_program: bool = False, text: str | None = N
     try:
         return list(yaml.load_all(text, _Loader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # what looks like a date need not be one
-        raise CliError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise _explain_no_yaml(path, error) from error
+
+
+def read_source_documents(path: Path) -> list[SourceDocument]:
+    """Reads the documents in a file, and where each of them says what; raises as `read_documents`."""
+    loader = _Loader(_read_text(path))
+    documents: list[SourceDocument] = []
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None  # as it was just checked
+            repeated = list(find_repeated_fields(node))  # first, as construction merges maps into nodes
+            documents.append(SourceDocument(loader.construct_document(node), node, repeated))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise _explain_no_yaml(path, error) from error
+    finally:
+        loader.dispose()
+    return documents
+
+
+def _explain_no_yaml(path: Path, error: Exception) -> CliError:
+    return CliError(f"{path}: not valid YAML: {' '.join(str(error).split())}")
 
 
 def _is_experiment(document: Any) -> bool:

@@ -61,7 +61,7 @@ def refused(manifests: list[dict[str, Any]], *constraints: str) -> str:
         ),
         (
             {"tune.sample_from": "f"},
-            "compute it in the program, from a choice of names, for example (fields",
+            "compute it in the program, from a choice of names, for example",
         ),
         (
             {"choice": {"values": [1], "function": "f"}},

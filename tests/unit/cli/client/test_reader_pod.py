@@ -41,7 +41,7 @@ class Cluster(FakeApi):
         found = super().get(path, params)
         return {"status": self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0], **found}
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         self._refuse("create")
         return super().create(path, item)
 

@@ -28,7 +28,7 @@ class MovingApi(FakeApi):
         self.writes: list[str] = []
         self.fails_at = ""
 
-    def create(self, path: str, item: Any) -> Any:
+    def create(self, path: str, item: Any, params: Any = None) -> Any:
         place = f"{path}/{item['metadata']['name']}"
         if place == self.fails_at:
             raise ApiRefusal(500, "InternalError", "busy")

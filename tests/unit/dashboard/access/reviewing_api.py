@@ -54,7 +54,7 @@ class ReviewingApi(LiveApi):
         self.held = ""
         self.arrivals = threading.Semaphore(0)
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         if path not in (paths.TOKEN_REVIEWS, paths.ACCESS_REVIEWS):
             return super().create(path, item)
         self.reviewed[item["kind"]] += 1
