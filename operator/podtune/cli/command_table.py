@@ -102,11 +102,20 @@ PODTUNE = Group(
             "Have a paused Trial go on where it was, or an Experiment that is suspended or has ended.",
         ),
         "stop": Command("lifecycle:stop", "End a Trial, or an Experiment and all its Trials, for good."),
+        "checkpoint": Command(
+            "checkpoint_request:request_checkpoint", "Have a running Trial store a checkpoint now, and train on."
+        ),
         "retry": Command(
             "retry:retry",
             "Have a Trial go on from its last checkpoint in new pods, which have the present trialTemplate.",
         ),
-        "try": Command("trial_addition:add_trial", "Run a configuration of your own as a Trial of an Experiment."),
+        "try": Command(
+            "trial_addition:try_configuration", "Run a configuration of your own as a Trial of an Experiment."
+        ),
+        "clone": Command(
+            "trial_addition:clone_trial",
+            "Run a Trial's configuration, with changes, as another Trial of its Experiment.",
+        ),
         "export": Command(
             "transfer:export_experiment", "Write a whole Experiment and its Trials to a file, to import it elsewhere."
         ),
@@ -127,13 +136,10 @@ PODTUNE = Group(
 )
 GROUPS = {
     "checkpoints": Group(
-        "Have trials store checkpoints, and get at those that they have stored.",
+        "Get at checkpoints that trials have stored.",
         {
             "download": Command(
                 "checkpoints:download", "Download a checkpoint, and check the hash of all that is in it."
-            ),
-            "request": Command(
-                "checkpoint_request:request_checkpoint", "Have a running Trial store a checkpoint now, and train on."
             ),
         },
     ),

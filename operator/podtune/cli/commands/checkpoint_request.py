@@ -1,4 +1,4 @@
-"""`podtune checkpoints request`: has a running Trial store a checkpoint now, without a pause."""
+"""`podtune checkpoint`: has a running Trial store a checkpoint now, without a pause."""
 
 from __future__ import annotations
 

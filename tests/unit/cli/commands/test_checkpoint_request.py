@@ -1,4 +1,4 @@
-"""`podtune checkpoints request`: what it writes, what it refuses, and what it waits for."""
+"""`podtune checkpoint`: what it writes, what it refuses, and what it waits for."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def wait(api: FakeApi, during: Callable[[int], None]) -> str:
 
 def test_each_call_asks_with_an_id_of_its_own(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        said = run(capsys, "checkpoints request digits-7")
+        said = run(capsys, "checkpoint digits-7")
         assert said == "trial digits-7 is asked for a checkpoint; status.checkpointRequest will name it\n"
     first, second = (change["spec"]["checkpointRequest"] for path, change in api.patched if path == TRIAL)
     assert first.keys() == {"id"}
@@ -68,14 +68,14 @@ def test_each_call_asks_with_an_id_of_its_own(api: FakeApi, capsys: pytest.Captu
 @pytest.mark.parametrize("state", ["PENDING", "PAUSED", "TERMINATED", "ERROR"])
 def test_a_trial_that_does_not_run_is_refused(api: FakeApi, capsys: pytest.CaptureFixture[str], state: str) -> None:
     api.add_trial(trial(7, **(TRAINING | {"state": state})))
-    said = run(capsys, "checkpoints request digits-7", expect=1)
+    said = run(capsys, "checkpoint digits-7", expect=1)
     assert said == f"error: trial digits-7 does not run ({state}); only a running trial can store a checkpoint\n"
     assert api.patched == []
 
 
 def test_a_trial_without_a_store_is_refused(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     api.add_experiment(experiment("digits", **RUNNING))
-    assert "has no checkpoints.store; add one" in run(capsys, "checkpoints request digits-7", expect=1)
+    assert "has no checkpoints.store; add one" in run(capsys, "checkpoint digits-7", expect=1)
     assert api.patched == []
 
 

@@ -1,4 +1,4 @@
-"""`podtune try`: a Trial with a configuration of one's own."""
+"""`podtune try` and `clone`: Trials with configurations of one's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from podtune.cli.client import api_client
 from podtune.kube import paths
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment, trial
 
-GIVEN = "--param activation=tanh --param hidden_units=64 --param learning_rate=1e-2"
+GIVEN = "--set activation=tanh --set hidden_units=64 --set learning_rate=1e-2"
 
 
 @pytest.fixture
@@ -59,13 +59,59 @@ def test_why_names_its_author(api: FakeApi, capsys: pytest.CaptureFixture[str]) 
     assert "Its configuration comes from a person, ada by their own account." in capsys.readouterr().out
 
 
+def test_a_clone_has_the_other_values_and_starts_from_scratch_or_a_checkpoint(api: FakeApi) -> None:
+    kept = [{"uri": f"s3://podtune/demo/uid/digits-7/1/{step}", "step": step, "digest": "sha256:0"} for step in (3, 6)]
+    api.add_trial(trial(7, checkpoints=kept))
+    assert cli.main(["clone", "digits-7", "--set", "learning_rate=0.02"]) == 0
+    assert made(api, "digits-100000")["spec"] == {
+        "experiment": "digits",
+        "parameters": {"activation": "tanh", "hidden_units": "64", "learning_rate": "0.02"},
+    }
+    assert cli.main(["clone", "digits-7", "--from-checkpoint"]) == 0
+    assert made(api, "digits-100001")["spec"]["restoreFrom"] == {"trial": "digits-7"}
+    assert cli.main(["clone", "digits-7", "--from-checkpoint", "--step", "3"]) == 0
+    assert made(api, "digits-100002")["spec"]["restoreFrom"] == {"trial": "digits-7", "step": 3}
+
+
+def test_a_clone_leaves_out_what_its_values_exclude(api: FakeApi) -> None:
+    spec = api.get(paths.experiment(NAMESPACE, "digits"))["spec"]
+    spec["parameters"] += [
+        {"name": "slope", "float": {"min": 0, "max": 1}, "when": {"activation": ["tanh"]}},
+        {"name": "twice", "expression": "hidden_units * 2"},
+    ]
+    there = trial(7)
+    there["spec"]["parameters"] |= {"slope": "0.5", "twice": "128"}
+    api.add_trial(there)
+    assert cli.main(["clone", "digits-7", "--set", "activation=relu"]) == 0
+    given = made(api, "digits-100000")["spec"]["parameters"]
+    assert given == {"activation": "relu", "hidden_units": "64", "learning_rate": "0.0123456789"}
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--param activation=tanh", "without a value"),
-        (f"{GIVEN} --param hidden_units=7", "--param hidden_units: '7' is not a value of the parameter"),
-        (f"{GIVEN} --param lr=7", "--param lr: is not a parameter"),
-        ("--param activation", "write it like --param lr=0.1"),
+        ("digits-7 --set hidden_units=7", "--set hidden_units: '7' is not a value of the parameter"),
+        ("digits-7 --from-checkpoint", "digits-7 has no checkpoint"),
+        ("digits-7 --step 3", "give --from-checkpoint, too"),
+        ("digits-8", "no Trial 'digits-8'"),
+    ],
+)
+def test_what_cant_be_cloned_is_refused(
+    options: str, words: str, api: FakeApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.add_trial(trial(7))
+    assert cli.main(["clone", *options.split()]) == 1
+    assert words in capsys.readouterr().err
+    assert not any("100000" in path for path in api.objects)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--set activation=tanh", "without a value"),
+        (f"{GIVEN} --set hidden_units=7", "--set hidden_units: '7' is not a value of the parameter"),
+        (f"{GIVEN} --set lr=7", "--set lr: is not a parameter"),
+        ("--set activation", "write it like --set lr=0.1"),
         (f"{GIVEN} --restore-from digits-7:last", "'last' is not an iteration"),
     ],
 )

@@ -665,7 +665,7 @@ class Simulation:
         self.api.edit_trial(name, retry=RetryRequest(attempt=(last.attempt if last else 0) + 1, step=step))
 
     def ask_for_checkpoint(self, name: str) -> None:
-        """A user asks a Trial for a checkpoint, as `kubectl podtune checkpoints request` does."""
+        """A user asks a Trial for a checkpoint, as `kubectl podtune checkpoint` does."""
         self.api.edit_trial(name, checkpoint_request=CheckpointRequest(id=str(self.api.next_version())))
 
     def edit_spec(self, **changes: object) -> None:
