@@ -88,6 +88,18 @@ class NativeCluster(Cluster):
         nodes.wait_containerd(self.layout, found)
         self.start_kubelet(node)
 
+    def lose_etcd(self) -> None:
+        """Throw away all that the API server knows, and start anew what does not depend on it: an empty cluster.
+
+        The data of nodes and the bucket stay. What runs on the nodes is killed by their kubelets: nobody knows it now.
+        """
+        control_plane.lose_etcd(self.layout)
+        for node in NODES:
+            self.kill_kubelet(node.name)  # it registers its node when it starts, and never again
+            self.start_kubelet(node.name)
+        self.start_component(control_plane.PROXY)
+        storage.start(self.kubectl, self.s3, str(self.layout.s3_data), self.s3_client)
+
     def add_kwok_nodes(self, count: int) -> None:
         kwok.add(self.layout, self.kubectl, count)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -54,13 +56,28 @@ def start(layout: Layout, tools: Path) -> None:
     Raises:
         ClusterError: A component died or did not answer in time.
     """
-    etcd = _etcd(layout, tools)
+    others = [_controller_manager(layout, tools), _scheduler(layout, tools), _dns(layout, tools)]
+    _start_in_order(_etcd(layout, tools), _api_server(layout, tools), others)
+
+
+def lose_etcd(layout: Layout) -> None:
+    """Kill everything, delete what etcd has stored, and start everything but kube-proxy as it was.
+
+    Raises:
+        ClusterError: A component died or did not answer in time.
+    """
+    for name in reversed(COMPONENTS):
+        Component.load(layout, name).kill()
+    shutil.rmtree(_find_etcd_data(layout))
+    etcd, server, *others = (Component.load(layout, name) for name in COMPONENTS if name != PROXY)
+    _start_in_order(etcd, server, others)
+
+
+def _start_in_order(etcd: Component, server: Component, others: Sequence[Component]) -> None:
     etcd.start()
     etcd.wait_ready(lambda: answers(f"{_ETCD_URL}/health"))
-    server = _api_server(layout, tools)
     server.start()
-    server.wait_ready(lambda: api_is_ready(layout))
-    others = [_controller_manager(layout, tools), _scheduler(layout, tools), _dns(layout, tools)]
+    server.wait_ready(lambda: api_is_ready(server.layout))
     with ThreadPoolExecutor() as pool:
         list(pool.map(_start_and_wait, others))
 
@@ -111,10 +128,14 @@ def _start_and_wait(component: Component) -> None:
 
 def _etcd(layout: Layout, tools: Path) -> Component:
     return Component(layout, ETCD, [
-        f"{tools}/etcd", f"--data-dir={layout.state}/etcd", f"--listen-client-urls={_ETCD_URL}",
+        f"{tools}/etcd", f"--data-dir={_find_etcd_data(layout)}", f"--listen-client-urls={_ETCD_URL}",
         f"--advertise-client-urls={_ETCD_URL}", "--listen-peer-urls=http://127.0.0.1:2380",
         "--unsafe-no-fsync", "--quota-backend-bytes=8589934592",
     ])  # fmt: skip
+
+
+def _find_etcd_data(layout: Layout) -> Path:
+    return layout.state / "etcd"
 
 
 def _api_server(layout: Layout, tools: Path) -> Component:

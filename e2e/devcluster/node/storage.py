@@ -195,7 +195,7 @@ def _keys(answer: bytes) -> list[str]:
 
 
 def start(kubectl: Kubectl, access: S3Access, data_directory: str, client: S3Client) -> None:
-    """Deploy the server, wait until it is reached as tests will reach it, and create the bucket.
+    """Deploy the server, wait until it is reached as tests will reach it, and create the bucket unless it is there.
 
     Args:
         kubectl: Reaches the cluster.
@@ -207,7 +207,8 @@ def start(kubectl: Kubectl, access: S3Access, data_directory: str, client: S3Cli
     kubectl("rollout", "status", "deployment/s3", "-n", NAMESPACE, "--timeout=90s")
     # kube-proxy follows the pod's readiness within a second or so.
     wait_until(client.answers, f"the S3 server cannot be reached at {access.endpoint}", 30)
-    client.create_bucket()
+    if not client.bucket_exists():
+        client.create_bucket()
 
 
 def sign(access: S3Access, method: str, path: str, body: bytes, now: datetime, *, query: str = "") -> Mapping[str, str]:

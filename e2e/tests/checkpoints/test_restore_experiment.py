@@ -1,18 +1,24 @@
-"""An experiment whose namespace is thrown away while it runs, made anew from its store alone: a bucket, or a volume."""
+"""An experiment that is lost while it runs, made anew from its store alone: a bucket, or a volume.
+
+Either its namespace is thrown away, or etcd with all that the cluster knows.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from e2e.devcluster import Cluster
+import pytest
+
+from e2e.devcluster import Cluster, kind
 from e2e.devcluster.errors import ClusterError
+from e2e.devcluster.native import NativeCluster
 from e2e.experiments import counter, experiment, store
-from e2e.install import Image
+from e2e.install import Image, build, install
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, finish, let_go_on
@@ -25,6 +31,7 @@ FIELDS: dict[str, Any] = {
 }
 """The search proposes the last three by what the first two reached; the scheduler stops one of each."""
 CLAIM = "checkpoints"
+ACCESS_MODE = "ReadWriteMany"
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,21 @@ class Store:
     move: Callable[[Kubernetes], None]
 
 
+@dataclass(frozen=True)
+class Lost:
+    """An experiment as it is lost: two trials have ended, one holds at its fifth epoch; its checkpoint is the fourth's.
+
+    Attributes:
+        stored: Where it is stored.
+        uid: Of the Experiment.
+        parameters: Of its Trials.
+    """
+
+    stored: Store
+    uid: str
+    parameters: dict[str, Object]
+
+
 def find_bucket(cluster: Cluster) -> Store:
     """The local S3 server's bucket; every namespace has its Secret."""
     client = cluster.s3_client
@@ -65,7 +87,7 @@ def claim_volume(namespace: Kubernetes, storage_class: str) -> Store:
     """A volume that outlives its claim, as after the loss of etcd."""
 
     def claim(user: Kubernetes) -> None:
-        make_claim(user, CLAIM, storage_class, "ReadWriteMany")
+        make_claim(user, CLAIM, storage_class, ACCESS_MODE)
 
     def claim_anew(user: Kubernetes) -> None:
         set_free(user.cluster, storage_class)
@@ -108,7 +130,7 @@ def test_an_experiment_whose_namespace_is_lost_goes_on_from_the_bucket(cluster: 
 
 
 def test_an_experiment_whose_namespace_is_lost_goes_on_from_its_volume(cluster: Cluster, namespace: Kubernetes) -> None:
-    with provide_volume(cluster, namespace.namespace, "ReadWriteMany") as storage_class:
+    with provide_volume(cluster, namespace.namespace, ACCESS_MODE) as storage_class:
         check_restore(namespace, claim_volume(namespace, storage_class))
 
 
@@ -129,36 +151,79 @@ def test_a_namespace_may_go_as_soon_as_its_experiment_is_complete(cluster: Clust
         other.kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
-def check_restore(namespace: Kubernetes, stored: Store) -> None:
-    """Two trials end, one holds after its fifth epoch with a checkpoint of the fourth when all objects go."""
-    uid = run_until_stored(namespace, stored)
-    before = find_parameters(namespace.list(TRIALS))
-    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
-    other, undisturbed = make_namespace(namespace.cluster), make_namespace(namespace.cluster)
+@pytest.mark.long
+@pytest.mark.alone
+@pytest.mark.skipif(kind.is_used(), reason="etcd can be thrown away only where it is a process of this machine")
+def test_experiments_outlive_the_loss_of_etcd(cluster: Cluster, namespace: Kubernetes) -> None:
+    """What is left: the bucket, and the data of a volume on its node.
+
+    Users find a cluster without Experiments, Trials, Secrets and claims, where nothing of theirs runs any more:
+    kubelets kill pods that the API server does not know. The operator is installed anew, the Secret and a claim to the
+    volume are made anew, and `restore` does the rest.
+    """
+    assert isinstance(cluster, NativeCluster)
+    with (
+        made_namespaces(cluster, 1) as (another,),
+        provide_volume(cluster, another.namespace, ACCESS_MODE) as storage_class,
+    ):
+        in_bucket = run_until_stored(namespace, find_bucket(cluster))
+        on_volume = run_until_stored(another, claim_volume(another, storage_class))
+        cluster.lose_etcd()
+        install(cluster, build(cluster))
+        assert cluster.kubectl("get", f"{EXPERIMENTS},{TRIALS}", "-A", "-o", "name") == ""
+        eventually(lambda: not cluster.node_processes("n2")["pods"], what="nothing of before runs any more")
+        with (
+            made_namespaces(cluster, 3) as (first, second, undisturbed),
+            provide_volume(cluster, storage_class, ACCESS_MODE),
+        ):
+            undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **FIELDS))
+            check_goes_on(first, in_bucket, undisturbed)
+            make_claim(second, CLAIM, storage_class, ACCESS_MODE)
+            check_goes_on(second, on_volume, undisturbed)
+
+
+@contextmanager
+def made_namespaces(cluster: Cluster, count: int) -> Iterator[list[Kubernetes]]:
+    """Some namespaces, with the bucket's credentials."""
+    made = [make_namespace(cluster) for _ in range(count)]
     try:
+        yield made
+    finally:
+        for user in made:
+            user.kubectl("delete", "namespace", user.namespace, "--wait=false", "--ignore-not-found")
+
+
+def check_restore(namespace: Kubernetes, stored: Store) -> None:
+    """Its namespace is thrown away, and what it has in its store is restored in another one."""
+    lost = run_until_stored(namespace, stored)
+    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
+    with made_namespaces(namespace.cluster, 2) as (other, undisturbed):
         undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **FIELDS))
         stored.move(other)
-        said = other.podtune("restore", f"{stored.root}/e2e/{uid}", *stored.options)
-        assert "with 3 trials" in said
+        said = check_goes_on(other, lost, undisturbed)
         assert re.search(r"^lost-2 +[45] +4 +5$", said, re.MULTILINE), "what runs again is listed"
-        eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "lost")["metadata"])
-        assert find_parameters(other.list(TRIALS)).items() >= before.items()
-        finish(other, "lost")
-        undisturbed.wait_for_condition(EXPERIMENTS, "lost", "Complete")
-        ended = {trial["metadata"]["name"]: trial for trial in other.list(TRIALS)}
-        assert int(ended["lost-2"]["status"]["lastResult"]["start"]) == 4, "it goes on from its checkpoint"
-        assert ended["lost-2"]["status"]["lastResult"]["epoch"] == "8"
-        assert ended["lost-0"]["status"]["attempt"] == 1, "what had ended does not run again"
-        expected = undisturbed.list(TRIALS)
-        assert find_parameters(list(ended.values())) == find_parameters(expected)
-        assert find_ends(list(ended.values())) == find_ends(expected)
-    finally:
-        for made in (other, undisturbed):
-            made.kubectl("delete", "namespace", made.namespace, "--wait=false")
 
 
-def run_until_stored(namespace: Kubernetes, stored: Store) -> str:
-    """Runs an experiment until all of that is in its store; returns its UID."""
+def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str:
+    """Restores an experiment, and holds it to one that nothing happened to; returns what `restore` has said."""
+    said = other.podtune("restore", f"{lost.stored.root}/e2e/{lost.uid}", *lost.stored.options)
+    assert "with 3 trials" in said
+    eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "lost")["metadata"])
+    assert find_parameters(other.list(TRIALS)).items() >= lost.parameters.items()
+    finish(other, "lost")
+    undisturbed.wait_for_condition(EXPERIMENTS, "lost", "Complete")
+    ended = {trial["metadata"]["name"]: trial for trial in other.list(TRIALS)}
+    assert int(ended["lost-2"]["status"]["lastResult"]["start"]) == 4, "it goes on from its checkpoint"
+    assert ended["lost-2"]["status"]["lastResult"]["epoch"] == "8"
+    assert ended["lost-0"]["status"]["attempt"] == 1, "what had ended does not run again"
+    expected = undisturbed.list(TRIALS)
+    assert find_parameters(list(ended.values())) == find_parameters(expected)
+    assert find_ends(list(ended.values())) == find_ends(expected)
+    return said
+
+
+def run_until_stored(namespace: Kubernetes, stored: Store) -> Lost:
+    """Runs an experiment until all of that is in its store which `Lost` names."""
     program = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2"})
     fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
     namespace.apply(experiment("lost", program, **fields))
@@ -179,4 +244,4 @@ def run_until_stored(namespace: Kubernetes, stored: Store) -> str:
         )
 
     eventually(is_stored)
-    return uid
+    return Lost(stored, uid, find_parameters(namespace.list(TRIALS)))
