@@ -46,7 +46,7 @@ def test_trials_of_ones_own_run_beside_the_proposals(cluster: Cluster, namespace
 
     namespace.apply(own_trial(100000, "0.6", restoreFrom={"trial": "own-0"}), own_trial(100001, "7"))
     ada = Person(cluster, namespace, "edit", tmp_path)
-    assert "own-100002 is added" in ada.podtune("trials", "add", "own", "--param", "base=0.95")
+    assert "own-100002 is added" in ada.podtune("try", "own", "--set", "base=0.95")
     refused = eventually(
         lambda: condition(namespace.get(TRIALS, "own-100001"), "Accepted"), lambda found: found.get("status") == "False"
     )
