@@ -28,7 +28,7 @@ from podtune.client.errors import (
 )
 from podtune.client.experiment import Experiment
 from podtune.client.facts import Best, CurvePoint, FrontTrial
-from podtune.client.snapshot import ExperimentSnapshot, Outcome
+from podtune.client.snapshot import Conclusion, ExperimentSnapshot
 from podtune.client.trial import Trial
 from podtune.client.watch import ExperimentWatch
 
@@ -36,6 +36,7 @@ __all__ = [
     "AlreadyExists",
     "Best",
     "Client",
+    "Conclusion",
     "ConnectionFailed",
     "CurvePoint",
     "Experiment",
@@ -50,7 +51,6 @@ __all__ = [
     "NotCreated",
     "NotPossible",
     "ObjectNotFound",
-    "Outcome",
     "PodtuneError",
     "Refused",
     "StoreFailed",

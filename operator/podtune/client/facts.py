@@ -194,7 +194,7 @@ class TrialFacts:
     @property
     def curve(self) -> list[CurvePoint]:
         """Its learning curve, in at most 64 points; `results` of the Experiment gives all there are."""
-        curve, metrics = self._view.status.curve, list_curve_metrics(self._experiment)
+        curve, metrics = self._view.status.curve, self._experiment.curve_metrics
         if curve is None:
             return []
         return [
@@ -204,9 +204,3 @@ class TrialFacts:
 
     def __repr__(self) -> str:
         return f"<Trial {self.name}: {self.state}, {self.parameters}>"
-
-
-def list_curve_metrics(experiment: ExperimentView) -> list[str]:
-    """What learning curves show: the objectives; with an evaluation, the objective of training alone."""
-    training = (experiment.spec.get("evaluation") or {}).get("trainingObjective") or {}
-    return [str(training["metric"])] if training.get("metric") else list(experiment.objectives)

@@ -20,7 +20,7 @@ OtherTrial = TypeVar("OtherTrial", bound=TrialFacts)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Conclusion:
     """How an Experiment has come to an end.
 
     Attributes:
@@ -101,12 +101,12 @@ class ExperimentSnapshot(Generic[AnyTrial]):
         return tuple(self._make_trial(trial, self._view) for trial in ordered)
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> Conclusion | None:
         """How it has ended; None while it goes on."""
         if self._is_deleted:
-            return Outcome(False, "the experiment was deleted")
+            return Conclusion(False, "the experiment was deleted")
         found = find_outcome(self._view)
-        return Outcome(found[0] == 0, found[1]) if found is not None else None
+        return Conclusion(found[0] == 0, found[1]) if found is not None else None
 
     def check_outcome(self) -> None:
         """Raises an error where the Experiment has come to no good end.

@@ -60,6 +60,12 @@ class ExperimentView:
         return {str(criterion.get("metric", "")): str(criterion.get("mode", "")) for criterion in criteria}
 
     @property
+    def curve_metrics(self) -> list[str]:
+        """What learning curves show: the objectives; of trials that are evaluated, that of training alone."""
+        training = (self.spec.get("evaluation") or {}).get("trainingObjective") or {}
+        return [str(training["metric"])] if training.get("metric") else list(self.objectives)
+
+    @property
     def parameters(self) -> list[str]:
         """Names of the parameters, in the order of the manifest."""
         return [parameter["name"] for parameter in self.spec.get("parameters", ())]

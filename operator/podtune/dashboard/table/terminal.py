@@ -90,7 +90,7 @@ def _make_column(column: TableColumn, rows: Sequence[TrialRow], rank: int) -> Ra
     return RankedColumn(title, [column.format(row) for row in rows], rank, column.is_number)
 
 
-def collect_cells(experiment: ExperimentRows, rows: Sequence[TrialRow], chosen: Sequence[str]) -> list[dict[str, Any]]:
+def collect_items(experiment: ExperimentRows, rows: Sequence[TrialRow], chosen: Sequence[str]) -> list[dict[str, Any]]:
     """The chosen columns for programs, with all digits."""
     columns = _select_columns(list_columns(experiment), chosen)
     return [{column.name: write_cell(column, row) for column in columns} | _find_curve(row, chosen) for row in rows]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from podtune.cli.client import api_client
-from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial
+from podtune.cli.client.resources import TrialView, get_experiment, get_trial
 from podtune.cli.errors import CliError
 from podtune.cli.options import Context, ForPrograms, Kubeconfig, Namespace, TrialNames
 from podtune.cli.output import CommandAnswer, print_answer
@@ -72,7 +72,7 @@ def print_curves(
             f"{others[0].name} is a Trial of {others[0].experiment}, and {views[0].name} one of {views[0].experiment}; "
             "name Trials of one Experiment"
         )
-    known = list_curve_metrics(get_experiment(api, chosen, views[0].experiment))
+    known = get_experiment(api, chosen, views[0].experiment).curve_metrics
     wanted = metric or known[0]
     if wanted not in known:
         raise CliError(f"--metric {wanted}: curves are kept of {', '.join(known)}; `podtune results` has the others")
@@ -85,13 +85,6 @@ def print_curves(
         _print_in_colour(views, wanted, place, over)
     else:
         print_answer(answer, output)
-
-
-def list_curve_metrics(experiment: ExperimentView) -> list[str]:
-    """The objectives that curves have, in their order; of trials that are evaluated, that of training alone."""
-    evaluation = experiment.spec.get("evaluation") or {}
-    training = evaluation.get("trainingObjective") or {}
-    return [str(training["metric"])] if "metric" in training else list(experiment.objectives)
 
 
 def _read_points(view: TrialView, place: int) -> list[tuple[float, float, float]]:

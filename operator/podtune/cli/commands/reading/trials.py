@@ -27,8 +27,8 @@ from podtune.cli.views.facts import collect_trials
 from podtune.dashboard.query_values import QueryError
 from podtune.dashboard.table import comparison
 from podtune.dashboard.table.terminal import (
-    collect_cells,
     collect_comparison,
+    collect_items,
     make_query,
     render_comparison,
     render_table,
@@ -75,7 +75,7 @@ def print_trials(
         lines=lambda width: render_table(rows, found, query.columns, width),
         wide=lambda: render_table(rows, found, query.columns, None, is_wide=True),
         facts=lambda: {
-            "items": collect_cells(rows, found, query.columns)
+            "items": collect_items(rows, found, query.columns)
             if query.columns
             else collect_trials(rows.view, [row.view for row in found])
         },
