@@ -5,12 +5,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from typing import Any
 
 from podtune.storage.content import Content
 from podtune.storage.errors import BucketNotFound, NotFound, StoreError
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart
 
 _PIECE = 1 << 16
+
+
+class Objects(dict[str, bytes]):
+    """What is stored, as it is when one begins to go through it: another thread may store something meanwhile."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(super().keys()))
+
+    def keys(self) -> Any:
+        """The keys that there are now."""
+        return list(super().keys())
+
+    def values(self) -> Any:
+        """What they stand for."""
+        return list(super().values())
+
+    def items(self) -> Any:
+        """Both."""
+        return list(super().items())
 
 
 class MemoryStore:
@@ -24,7 +44,7 @@ class MemoryStore:
     """
 
     def __init__(self, bucket_exists: bool = True) -> None:
-        self.objects: dict[str, bytes] = {}
+        self.objects: dict[str, bytes] = Objects()
         self.operations: list[str] = []
         self.uploads: dict[PartialUpload, dict[int, bytes]] = {}
         self.failure: StoreError | None = None
