@@ -1,10 +1,14 @@
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from podtune.agent.delivery.operator_client import Fenced, OperatorClient
+from podtune.agent.settings import Settings
+from podtune.agent.sidecar import drain
 from tests.unit.agent.running_agent import RunningAgent, StartAgent
 from tests.unit.agent.stub_operator import StubOperator
 
@@ -13,7 +17,38 @@ from tests.unit.agent.stub_operator import StubOperator
 def operator() -> Iterator[StubOperator]:
     stub = StubOperator()
     yield stub
-    stub.close()
+    stub.release()
+
+
+@pytest.fixture(autouse=True)
+def ends_with_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Has the threads of agents end that only the end of their process would stop: they would go on asking for ever."""
+    is_over = threading.Event()
+    make = OperatorClient.__init__
+
+    def make_mortal(client: OperatorClient, settings: Settings) -> None:
+        make(client, settings)
+        for name in ("post", "stream_log"):
+            setattr(client, name, refuse_when_over(client, getattr(client, name)))
+
+    def refuse_when_over(client: OperatorClient, method: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(*arguments: object) -> Any:
+            if is_over.is_set():
+                client.close()
+                raise Fenced("the test is over")
+            return method(*arguments)
+
+        return ask
+
+    monkeypatch.setattr(OperatorClient, "__init__", make_mortal)
+    yield
+    is_over.set()
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator that answers is waited for on the slowest machine, too."""
+    monkeypatch.setattr(drain, "DELIVERY_PATIENCE", 60.0)
 
 
 @pytest.fixture

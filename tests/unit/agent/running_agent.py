@@ -54,7 +54,11 @@ class RunningAgent:
         control = self.directory / layout.CONTROL  # written with the first decision
         return control.exists() and bool(json.loads(control.read_text())["shouldStop"])
 
-    def end(self, seconds: float = 30.0) -> FinalCommit:
+    def wait_for_acks(self, seq: int) -> None:
+        """Waits until the agent has heard that the operator has its results up to this one."""
+        wait_until(lambda: self._sidecar.attempt.outbox.acked_seq >= seq)
+
+    def end(self, seconds: float = 60.0) -> FinalCommit:
         """What the kubelet does after the program has ended; returns the final commit."""
         self._ended.set()
         self._thread.join(seconds)

@@ -20,9 +20,13 @@ OK, BUSY, LOST_REQUEST, LOST_REPLY, FENCED, NO_TOKEN, GARBLED = (
 
 
 class StubOperator:
-    """Keeps what it takes in by seq; `faults` are used up one a request, then all goes well."""
+    """Keeps what it takes in by seq; `faults` are used up one a request, then all goes well.
+
+    Its port stays its own when it is closed, until it is released: nobody else answers an agent that goes on asking.
+    """
 
     def __init__(self, port: int = 0) -> None:
+        self._port_holder = _hold_port(port)
         self.results: dict[int, Result] = {}
         self.taken: list[int] = []  # seqs, in the order in which they were taken in
         self.reports: list[Report] = []
@@ -40,7 +44,7 @@ class StubOperator:
         self.log_lines: Callable[[Mapping[str, str]], Iterable[bytes]] = lambda query: ()
         self.before_log: Callable[[Mapping[str, str]], None] = lambda query: None
         self.changed = threading.Condition()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        self._server = ThreadingHTTPServer(self._port_holder.getsockname(), self._handler())
         self._server.daemon_threads = True
         self._connections: list[socket.socket] = []
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
@@ -80,7 +84,13 @@ class StubOperator:
         self._server.shutdown()
         self._server.server_close()
         for connection in self._connections:
-            connection.close()
+            with suppress(OSError):  # it has been closed already
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def release(self) -> None:
+        """Closes it for good."""
+        self.close()
+        self._port_holder.close()
 
     def take(self, report: Report) -> Reply:
         with self.changed:
@@ -162,6 +172,14 @@ class StubOperator:
                 self.wfile.write(body)
 
         return Handler
+
+
+def _hold_port(port: int) -> socket.socket:
+    """A socket that is bound and does not listen: others that want any port get another one."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the server, which has it too, may have the same port
+    holder.bind(("127.0.0.1", port))
+    return holder
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 from podtune.agent.delivery.sender import ControlFileWriter
 from podtune.agent.delivery.termination_message import TerminationLog
 from podtune.agent.settings import AgentSettingsError, Settings
-from podtune.agent.sidecar.drain import DELIVERY_PATIENCE
 from podtune.agent.state.outbox import Outbox
 from podtune.protocol.messages import FinalCommit, StoreProblem, parse_final_commit
 from podtune.storage.directory import Directory
@@ -31,10 +29,21 @@ from tests.unit.agent.stub_operator import (
     wait_until,
 )
 
+DELIVERY_PATIENCE = 60.0
+"""As tests of agents have it."""
+COMMAND = f"""
+import sys
+from podtune.agent import entry
+from podtune.agent.sidecar import drain
+
+drain.DELIVERY_PATIENCE = {DELIVERY_PATIENCE}
+sys.exit(entry.start())
+"""
+
 
 def start_command(environ: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "podtune.agent.entry", "run"],
+        [sys.executable, "-c", COMMAND, "run"],
         env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -56,11 +65,9 @@ def test_results_arrive_numbered_and_with_the_iteration(operator: StubOperator, 
 
 
 def test_a_program_that_writes_nothing_ends_at_once(operator: StubOperator, start_agent: StartAgent) -> None:
-    agent = start_agent()
+    agent = start_agent({"PODTUNE_DRAIN_SECONDS": "120"})
     operator.wait_for(lambda: operator.reports)
-    start = time.monotonic()
-    commit = agent.end()
-    assert time.monotonic() - start < DELIVERY_PATIENCE - 1
+    commit = agent.end(DELIVERY_PATIENCE / 2)
     assert (commit.seq, commit.last) == (0, None)
 
 
@@ -116,8 +123,8 @@ def test_an_operator_that_comes_back_gets_everything(
     wait_until(lambda: "no answer" in agent.log.getvalue())
     back = StubOperator(port)
     back.wait_for(lambda: back.acked_seq == 1)
-    back.close()
     agent.end()
+    back.release()
 
 
 def test_a_fenced_attempt_falls_silent(operator: StubOperator, start_agent: StartAgent) -> None:
@@ -183,15 +190,13 @@ def test_a_link_in_place_of_the_results_is_not_followed(
 
 
 def test_the_command_ends_cleanly_on_sigterm(operator: StubOperator, environ: dict[str, str]) -> None:
-    process = start_command(environ)
+    process = start_command(environ | {"PODTUNE_DRAIN_SECONDS": "120"})
     operator.wait_for(lambda: operator.reports)
     with Path(environ["PODTUNE_DIR"], "results.jsonl").open("ab") as file:
         file.write(dumps(epoch=1, accuracy=float("nan")))
-    start = time.monotonic()
     process.terminate()
-    output, log = process.communicate(timeout=20)
+    output, log = process.communicate(timeout=DELIVERY_PATIENCE / 2)
     assert (process.returncode, output) == (0, b"")
-    assert time.monotonic() - start < DELIVERY_PATIENCE - 1
     assert operator.acked_seq == 1
     assert json.loads(Path(environ["PODTUNE_TERMINATION_LOG"]).read_text())["acked_seq"] == 1
     assert json.loads(log.splitlines()[-1])["event"] == "agent ends"
@@ -204,7 +209,7 @@ def test_a_missing_variable_is_named(environ: dict[str, str]) -> None:
         env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     assert process.returncode == 2
     assert b"PODTUNE_NAMESPACE is not set" in process.stderr
@@ -224,7 +229,7 @@ def test_an_agent_that_was_killed_and_started_again_delivers_the_rest_once(
     with start_command(environ) as again:
         operator.wait_for(lambda: operator.acked_seq == 3)
         again.terminate()
-        again.communicate(timeout=20)
+        again.communicate(timeout=60)
     assert operator.taken == [1, 2, 3]
     assert [operator.results[seq].metrics["epoch"] for seq in (1, 2, 3)] == [1, 2, 3]
     assert parse_final_commit(Path(environ["PODTUNE_TERMINATION_LOG"]).read_text()).seq == 3

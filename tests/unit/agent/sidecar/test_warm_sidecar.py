@@ -92,7 +92,7 @@ class HandingOut(StubOperator):
 def operator() -> Iterator[HandingOut]:
     stub = HandingOut()
     yield stub
-    stub.close()
+    stub.release()
 
 
 def assignment(index: int, rate: float, number: int = 1, **fields: Any) -> Assignment:
@@ -125,9 +125,13 @@ class Pod:
         self.thread = threading.Thread(target=lambda: agent.run(self._ended.wait), daemon=True)
         self.thread.start()
 
-    def restart_agent(self, operator: HandingOut) -> None:
+    def stop_agent(self) -> None:
         self._ended.set()
-        self.thread.join(30)
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+
+    def restart_agent(self, operator: HandingOut) -> None:
+        self.stop_agent()
         operator.faults = [FENCED]  # ends the thread that would be gone with its process
         wait_until(lambda: not operator.faults)
         self._ended = threading.Event()
@@ -135,10 +139,8 @@ class Pod:
 
     def end(self) -> FinalCommit:
         """The kubelet ends the agent after the program."""
-        self.process.wait(30)
-        self._ended.set()
-        self.thread.join(30)
-        assert not self.thread.is_alive()
+        self.process.wait(60)
+        self.stop_agent()
         return parse_final_commit((Settings.from_environ(self.environ).termination_log).read_text())
 
 
@@ -162,6 +164,7 @@ def start(reused: dict[str, str]) -> Iterator[StartPod]:
     for pod in pods:
         pod.process.kill()
         pod.process.communicate()
+        pod.stop_agent()
 
 
 def test_each_trial_has_its_own_results(start: StartPod, operator: HandingOut) -> None:
@@ -175,7 +178,7 @@ def test_each_trial_has_its_own_results(start: StartPod, operator: HandingOut) -
     }
     assert all(final.done and final.seq == 2 for final, _ in operator.finals.values())
     pod.process.terminate()
-    assert pod.process.wait(30) == 0, "the stream ends when the pod is taken away"
+    assert pod.process.wait(60) == 0, "the stream ends when the pod is taken away"
     assert pod.end().attempt == "pod-1/2.1"
 
 
@@ -221,7 +224,10 @@ def test_each_trial_has_its_own_log(
     assert read("digits-2") == ["begin 3.0", "end 3.0"]
 
 
-def test_a_short_trial_is_told_of_in_one_report(start: StartPod, operator: HandingOut) -> None:
+def test_a_short_trial_is_told_of_in_one_report(
+    start: StartPod, operator: HandingOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("podtune.agent.sidecar.run._FIRST_WAIT", 60.0)  # on a slow machine it takes long, too
     operator.waiting = [assignment(1, 1.0)]
     start()
     operator.wait_for(lambda: "pod-1/1.1" in operator.finals)
