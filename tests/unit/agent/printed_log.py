@@ -64,7 +64,7 @@ class Log:
             with self.changed:
                 if query.get("follow") == "false" and number >= len(self.lines):
                     return
-                assert self.changed.wait_for(partial(self._has_news, number, rotations), 20)
+                assert self.changed.wait_for(partial(self._has_news, number, rotations), 60)
                 if number >= len(self.lines):
                     return
                 if self.breaks_after == number:

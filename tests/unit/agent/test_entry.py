@@ -51,7 +51,7 @@ def start_as_process_1(environ: dict[str, str], asked_at: str, command: str) -> 
 def deaf_store() -> Iterator[socket.socket]:
     """A server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(20)
+        server.settimeout(60)
         yield server
 
 
@@ -75,7 +75,7 @@ def test_who_is_asked_while_it_starts_still_delivers_what_there_is(
 ) -> None:
     Path(environ["PODTUNE_DIR"], "results.jsonl").write_bytes(dumps(epoch=1, accuracy=0.5))
     process = start_as_process_1(environ, "podtune.agent.main", "run")
-    _, log = process.communicate(timeout=20)
+    _, log = process.communicate(timeout=60)
     assert process.returncode == 0, log
     commit = parse_final_commit(Path(environ["PODTUNE_TERMINATION_LOG"]).read_text())
     assert (commit.seq, commit.acked_seq) == (1, 1)
@@ -91,5 +91,5 @@ def test_work_that_can_be_done_again_is_broken_off(
         if asked_at is NEVER:
             connections.enter_context(deaf_store.accept()[0])
             process.terminate()
-        _, log = process.communicate(timeout=20)
+        _, log = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, log

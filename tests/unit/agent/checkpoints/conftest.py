@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from podtune.agent.checkpoints import store_retry
+from podtune.agent.checkpoints import garbage_collection, ledger_upload, store_retry
 from podtune.agent.checkpoints.upload_task import Shutdown, TaskContext
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
@@ -30,9 +30,21 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_retry, "PERMANENT_WAIT", 0.05)
 
 
+@pytest.fixture(autouse=True)
+def last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator that answers is waited for on the slowest machine, too."""
+    monkeypatch.setattr(ledger_upload, "LAST_WORD", 60.0)
+
+
+@pytest.fixture
+def patient_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for what waits until the operator has recorded the last checkpoint."""
+    monkeypatch.setattr(garbage_collection, "LAST_WORD", 60.0)
+
+
 @pytest.fixture
 def drain_seconds() -> int:
-    return 1
+    return 60
 
 
 @pytest.fixture

@@ -35,11 +35,14 @@ class TestArtifacts:
         agent.end()
         assert self.artifacts(store) == {"logs/train.log": b"epoch 1", "figure.png": b"png"}
 
-    def test_are_stored_every_period_and_only_what_has_changed(self, start: StartAgent, store: MemoryStore) -> None:
+    def test_are_stored_every_period_and_only_what_has_changed(
+        self, start: StartAgent, store: MemoryStore, tmp_path: Path
+    ) -> None:
         agent = start({"artifacts": {"include": ["logs/*"], "period": 0.05}})
-        (agent.directory / "logs").mkdir()
-        (agent.directory / "logs" / "same").write_bytes(b"same")
-        (agent.directory / "logs" / "grows").write_bytes(b"1")
+        (tmp_path / "logs").mkdir()
+        (tmp_path / "logs" / "same").write_bytes(b"same")
+        (tmp_path / "logs" / "grows").write_bytes(b"1")
+        (tmp_path / "logs").rename(agent.directory / "logs")  # whole: no pass may see an empty file
         wait_until(lambda: len(self.artifacts(store)) == 2)
         (agent.directory / "logs" / "grows").write_bytes(b"1 and more")
         wait_until(lambda: self.artifacts(store)["logs/grows"] == b"1 and more")

@@ -17,6 +17,7 @@ from podtune.agent.checkpoints.upload_task import TaskContext
 from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import Settings
+from podtune.agent.sidecar import drain
 from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.shards import commit_alone
@@ -229,14 +230,15 @@ def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(
 
     store.put_part = slowly
     monkeypatch.setattr(Uploader, "cancel", cancel_and_tell)
+    monkeypatch.setattr(drain, "ABORT_SECONDS", 60.0)
     agent = start({}, PODTUNE_DRAIN_SECONDS="1")
     take_checkpoint(agent, {"a": b"x" * 100}, tmp_path, accuracy=1)
-    assert started.wait(10)
+    assert started.wait(60)
     commit = agent.end()
     assert store.uploads == {}
     assert commit.checkpoints == ()
     assert commit.store_problem is not None
-    assert [key for key in store.objects if key.startswith(f"{ROOT}/results/0/")]
+    wait_until(lambda: [key for key in store.objects if key.startswith(f"{ROOT}/results/0/")])
 
 
 class TestScratch:

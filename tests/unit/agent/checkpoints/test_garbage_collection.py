@@ -31,6 +31,7 @@ def test_only_kept_checkpoints_stay(
     assert {f"{ROOT}/3/manifest.json", f"{ROOT}/4/manifest.json"} <= set(store.objects)
 
 
+@pytest.mark.usefixtures("patient_collection")
 def test_what_the_last_checkpoint_makes_superfluous_goes_before_the_end(
     operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
 ) -> None:

@@ -71,7 +71,8 @@ def test_of_those_that_wait_only_the_newest_is_stored_when_the_trial_was_told_to
 def test_none_of_those_that_wait_is_stored_when_the_trial_keeps_none(
     agent: RunningAgent, backlog: None, operator: StubOperator, store: MemoryStore, report: TakeCheckpoint
 ) -> None:
-    operator.decision, operator.kept, operator.discards = "STOP", (), True
+    with operator.changed:
+        operator.decision, operator.kept, operator.discards = "STOP", (), True
     agent.write(dumps(accuracy=4))  # its answer brings the decision
     wait_until(agent.is_told_to_stop)
     late = report("w5", accuracy=5)
@@ -82,13 +83,15 @@ def test_none_of_those_that_wait_is_stored_when_the_trial_keeps_none(
     assert "checkpoint discarded" in agent.log.getvalue(), "that which was on its way"
 
 
+@pytest.mark.usefixtures("patient_collection")
 def test_those_that_are_stored_leave_the_bucket_when_the_trial_keeps_none(
     agent: RunningAgent, operator: StubOperator, store: MemoryStore, report: TakeCheckpoint
 ) -> None:
     for step in (1, 2):
         report(f"w{step}", accuracy=step)
     operator.wait_for_commits(2)
-    operator.decision, operator.kept, operator.discards = "STOP", (), True
+    with operator.changed:
+        operator.decision, operator.kept, operator.discards = "STOP", (), True
     agent.end()  # it asks once more for what was decided
     assert not [key for key in store.objects if key.startswith((f"{ROOT}/1/", f"{ROOT}/2/"))]
 
@@ -109,11 +112,13 @@ def test_older_ones_leave_time_for_the_newest(
     assert [commit.step for commit in operator.commits.values()] == [1, 3]
 
 
+@pytest.mark.parametrize("drain_seconds", [1])
 def test_a_store_that_stays_away_is_told_in_the_final_commit(
     agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
 ) -> None:
     store.failure = Unreachable("bucket 'models' does not answer")
     report("w1", accuracy=0.5)
+    agent.wait_for_acks(1)
     commit = agent.end()
     assert commit.store_problem.reason == "Unreachable"
     assert commit.checkpoints == ()
@@ -192,7 +197,7 @@ class TestTheEnd:
         def hear(method: Callable[..., None]) -> Callable[..., None]:
             def store_and_hear(key: str, *content: object) -> None:
                 text = ""
-                while not text:  # until the program has ended; it is empty for a moment whenever it is written anew
+                while not text:  # until the program has ended
                     wait_until(agent.settings.termination_log.exists)
                     text = agent.settings.termination_log.read_text()
                 if key == weights:  # known earlier, the decision would be stored first

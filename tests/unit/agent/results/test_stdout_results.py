@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from podtune.agent.results.stdout_results import LogPosition, make_log_parser, match_line, parse_nanoseconds
+from podtune.agent.sidecar import drain
 from podtune.protocol.messages import MetricValue, Result, read_number
 from tests.unit.agent.printed_log import Log, stamped
 from tests.unit.agent.running_agent import StartAgent
@@ -206,7 +207,7 @@ def test_what_is_printed_last_is_waited_for(operator: StubOperator, start_agent:
     ending.start()
     log.print("epoch=1 loss=0.5")
     log.end()
-    ending.join(20)
+    ending.join(60)
     assert operator.acked_seq == 1
 
 
@@ -235,14 +236,15 @@ def test_a_stream_that_was_begun_before_the_end_of_the_program_may_lack_the_last
     wait_until(lambda: len(log.requests) == 2)
     log.print("epoch=2 loss=0.5")
     log.end()
-    ending.join(20)
+    ending.join(60)
     assert operator.acked_seq == 2
 
 
 def test_a_stream_that_does_not_end_makes_the_results_incomplete(
-    operator: StubOperator, start_agent: StartAgent, log: Log
+    operator: StubOperator, start_agent: StartAgent, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN, "PODTUNE_DRAIN_SECONDS": "0.4"})
+    monkeypatch.setattr(drain, "LOG_SECONDS", 0.2)
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
     log.print("epoch=1 loss=0.5")
     operator.wait_for(lambda: operator.acked_seq == 1)
     commit = agent.end()

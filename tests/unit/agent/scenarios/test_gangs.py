@@ -19,7 +19,7 @@ from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
 
 STORE = {"PODTUNE_STORE": json.dumps({"bucket": "models", "prefix": "demo", "endpoint": None, "region": "eu-1"})}
-GANG = STORE | {"PODTUNE_REPLICAS": "2", "PODTUNE_DRAIN_SECONDS": "1"}
+GANG = STORE | {"PODTUNE_REPLICAS": "2", "PODTUNE_DRAIN_SECONDS": "60"}
 ROOT = "demo/experiment-1/digits-7/pod-1"
 
 

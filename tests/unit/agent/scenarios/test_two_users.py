@@ -53,7 +53,7 @@ def as_user(user: int, action: Callable[..., object], *arguments: object) -> Non
 
     process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
-    process.join(20)
+    process.join(60)
     assert process.exitcode == 0
 
 
