@@ -52,7 +52,7 @@ _NEXT = Assignment(
     find=True,
     configuration="c0ffee",
 )
-_RECORD = SnapshotRecord("digits-12", 42, '{"kind":"Trial"}')
+_RECORD = SnapshotRecord("", 42, '{"kind":"Experiment"}', has_warm_start=True)
 _CHUNKS = ("ab" * 32, "cd" * 32)
 _FILES = (
     ManifestFile("weights", 3, "ab" * 32),
@@ -91,7 +91,7 @@ _REPORT = Report(
     _FINAL,
     RestoreFailure(1, "no checkpoint is whole"),
     _UNSTORED,
-    StoredVersions(41, 40),
+    StoredVersions(41, 40, lacks_warm_start=True),
 )
 _REPLY = Reply(7, 6, (_CHECKPOINT.uri,), "PAUSE", True, (_CHECKPOINT.uri,), (_DECISION,), _NEXT, records=(_RECORD,))
 _TASK = StorageTask(

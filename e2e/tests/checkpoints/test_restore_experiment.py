@@ -23,6 +23,8 @@ from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, finish, let_go_on
 from e2e.volumes import Volume, make_claim, provide_volume, set_free
+from podtune.protocol.snapshot import WARM_START
+from podtune.storage.snapshots.record_store import SNAPSHOT_FOLDER, parse_key
 
 FIELDS: dict[str, Any] = {
     "search": {"algorithm": "tpe", "maxTrials": 5, "seed": 3, "tpe": {"startupTrials": 2}},
@@ -30,6 +32,10 @@ FIELDS: dict[str, Any] = {
     "maxConcurrentTrials": 1,
 }
 """The search proposes the last three by what the first two reached; the scheduler stops one of each."""
+COARSE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 3, "seed": 5}, "maxConcurrentTrials": 1}
+"""An earlier experiment, whose results come in the same order each time."""
+LEARNING = {**FIELDS, "search": {**FIELDS["search"], "warmStart": {"experiment": "coarse"}}}
+"""The search proposes all five by what the earlier experiment has found."""
 CLAIM = "checkpoints"
 ACCESS_MODE = "ReadWriteMany"
 
@@ -106,12 +112,13 @@ def claim_volume(namespace: Kubernetes, storage_class: str) -> Store:
 
 
 def read_records(stored: Store, experiment: str) -> dict[str, Object]:
-    """The newest record of each Trial that is stored, and of the Experiment, whose name is empty."""
+    """The newest record of each Trial that is stored, and the Experiment's own, by `RecordName.trial`."""
     found: dict[str, Object] = {}
-    folder = f"e2e/{experiment}/_snapshot"
-    for key in sorted(stored.list_keys(folder)):  # the newest of each comes last
-        kind, _, rest = key.removeprefix(f"{folder}/").partition("/")
-        found[rest.partition("/")[0] if kind == "trials" else ""] = stored.read(key)
+    prefix = f"e2e/{experiment}/"
+    for key in sorted(stored.list_keys(f"{prefix}{SNAPSHOT_FOLDER}")):  # the newest of each comes last
+        name = parse_key(prefix, key)
+        if name is not None:
+            found[name.trial] = stored.read(key)
     return found
 
 
@@ -159,15 +166,16 @@ def test_experiments_outlive_the_loss_of_etcd(cluster: Cluster, namespace: Kuber
 
     Users find a cluster without Experiments, Trials, Secrets and claims, where nothing of theirs runs any more:
     kubelets kill pods that the API server does not know. The operator is installed anew, the Secret and a claim to the
-    volume are made anew, and `restore` does the rest.
+    volume are made anew, and `restore` does the rest. The earlier experiment that the search has learnt from is gone.
     """
     assert isinstance(cluster, NativeCluster)
     with (
         made_namespaces(cluster, 1) as (another,),
         provide_volume(cluster, another.namespace, ACCESS_MODE) as storage_class,
     ):
-        in_bucket = run_until_stored(namespace, find_bucket(cluster))
-        on_volume = run_until_stored(another, claim_volume(another, storage_class))
+        run_earlier(namespace, another)
+        in_bucket = run_until_stored(namespace, find_bucket(cluster), LEARNING)
+        on_volume = run_until_stored(another, claim_volume(another, storage_class), LEARNING)
         cluster.lose_etcd()
         install(cluster, build(cluster))
         assert cluster.kubectl("get", f"{EXPERIMENTS},{TRIALS}", "-A", "-o", "name") == ""
@@ -176,7 +184,8 @@ def test_experiments_outlive_the_loss_of_etcd(cluster: Cluster, namespace: Kuber
             made_namespaces(cluster, 3) as (first, second, undisturbed),
             provide_volume(cluster, storage_class, ACCESS_MODE),
         ):
-            undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **FIELDS))
+            run_earlier(undisturbed)
+            undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **LEARNING))
             check_goes_on(first, in_bucket, undisturbed)
             make_claim(second, CLAIM, storage_class, ACCESS_MODE)
             check_goes_on(second, on_volume, undisturbed)
@@ -191,6 +200,14 @@ def made_namespaces(cluster: Cluster, count: int) -> Iterator[list[Kubernetes]]:
     finally:
         for user in made:
             user.kubectl("delete", "namespace", user.namespace, "--wait=false", "--ignore-not-found")
+
+
+def run_earlier(*namespaces: Kubernetes) -> None:
+    """Runs the experiment to its end that another one learns from."""
+    for user in namespaces:
+        user.apply(experiment("coarse", counter({"EPOCHS": "1"}), **COARSE))
+    for user in namespaces:
+        user.wait_for_condition(EXPERIMENTS, "coarse", "Complete")
 
 
 def check_restore(namespace: Kubernetes, stored: Store) -> None:
@@ -222,23 +239,24 @@ def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str
     return said
 
 
-def run_until_stored(namespace: Kubernetes, stored: Store) -> Lost:
-    """Runs an experiment until all of that is in its store which `Lost` names."""
+def run_until_stored(namespace: Kubernetes, stored: Store, spec: dict[str, Any] = FIELDS) -> Lost:
+    """Runs an experiment until all of that is in its store which `Lost` names, and what it has learnt from another."""
     program = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2"})
-    fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
+    fields = {**spec, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
     namespace.apply(experiment("lost", program, **fields))
     uid = str(namespace.get(EXPERIMENTS, "lost")["metadata"]["uid"])
+    own = {"", WARM_START} if "warmStart" in spec["search"] else {""}
 
     def is_stored() -> bool:
         records = read_records(stored, uid)
-        states = {name: record.get("status", {}).get("state") for name, record in records.items() if name}
+        states = {name: record.get("status", {}).get("state") for name, record in records.items() if name not in own}
         step = records.get("lost-2", {}).get("status", {}).get("checkpoint", {}).get("step")
         for name in ("lost-0", "lost-1"):
             if states.get(name) != "TERMINATED":
                 with suppress(ClusterError):  # its pod is not there yet, or has ended
                     let_go_on(namespace, f"{OF_TRIALS}={name}")
         return (
-            "" in records
+            own <= records.keys()
             and states == {"lost-0": "TERMINATED", "lost-1": "TERMINATED", "lost-2": "RUNNING"}
             and step == 4
         )

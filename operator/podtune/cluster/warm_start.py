@@ -25,10 +25,7 @@ from podtune.kube.manifests import (
 from podtune.runner.actions import ActionResult, ActionStatus
 from podtune.runner.records import Experiment, Trial
 from podtune.runner.search import warm_start
-from podtune.runner.search.warm_start import Found, Unusable
-
-_RESULTS = "results.jsonl"
-"""Key of the ConfigMap: one result a line."""
+from podtune.runner.search.warm_start import RESULTS_KEY, Found, Unusable
 
 
 async def load_warm_start(client: ClusterClient, experiment: Experiment, source: str) -> ActionResult:
@@ -52,7 +49,7 @@ async def load_warm_start(client: ClusterClient, experiment: Experiment, source:
         return _report_waiting(source, "it has not ended yet")
     found = warm_start.pick_observations(_get_spec(experiment), await _list_trials(client, body))
     owner = refer_to_experiment(experiment.name, experiment.uid)
-    manifest = make_warm_start(experiment.name, owner, {"experiment": source, _RESULTS: found.text})
+    manifest = make_warm_start(experiment.name, owner, {"experiment": source, RESULTS_KEY: found.text})
     try:
         path = paths.config_maps(experiment.namespace)
         kept = await client.request("POST", path, params={"fieldManager": FIELD_MANAGER}, body=manifest)
@@ -69,7 +66,7 @@ def _read(experiment: Experiment, kept: Manifest) -> ActionResult:
     if find_owner_uid(kept, EXPERIMENT_KIND) != experiment.uid:
         return ActionResult(ActionStatus.FAILED, f"a ConfigMap {name} with another owner already exists; delete it")
     try:
-        prior = warm_start.read(_get_spec(experiment), (kept.get("data") or {}).get(_RESULTS) or "")
+        prior = warm_start.read(_get_spec(experiment), (kept.get("data") or {}).get(RESULTS_KEY) or "")
     except Unusable as problem:
         return ActionResult(
             ActionStatus.FAILED, f"the ConfigMap {name} can't be read ({problem}); delete it to have it recreated"

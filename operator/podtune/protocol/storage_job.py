@@ -94,7 +94,7 @@ class StoredTrial:
         kept: URIs of the checkpoints that stay.
         export: The checkpoint that is to be exported.
         ledger: Decisions on the trial that no agent has stored, as JSON, oldest first.
-        record: A record to store: the trial's, or the Experiment's, whose name `trial` is then.
+        record: A record to store: the trial's; or the Experiment's or its warm start, whose name `trial` is then.
     """
 
     trial: str

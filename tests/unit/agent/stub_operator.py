@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import LedgerLine, Reply, Report, Result, parse_report
-from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord, StoredVersions
 
 OK, BUSY, LOST_REQUEST, LOST_REPLY, FENCED, NO_TOKEN, GARBLED = (
     "ok", "busy", "lost request", "lost reply", "fenced", "no token", "garbled",
@@ -116,7 +116,10 @@ class StubOperator:
 
     def _list_newer(self, stored: StoredVersions) -> Iterator[SnapshotRecord]:
         for record in self.records:
-            if record.version > (stored.trial if record.trial else stored.experiment):
+            if record.trial == WARM_START or stored.lacks_warm_start:
+                if record.trial == WARM_START and stored.lacks_warm_start:
+                    yield record
+            elif record.version > (stored.trial if record.trial else stored.experiment):
                 yield record
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

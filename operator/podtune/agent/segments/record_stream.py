@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from podtune.agent.state.attempt import Attempt
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.snapshots.record_store import store_record
+from podtune.storage.snapshots.record_store import has_warm_start, store_record
 
 
 class RecordStream:
@@ -36,5 +36,9 @@ class RecordStream:
             if is_over():
                 return
             store_record(self._store, self._prefix, record)
+            # It is large and never changes: only an agent that finds none asks for it.
+            lacks = record.has_warm_start and not has_warm_start(self._store, self._prefix)
             with self._attempt.changed:
                 self._attempt.records.mark_stored(record)
+                if lacks:
+                    self._attempt.records.request_warm_start()

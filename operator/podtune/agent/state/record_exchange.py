@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord, StoredVersions
+
+_EXPERIMENT, _TRIAL = "", "trial"
 
 
 class RecordExchange:
@@ -24,8 +26,9 @@ class RecordExchange:
         self._period = period
         self._first_wait = first_wait
         self._next: float | None = None
-        self._stored: dict[bool, int] = {}
-        self._waiting: dict[bool, SnapshotRecord] = {}
+        self._stored: dict[str, int] = {}
+        self._waiting: dict[str, SnapshotRecord] = {}
+        self._lacks_warm_start = False
 
     def ask(self, now: float) -> StoredVersions | None:
         """What to tell the operator of; None where no newer record is wanted yet."""
@@ -33,15 +36,19 @@ class RecordExchange:
             return None
         if self._next is None:
             self._next = now + self._first_wait
-        if now < self._next:
+        lacks, self._lacks_warm_start = self._lacks_warm_start, False
+        if not lacks and now < self._next:
             return None
-        return StoredVersions(self._stored.get(True, 0), self._stored.get(False, 0))
+        trial, experiment = (self._stored.get(kind, 0) for kind in (_TRIAL, _EXPERIMENT))
+        return StoredVersions(trial, experiment, lacks)
 
     def take(self, records: Iterable[SnapshotRecord], now: float) -> None:
         """Takes in what a reply has brought; where it has brought nothing, the next report asks again."""
         for record in records:
-            if record.version > self._stored.get(bool(record.trial), 0):
-                self._waiting[bool(record.trial)] = record
+            if record.trial == WARM_START:
+                self._waiting[WARM_START] = record
+            elif record.version > self._stored.get(_find_kind(record), 0):
+                self._waiting[_find_kind(record)] = record
                 self._next = now + self._period
 
     def list_waiting(self) -> list[SnapshotRecord]:
@@ -50,7 +57,18 @@ class RecordExchange:
 
     def mark_stored(self, record: SnapshotRecord) -> None:
         """A record is in the store."""
-        kind = bool(record.trial)
+        kind = _find_kind(record)
         self._stored[kind] = record.version
         if self._waiting.get(kind) is record:
             del self._waiting[kind]
+
+    def request_warm_start(self) -> None:
+        """The store lacks the record of the warm start: the next report asks for it, for the attempt may be short.
+
+        That it asks once is enough: with the Experiment's next record the store is looked at again.
+        """
+        self._lacks_warm_start = WARM_START not in self._waiting
+
+
+def _find_kind(record: SnapshotRecord) -> str:
+    return _TRIAL if record.is_of_trial else record.trial

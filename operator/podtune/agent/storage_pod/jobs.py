@@ -49,7 +49,7 @@ def prune_bucket(task: StorageTask, trials: Iterable[StoredTrial], stores: Store
         for trial in trials:
             if trial.record is not None:
                 yield trial.record
-            if trial.record is None or trial.record.trial:  # it is not the Experiment's
+            if trial.record is None or trial.record.is_of_trial:
                 kept[trial.trial] = frozenset(_find_roots(stores.address, trial.kept))
                 address = TrialAddress(stores.address, task.experiment_uid, trial.trial)
                 store_orphan_decisions(stores.own, address.orphan_ledger, trial.ledger)

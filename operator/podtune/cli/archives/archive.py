@@ -151,11 +151,11 @@ def _read(body: Mapping[str, Any]) -> Archive:
         check_trial(trial, source["name"])
     return Archive(
         source={name: str(source[name]) for name in ("namespace", "name", "uid")},
-        metadata={kind: _check_texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
+        metadata={kind: check_texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
         spec=experiment["spec"],
         status=experiment["status"],
         trials=tuple(body["trials"]),
-        known=_check_texts(body.get("warmStart") or {}, "warmStart"),
+        known=check_texts(body.get("warmStart") or {}, "warmStart"),
         decisions=_check_decisions(body.get("decisions") or {}),
     )
 
@@ -182,7 +182,12 @@ def _check_decisions(value: Mapping[str, Sequence[Manifest]]) -> Mapping[str, Se
     return value
 
 
-def _check_texts(value: Any, name: str) -> dict[str, str]:
+def check_texts(value: Any, name: str) -> dict[str, str]:
+    """Checks that a value is a map of texts, and returns it.
+
+    Raises:
+        TypeError: It is not; the message begins with `name`.
+    """
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
         raise TypeError(f"{name} is no map of texts")
     return dict(value)

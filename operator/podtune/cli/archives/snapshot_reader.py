@@ -12,10 +12,10 @@ from podtune.api.pods.pod_template import list_secret_references
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
-from podtune.cli.archives.archive import Archive, check_trial, make_archive
+from podtune.cli.archives.archive import Archive, check_texts, check_trial, make_archive
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
-from podtune.protocol.snapshot import MAX_RECORD
+from podtune.protocol.snapshot import MAX_RECORD, WARM_START
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.snapshots.record_store import (
@@ -78,6 +78,7 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot
             "; ".join([f"the snapshot at {uri} has no record of the Experiment that can be read", *problems])
         )
     name = experiment["metadata"]["name"]
+    warm_start = _read_newest(store, prefix, listed.pop(WARM_START, []), problems)
     trials = []
     for names in listed.values():
         trial = _read_newest(store, prefix, names, problems, experiment=name)
@@ -87,7 +88,8 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot
     if "trials" in status:
         # Otherwise the operator would look for trials that were deleted, where they only came too late for the record.
         status["trials"] = {**status["trials"], "total": len(trials)}
-    return StoredSnapshot(prefix, make_archive(experiment, trials, {}), problems)
+    known = warm_start["data"] if warm_start is not None else {}
+    return StoredSnapshot(prefix, make_archive(experiment, trials, known), problems)
 
 
 def _read_newest(
@@ -114,6 +116,9 @@ def _check(body: Any, trial: str, experiment: str) -> None:
     Raises:
         ValueError: It is not.
     """
+    if trial == WARM_START:
+        check_texts(body["data"], "data")
+        return
     metadata = body["metadata"]
     if not all(isinstance(metadata[entry], str) for entry in ("namespace", "name", "uid")):
         raise TypeError("its metadata are not texts")

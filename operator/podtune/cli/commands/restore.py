@@ -85,7 +85,8 @@ def restore_experiment(
         raise CliError(str(error)) from error
     except StoreError as error:
         raise explain_store_error(error) from error
-    for problem in (*snapshot.problems, *moved, *_compare_stores(uri, snapshot.archive.spec)):
+    doubts = (*_compare_stores(uri, snapshot.archive.spec), *_find_missing_warm_start(snapshot.archive))
+    for problem in (*snapshot.problems, *moved, *doubts):
         print_note(f"warning: {problem}")
     _check_secrets(api, chosen, snapshot.archive.spec, anyway=anyway)
     archive = snapshot.archive.rename(name) if name else snapshot.archive
@@ -99,6 +100,17 @@ def _compare_stores(uri: str, spec: Manifest) -> Iterator[str]:
     own = find_store_uri(store) if store else ""
     if own and not uri.startswith(f"{own}/"):
         yield f"this is read from {uri}, but trials go on from {own}, as the spec says: have their checkpoints there"
+
+
+def _find_missing_warm_start(archive: Archive) -> Iterator[str]:
+    """Says where the search will wait for an earlier experiment: it was lost before its results were stored."""
+    source = archive.spec.get("search", {}).get("warmStart")
+    if source and not archive.known:
+        name = source["experiment"]
+        yield (
+            f"the snapshot does not hold what the search had learnt from experiment {name} (search.warmStart): it "
+            f"waits until there is an experiment {name} that has ended; import or restore that one, too"
+        )
 
 
 def _find_moved_checkpoints(opened: OpenedStore, snapshot: StoredSnapshot) -> list[str]:

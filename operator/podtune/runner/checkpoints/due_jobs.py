@@ -46,7 +46,7 @@ class _Prune(StorageJobSpec):
     def describe_trials(self) -> list[StoredTrial]:
         """Which checkpoints stay: those that the Trials record; and which decisions and records are still to be stored.
 
-        The Experiment's record comes last: that of a machine made anew may be longer, and moves no other one.
+        The Experiment's records come last: those of a machine made anew may be longer, and move no other one.
         """
         records = {record.trial: record for record in self.snapshots.list_last(self.experiment)}
         kept = (
@@ -58,7 +58,9 @@ class _Prune(StorageJobSpec):
             )
             for trial in self.trials.values()
         )
-        own = [StoredTrial(self.experiment.name, record=records[""])] if "" in records else []
+        own = [
+            StoredTrial(self.experiment.name, record=record) for record in records.values() if not record.is_of_trial
+        ]
         return [*sorted(kept, key=lambda trial: trial.trial), *own]
 
 

@@ -5,6 +5,10 @@ Experiment's: they ask for it with their reports. The records of trials without 
 job `Snapshot`, at most once each period while there is something new. At the experiment's end, the pod that prunes its
 bucket stores what is left.
 
+What the experiment has learnt from an earlier one (its warm start) never changes and may be large. So the agent that
+stores the Experiment's record looks whether the store has it, and asks for it only if not; of the jobs, the first and
+the last have it.
+
 What such jobs have stored follows from the trigger of the latest one alone: three resource versions, `before-from-to`.
 The job stores the trials without a pod that have changed after `before` and up to `to`; one is due again when a trial
 has changed after `to`. The job before it went up to `from`: what changed in between is stored once more, for a version
@@ -16,7 +20,7 @@ from __future__ import annotations
 import heapq
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,14 +32,16 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.storage_jobs import StorageJob, StorageJobState
 from podtune.api.resources.trial_numbers import is_added
 from podtune.protocol.messages import Report
-from podtune.protocol.snapshot import MAX_RECORD, SnapshotRecord
+from podtune.protocol.snapshot import MAX_RECORD, WARM_START, SnapshotRecord
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
 from podtune.runner.records import Experiment
+from podtune.runner.search import warm_start
 from podtune.runner.search.added_trials import strip_spec
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
 from podtune.runner.trials import Trials
+from podtune.tuning.searchers.base import Observation
 
 TRIALS_A_JOB = 1000
 """How many trials a job is due for, at most: the operator has all their records in memory at once."""
@@ -58,23 +64,37 @@ class SnapshotJob(StorageJobSpec):
     """A job that stores records."""
 
     experiment: Experiment
-    spec: ExperimentSpec
-    trials: Trials
+    snapshots: Snapshots
 
     @override
     def describe_trials(self) -> list[StoredTrial]:
-        """The records to store."""
+        """The records to store; the first job's with that of the warm start."""
         window = _parse_window(self.trigger)
-        records = _encode_all(self.experiment, self.spec, self.trials, window.before, window.to)
-        return [StoredTrial(record.trial or self.experiment.name, record=record) for record in records]
+        records = self.snapshots.encode_window(self.experiment, window.before, window.to)
+        if not window.start:
+            records += self.snapshots.list_warm_start()
+        return [
+            StoredTrial(record.trial if record.is_of_trial else self.experiment.name, record=record)
+            for record in records
+        ]
 
 
 class Snapshots:
     """Knows which trials' records no agent stores, and answers the agents that store the others."""
 
-    def __init__(self, spec: ExperimentSpec, trials: Trials) -> None:
+    def __init__(
+        self, spec: ExperimentSpec, trials: Trials, prior_observations: Sequence[Observation] | None = None
+    ) -> None:
+        """Knows of no trial yet.
+
+        Args:
+            spec: The spec that the experiment is served by.
+            trials: Its trials.
+            prior_observations: What an earlier experiment has found; None while that is not known.
+        """
         self._spec = spec
         self._trials = trials
+        self._prior_observations = prior_observations
         self._to = 0
         self._changed: dict[str, int] = {}
         """Versions of trials without a pod that have changed after `_to`."""
@@ -85,6 +105,10 @@ class Snapshots:
     def take_spec(self, spec: ExperimentSpec) -> None:
         """Goes by another spec from now on."""
         self._spec = spec
+
+    def take_prior_observations(self, observations: Sequence[Observation]) -> None:
+        """Hears what an earlier experiment has found."""
+        self._prior_observations = observations
 
     @property
     def is_enabled(self) -> bool:
@@ -120,12 +144,41 @@ class Snapshots:
         """The records that an agent asks for, where they are newer than those that it has stored."""
         if report.stored is None or not self.is_enabled:
             return ()
+        if report.stored.lacks_warm_start:
+            return tuple(_leave_out_large(self.list_warm_start()))
         records = []
         if trial.seen.version > report.stored.trial:
             records.append(encode_trial(experiment.namespace, trial))
         if experiment.version > report.stored.experiment and self._is_lowest(trial):
-            records.append(encode_experiment(experiment, self._spec))
-        return tuple(record for record in records if len(record.body) <= MAX_RECORD)
+            records.append(self._encode_experiment(experiment))
+        return tuple(_leave_out_large(records))
+
+    # Records
+
+    def list_warm_start(self) -> list[SnapshotRecord]:
+        """The record of what the experiment has learnt from an earlier one; none where there is nothing, or not yet.
+
+        It is a ConfigMap like the one that the operator keeps, and has only this one version.
+        """
+        if not self._has_warm_start:
+            return []
+        assert self._spec.search.warm_start is not None
+        assert self._prior_observations is not None
+        data = warm_start.format_data(self._spec.search.warm_start.experiment, self._prior_observations)
+        return [SnapshotRecord(WARM_START, 1, json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": data}))]
+
+    def encode_window(self, experiment: Experiment, before: int, to: float = math.inf) -> list[SnapshotRecord]:
+        """Records of the trials without a pod that have changed after `before` and up to `to`, and the Experiment's."""
+        chosen = [trial for trial in self._trials.values() if _lacks_pod(trial) and before < trial.seen.version <= to]
+        records = [encode_trial(experiment.namespace, trial) for trial in sorted(chosen, key=lambda trial: trial.name)]
+        return [*_leave_out_large([*records, self._encode_experiment(experiment)])]
+
+    def _encode_experiment(self, experiment: Experiment) -> SnapshotRecord:
+        return replace(encode_experiment(experiment, self._spec), has_warm_start=self._has_warm_start)
+
+    @property
+    def _has_warm_start(self) -> bool:
+        return self._spec.search.warm_start is not None and self._prior_observations is not None
 
     # The jobs of storage pods
 
@@ -154,13 +207,17 @@ class Snapshots:
         return self._make_job(experiment, self._extend(window).format())
 
     def list_last(self, experiment: Experiment) -> list[SnapshotRecord]:
-        """The records that are left to be stored at the end, the Experiment's last; none where none are kept."""
+        """The records that are left to be stored at the end; none where none are kept.
+
+        The Experiment's come last, with that of its warm start.
+        """
         if not self.is_enabled:
             return []
-        return _encode_all(experiment, self._spec, self._trials, self._follow(_find_job(experiment)).before)
+        records = self.encode_window(experiment, self._follow(_find_job(experiment)).before)
+        return records + self.list_warm_start()
 
     def _make_job(self, experiment: Experiment, trigger: str) -> SnapshotJob:
-        return SnapshotJob(StoragePurpose.SNAPSHOT, trigger, experiment, self._spec, self._trials)
+        return SnapshotJob(StoragePurpose.SNAPSHOT, trigger, experiment, self)
 
     def _follow(self, job: StorageJob | None) -> _Window:
         """What jobs have stored so far, as the next one's window begins; brings up to date which trials changed since.
@@ -188,14 +245,8 @@ class Snapshots:
         return replace(window, to=max(oldest, default=window.to))
 
 
-def _encode_all(
-    experiment: Experiment, spec: ExperimentSpec, trials: Trials, before: int, to: float = math.inf
-) -> list[SnapshotRecord]:
-    """The records of the trials without a pod that have changed after `before` and up to `to`, and the Experiment's."""
-    chosen = [trial for trial in trials.values() if _lacks_pod(trial) and before < trial.seen.version <= to]
-    records = [encode_trial(experiment.namespace, trial) for trial in sorted(chosen, key=lambda trial: trial.name)]
-    records.append(encode_experiment(experiment, spec))
-    return [record for record in records if len(record.body) <= MAX_RECORD]
+def _leave_out_large(records: Sequence[SnapshotRecord]) -> Iterator[SnapshotRecord]:
+    return (record for record in records if len(record.body) <= MAX_RECORD)
 
 
 def encode_trial(namespace: str, trial: TrialMachine) -> SnapshotRecord:

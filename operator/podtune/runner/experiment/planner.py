@@ -161,7 +161,7 @@ class ExperimentPlanner:
         self._trial_reset = TrialReset(experiment.status.resumption)
         self._finalizer = Finalizer(actions)
         self._revisions = revisions = TemplateRevisions(experiment.name, experiment.status, spec, actions)
-        self._snapshots = Snapshots(spec, trials)
+        self._snapshots = Snapshots(spec, trials, lasting.prior_observations)
         self._indexes: tuple[TrialIndex, ...] = (
             self.tracker,
             self._pins,
@@ -238,6 +238,7 @@ class ExperimentPlanner:
             case LoadWarmStart():
                 if result.status is ActionStatus.DONE:
                     self._lasting.prior_observations = result.prior_observations
+                    self._snapshots.take_prior_observations(result.prior_observations)
                 self._search.record_prior_observations(result, now)
             case CreateTrial():
                 self._search.record_creation(action, result)

@@ -22,6 +22,8 @@ from podtune.runner.search.observation_log import average
 from podtune.runner.trial.results import parse_metrics
 from podtune.tuning.searchers.base import Observation
 
+RESULTS_KEY = "results.jsonl"
+"""Where the text of all results is in the ConfigMap, one a line."""
 MAX_WARM_START_BYTES = 768 * 1024
 """Largest text of all results; a ConfigMap takes a mebibyte."""
 
@@ -72,6 +74,16 @@ def pick_observations(spec: ExperimentSpec, trials: Iterable[Trial]) -> Found:
         passed_over=sum(len(repeats) for repeats, observation in results if observation is None),
         cut=cut,
     )
+
+
+def format_data(source: str, observations: Iterable[Observation]) -> dict[str, str]:
+    """Returns what the ConfigMap of a warm start holds.
+
+    Args:
+        source: Name of the earlier experiment.
+        observations: Its results, as the search was told of them.
+    """
+    return {"experiment": source, RESULTS_KEY: "".join(map(_format_line, observations))}
 
 
 def read(spec: ExperimentSpec, text: str) -> tuple[Observation, ...]:

@@ -12,12 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from podtune.protocol.snapshot import SnapshotRecord
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord
 from podtune.storage.object_store import ObjectStore, ReadableStore
 
 SNAPSHOT_FOLDER = "_snapshot"
 """No Trial can have this name."""
 _EXPERIMENT = "experiment"
+_WARM_START = "warm-start"
 _TRIALS = "trials"
 _VERSION = re.compile(r"([0-9]{20})\.json")
 
@@ -27,7 +28,7 @@ class RecordName:
     """What a record's key says of it.
 
     Attributes:
-        trial: Name of the Trial; empty for the Experiment.
+        trial: Name of the Trial; empty for the Experiment, `WARM_START` for its warm start.
         version: Resource version of the object.
     """
 
@@ -49,6 +50,8 @@ def parse_key(experiment_prefix: str, key: str) -> RecordName | None:
     match parts[:-1]:
         case [kind] if kind == _EXPERIMENT:
             return RecordName("", int(match[1]))
+        case [kind] if kind == _WARM_START:
+            return RecordName(WARM_START, int(match[1]))
         case [kind, trial] if kind == _TRIALS and trial:
             return RecordName(trial, int(match[1]))
         case _:
@@ -56,7 +59,7 @@ def parse_key(experiment_prefix: str, key: str) -> RecordName | None:
 
 
 def list_records(store: ReadableStore, experiment_prefix: str) -> dict[str, list[RecordName]]:
-    """All records of an experiment: by name of the Trial, empty for the Experiment, the newest first.
+    """All records of an experiment by their `RecordName.trial`, the newest first.
 
     Raises:
         StoreError: The store can't tell now, or at all.
@@ -66,6 +69,15 @@ def list_records(store: ReadableStore, experiment_prefix: str) -> dict[str, list
         if (name := parse_key(experiment_prefix, key)) is not None:
             found[name.trial].append(name)
     return {trial: sorted(names, reverse=True) for trial, names in found.items()}
+
+
+def has_warm_start(store: ReadableStore, experiment_prefix: str) -> bool:
+    """Whether there is a record of what the experiment has learnt from an earlier one.
+
+    Raises:
+        StoreError: The store can't tell now, or at all.
+    """
+    return any(True for _ in store.list(_format_folder(experiment_prefix, WARM_START)))
 
 
 def store_record(store: ObjectStore, experiment_prefix: str, record: SnapshotRecord) -> None:
@@ -102,7 +114,8 @@ def _store(store: ObjectStore, prefix: str, record: SnapshotRecord, known: Itera
 
 
 def _format_folder(prefix: str, trial: str) -> str:
-    return f"{prefix}{SNAPSHOT_FOLDER}/{_TRIALS}/{trial}/" if trial else f"{prefix}{SNAPSHOT_FOLDER}/{_EXPERIMENT}/"
+    own = {"": _EXPERIMENT, WARM_START: _WARM_START}
+    return f"{prefix}{SNAPSHOT_FOLDER}/{own.get(trial, f'{_TRIALS}/{trial}')}/"
 
 
 def find_experiments(store: ReadableStore, prefix: str) -> Iterator[str]:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from podtune.agent.checkpoints import store_retry
-from podtune.protocol.snapshot import SnapshotRecord
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord
 from podtune.storage.errors import Unreachable
-from podtune.storage.snapshots.record_store import RecordName, list_records
+from podtune.storage.snapshots.record_store import RecordName, list_records, store_record
 from tests.unit.agent.running_agent import STORE, RunningAgent, StartAgent
 from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.storage.memory_store import MemoryStore
@@ -63,6 +63,24 @@ def test_a_store_that_comes_back_has_the_newest(
     store.failure = None
     report_until(agent, lambda: stored(store) == {TRIAL: [7]})
     assert list_records(store, PREFIX)[TRIAL] == [RecordName(TRIAL, 7)]
+
+
+def test_a_warm_start_that_the_store_lacks_is_asked_for(
+    agent: RunningAgent, operator: StubOperator, store: MemoryStore
+) -> None:
+    operator.records = [SnapshotRecord("", 6, "{}", has_warm_start=True), SnapshotRecord(WARM_START, 1, '{"data":{}}')]
+    report_until(agent, lambda: stored(store) == {"": [6], WARM_START: [1]})
+
+
+def test_a_warm_start_that_the_store_has_is_not_asked_for(
+    agent: RunningAgent, operator: StubOperator, store: MemoryStore
+) -> None:
+    store_record(store, PREFIX, SnapshotRecord(WARM_START, 1, "{}"))
+    operator.records = [SnapshotRecord("", 6, "{}", has_warm_start=True)]
+    report_until(agent, lambda: stored(store) == {"": [6], WARM_START: [1]})
+    operator.records = [SnapshotRecord("", 7, "{}", has_warm_start=True)]
+    report_until(agent, lambda: stored(store) == {"": [7], WARM_START: [1]})
+    assert not any(report.stored.lacks_warm_start for report in operator.reports if report.stored)
 
 
 def report_until(agent: RunningAgent, condition: Callable[[], object]) -> None:

@@ -14,11 +14,11 @@ from podtune.cli import main as cli
 from podtune.cli.client import api_client, store_access
 from podtune.kube import paths
 from podtune.protocol.messages import Result, encode_result
-from podtune.protocol.snapshot import SnapshotRecord
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord
 from podtune.runner.trial.parameters import compute_configuration_digest
 from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.segments.segment import SegmentHeader, SegmentName, encode_header
-from podtune.storage.snapshots.record_store import RecordName, format_key, store_records
+from podtune.storage.snapshots.record_store import RecordName, format_key, store_record, store_records
 from podtune.tuning.randomness import derive_trial_seed
 from tests.unit.cli.commands.test_transfer import MovingApi
 from tests.unit.cluster.objects import experiment_body, trial_body
@@ -253,6 +253,32 @@ def test_secrets_that_are_there_need_no_word(podtune: Podtune, api: MovingApi, s
     put_snapshot(store, checkpoints={"store": {"bucket": "models", "credentialsSecret": "s3-keys"}})
     api.objects[paths.secret(HERE, "s3-keys")] = {"metadata": {"name": "s3-keys"}}
     assert "Secret" not in podtune(f"restore {ADDRESS}")
+
+
+WARM = {"search": {"algorithm": "tpe", "maxTrials": 3, "warmStart": {"experiment": "coarse"}}}
+
+
+def test_what_the_search_had_learnt_from_an_earlier_experiment_is_restored(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    put_snapshot(store, **WARM)
+    data = {"experiment": "coarse", "results.jsonl": '{"parameters": {}, "values": [0.5], "step": 3}\n'}
+    store_record(store, PREFIX, record({"kind": "ConfigMap", "data": data}, 1, WARM_START))
+    assert "warmStart" not in podtune(f"restore {ADDRESS} --name again")
+    assert api.objects[paths.config_map(HERE, "again-warm-start")]["data"] == data
+
+
+@pytest.mark.parametrize("body", [None, b'{"kind": "ConfigMap", "data": {"results.jsonl": 3}}'])
+def test_where_that_is_missing_or_damaged_the_remedy_is_told(
+    podtune: Podtune, store: MemoryStore, body: bytes | None
+) -> None:
+    put_snapshot(store, **WARM)
+    if body is not None:
+        store.put_bytes(format_key(PREFIX, RecordName(WARM_START, 1)), body)
+    said = podtune(f"restore {ADDRESS}")
+    assert "what the search had learnt from experiment coarse (search.warmStart)" in said
+    assert "import or restore that one, too" in said
+    assert ("is damaged: data is no map of texts" in said) == (body is not None)
 
 
 def test_under_another_name(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:

@@ -146,6 +146,8 @@ def test_what_is_kept_is_read_back_as_it_was(rows: list[tuple[float, str, str, f
     ]
     found = warm_start.pick_observations(SPEC, trials)
     assert warm_start.read(SPEC, found.text) == found.observations
+    kept = warm_start.format_data("old", found.observations)
+    assert kept == {"experiment": "old", warm_start.RESULTS_KEY: found.text}
     searcher = make_searcher(SPEC)
     for observation in found.observations:
         searcher.tell(observation)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podtune.protocol.snapshot import SnapshotRecord
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord
 from podtune.storage.snapshots.record_store import (
     RecordName,
     find_experiments,
     format_key,
+    has_warm_start,
     list_records,
     parse_key,
     store_record,
@@ -52,6 +53,15 @@ def test_the_experiments_record_is_none_of_its_trials() -> None:
         "": 4,
         "experiment": 5,
     }
+
+
+def test_a_warm_start_has_a_place_of_its_own() -> None:
+    store = MemoryStore()
+    store_records(store, PREFIX, [record(3, "warm-start"), record(4, "")])
+    assert not has_warm_start(store, PREFIX)
+    store_record(store, PREFIX, record(1, WARM_START))
+    assert has_warm_start(store, PREFIX)
+    assert list_records(store, PREFIX)[WARM_START] == [RecordName(WARM_START, 1)]
 
 
 def test_what_is_stored_already_is_not_stored_again() -> None:

@@ -12,13 +12,15 @@ from podtune.api.names import DesiredState, TrialState
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.validation import parse_experiment
 from podtune.protocol.messages import Reply, Report
-from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
+from podtune.protocol.snapshot import WARM_START, SnapshotRecord, StoredVersions
 from podtune.protocol.storage_job import StoragePurpose
-from podtune.runner.actions import CreateStoragePod
+from podtune.runner.actions import ActionResult, ActionStatus, CreateStoragePod
 from podtune.runner.backoff import Backoff
 from podtune.runner.checkpoints import snapshots
+from podtune.runner.search import warm_start
 from podtune.runner.search.added_trials import complete_spec
 from podtune.runner.settings import RunnerSettings
+from podtune.tuning.searchers.base import Observation
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import FAIR, STORE, Simulation, Weather, spec
@@ -195,3 +197,42 @@ def test_a_record_is_what_the_api_server_has() -> None:
     assert own["metadata"] == {"namespace": "ns", "name": "e-0", "uid": running.api.trials["e-0"].uid, "generation": 1}
     assert TrialStatus.model_validate(own["status"]) == running.api.trials["e-0"].status
     assert replace(running.api.experiment, spec=parse_experiment(experiment)) == running.api.experiment
+
+
+# What an earlier experiment has found
+
+PRIOR = tuple(Observation(n - 20, {"learning_rate": 0.0005 * (n + 1)}, value=1 - n / 20, step=3) for n in range(20))
+
+
+def informed(trials: int, **fields: Any) -> Simulation:
+    """An experiment that learns from an earlier one, which has ended."""
+    search = {"algorithm": "tpe", "maxTrials": trials, "seed": 7, "warmStart": {"experiment": "old"}}
+    made = simulation(search=search, **fields)
+    made.earlier = ActionResult(ActionStatus.DONE, prior_observations=PRIOR)
+    return made
+
+
+def test_an_agent_that_finds_no_warm_start_in_the_store_is_given_it() -> None:
+    running = until_running(informed(4, steps=50), 2)
+    own, experiment = ask(running, "e-0")
+    assert experiment.has_warm_start
+    assert ask(running, "e-0", StoredVersions(own.version, experiment.version)) == [], "it is large"
+    (record,) = ask(running, "e-0", StoredVersions(own.version, experiment.version, lacks_warm_start=True))
+    data = json.loads(record.body)["data"]
+    assert (record.trial, data["experiment"]) == (WARM_START, "old")
+    served = running.api.experiment.spec
+    assert served is not None
+    assert warm_start.read(served, data[warm_start.RESULTS_KEY]) == PRIOR
+
+
+def test_an_experiment_that_learnt_from_none_has_no_warm_start() -> None:
+    running = until_running(simulation(steps=50), 2)
+    assert [record.has_warm_start for record in ask(running, "e-0")] == [False, False]
+    assert ask(running, "e-0", StoredVersions(lacks_warm_start=True)) == []
+
+
+def test_of_storage_pods_the_first_and_the_last_store_the_warm_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "TRIALS_A_JOB", 3)
+    ended = settle(informed(10, snapshot={"period": "1h"}))
+    stored = [[trial.record.trial for trial in job.trials if trial.record is not None] for job in ended.storage.made]
+    assert [WARM_START in records for records in stored] == [True, False, False, True]
