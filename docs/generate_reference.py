@@ -1,4 +1,6 @@
-"""Writes the pages of docs/reference that follow from the code: resources, `podtune.trial` and the operator's metrics.
+"""Writes the pages of docs/reference that follow from the code.
+
+They are about the resources, `podtune.trial`, the operator's metrics, and the exit codes of `kubectl podtune`.
 
 `python docs/generate_reference.py --write` writes them; `--check` fails when what is committed is not what the code
 says.
@@ -21,6 +23,7 @@ from docs.generated_pages import write_or_check  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
 from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
+from podtune.cli.errors import MEANINGS  # noqa: E402
 
 Schema = Mapping[str, Any]
 REFERENCE = ROOT / "docs" / "reference"
@@ -31,7 +34,17 @@ def pages() -> dict[Path, str]:
     """The text of each generated page, by its path."""
     texts = {REFERENCE / f"{resource.kind.lower()}.md": resource_page(resource) for resource in RESOURCES}
     texts[REFERENCE / "podtune-trial.md"] = HEADER + trial_module_page()
-    return texts | {REFERENCE / "metrics.md": metrics_page()}
+    return texts | {REFERENCE / "metrics.md": metrics_page(), REFERENCE / "exit-codes.md": exit_codes_page()}
+
+
+def exit_codes_page() -> str:
+    """What scripts can tell by the exit code of `kubectl podtune`."""
+    intro = (
+        "# Exit codes of `kubectl podtune`\n\nAll commands have the same exit codes. What went wrong is one line on "
+        "standard error.\n"
+    )
+    rows = [f"| {int(code)} | {_cell(meaning)} |" for code, meaning in MEANINGS.items()]
+    return HEADER + "\n".join([intro, "| code | meaning |", "|---|---|", *rows, ""])
 
 
 def resource_page(resource: Resource) -> str:

@@ -82,6 +82,14 @@ PODTUNE = Group(
         "importance": Command(
             "show:show_importance", "Say which parameters matter for an objective, and which for training time."
         ),
+        "create": Command(
+            "experiments.create:create",
+            "Make the Experiment of a file, after a check of all that is in it, and wait for its end if asked to.",
+        ),
+        "wait": Command(
+            "experiments.wait:wait_for_goal",
+            "Wait until an Experiment is complete, or has come to a value or a number of Trials.",
+        ),
         "validate": Command(
             "checks.validate:validate",
             "Check manifests without a cluster: say all that the API server and the operator would refuse, and where.",

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from podtune.cli.command_table import make_program
-from podtune.cli.errors import CliError, explain_error
+from podtune.cli.errors import CliError, ExitStatus, choose_exit_code, explain_error
 from podtune.kube.errors import ApiError
 from podtune.kube.paths import PathError
 
@@ -26,15 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         result = make_program(given)(given, prog_name=_find_program_name(), standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return result if isinstance(result, int) else ExitStatus.DONE
     except (CliError, ApiError, PathError) as error:
         typer.echo(f"error: {explain_error(error)}", err=True)
-        return 1
+        return choose_exit_code(error)
     except UsageError as error:
         typer.echo(f"error: {error.format_message().rstrip('.')}; --help shows what there is", err=True)
-        return 2
+        return ExitStatus.USAGE
     except KeyboardInterrupt:
-        return 130
+        return ExitStatus.INTERRUPTED
 
 
 def _find_program_name() -> str:

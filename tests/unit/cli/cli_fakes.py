@@ -38,10 +38,11 @@ class FakeApi:
         return self.get(path)
 
     def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
-        place = f"{path}/{item['metadata']['name']}"
+        name = item["metadata"].get("name") or f"{item['metadata']['generateName']}x7k2p"
+        place = f"{path}/{name}"
         if place in self.objects:
             raise make_refusal(409, "AlreadyExists", f"{place} already exists")
-        metadata = {**item["metadata"], "uid": f"uid-{len(self.objects)}", "resourceVersion": "1"}
+        metadata = {**item["metadata"], "name": name, "uid": f"uid-{len(self.objects)}", "resourceVersion": "1"}
         self.objects[place] = {**item, "metadata": metadata}
         return self.objects[place]
 

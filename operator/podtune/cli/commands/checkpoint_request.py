@@ -13,7 +13,7 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import TrialView, get_trial
 from podtune.cli.commands.lifecycle import has_store
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, TimeRanOut
 from podtune.cli.options import Context, Kubeconfig, Namespace, TrialName, read_duration_option
 from podtune.cli.output import print_lines
 from podtune.kube import paths
@@ -71,7 +71,8 @@ def await_checkpoint(
     """Waits for the checkpoint that answers a request; returns its URI.
 
     Raises:
-        CliError: It was not stored in time, the trial has ended before, or somebody has asked for another one.
+        TimeRanOut: It was not stored in time.
+        CliError: The trial has ended before, or somebody has asked for another one.
     """
     until = clock() + limit
     while True:
@@ -81,7 +82,7 @@ def await_checkpoint(
             return taken.checkpoint.uri
         _check_goes_on(trial, request_id)
         if clock() >= until:
-            raise CliError(
+            raise TimeRanOut(
                 f"trial {name} has stored no checkpoint within {limit:g} s; its program has to report one when "
                 "trial.should_checkpoint() returns true; the request stays, see status.checkpointRequest"
             )

@@ -8,6 +8,7 @@ import typer
 
 from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.commands.simulate import explain_failures
+from podtune.cli.errors import ExitStatus
 from podtune.cli.options import (
     EvaluationTime,
     Format,
@@ -62,7 +63,7 @@ def plan(
     read = read_experiment_file(manifest)
     if read.spec is None:
         _print_problems(read.name, read.problems, output)
-        raise typer.Exit(1)
+        raise typer.Exit(ExitStatus.FAILED)
     with explain_failures():
         planned = make_plan(read.spec, model, seconds=seconds, iterations=iterations)
     if output is Format.TABLE:

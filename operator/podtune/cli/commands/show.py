@@ -11,7 +11,7 @@ import typer
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import get_experiment, get_trial, list_experiments, list_trials
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, ExitStatus
 from podtune.cli.options import (
     Context,
     ExperimentName,
@@ -87,7 +87,7 @@ def follow_experiment(
         last = watch_view.show_live(states, Console(), lambda: datetime.now(UTC))
     else:
         last = watch_view.show_lines(states, typer.echo, lambda: datetime.now(UTC))
-    code, words = (last.outcome if last else None) or (1, "the watch ended")
+    code, words = (last.outcome if last else None) or (ExitStatus.FAILED, "the watch ended")
     typer.echo(f"{experiment}: {words}", err=code != 0)
     raise typer.Exit(code)
 

@@ -47,9 +47,13 @@ class Inbox:
         """Hands over what a watch has told, or why it ends."""
         self._changes.put((source, change))
 
-    def take(self) -> tuple[str, Change]:
-        """Waits for the next change; raises what has ended a watch, or what the inbox was closed with."""
-        source, change = self._changes.get()
+    def take(self, timeout: float | None = None) -> tuple[str, Change]:
+        """Waits for the next change; raises what has ended a watch, or what the inbox was closed with.
+
+        Raises:
+            queue.Empty: None has come within the timeout, in seconds.
+        """
+        source, change = self._changes.get(timeout=timeout)
         if isinstance(change, Exception):
             raise change
         return source, change
@@ -172,7 +176,7 @@ def follow(api: Api, namespace: str, name: str, inbox: Inbox | None = None) -> I
     ):
         # They end with the process, or some minutes after the inbox is closed: a watch that waits for its next line
         # can't be interrupted.
-        threading.Thread(target=_pump, args=(api, source, path, params, inbox), daemon=True).start()
+        threading.Thread(target=pump_changes, args=(api, source, path, params, inbox), daemon=True).start()
     progress = Progress()
     seen = False
     try:
@@ -190,7 +194,8 @@ def follow(api: Api, namespace: str, name: str, inbox: Inbox | None = None) -> I
         inbox.close()
 
 
-def _pump(api: Api, source: str, path: str, params: Mapping[str, str], inbox: Inbox) -> None:
+def pump_changes(api: Api, source: str, path: str, params: Mapping[str, str], inbox: Inbox) -> None:
+    """Puts what a watch tells into an inbox, and what ends it; runs in a thread of its own."""
     try:
         for change in api.watch(path, params, lambda: inbox.is_open):
             if not inbox.is_open:

@@ -17,7 +17,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.validation import InvalidSpec, list_problems, parse_experiment
 from podtune.cli.client.experiment_file import STANDARD_INPUT, SourceDocument, read_source_documents
 from podtune.cli.client.source_lines import find_line
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, ExitStatus
 from podtune.cli.options import ForPrograms
 from podtune.cli.output import print_facts, print_lines, print_note
 
@@ -68,7 +68,7 @@ def validate(
     else:
         _print(checked)
     if _count(checked):
-        raise typer.Exit(1)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 def check_file(path: Path) -> list[CheckedDocument]:
