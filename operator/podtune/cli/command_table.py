@@ -146,6 +146,14 @@ GROUPS = {
     "checkpoints": Group(
         "Get at checkpoints that trials have stored.",
         {
+            "list": Command(
+                "stored.checkpoint_list:list_checkpoints",
+                "List the checkpoints of a Trial, or of all Trials of an Experiment.",
+            ),
+            "verify": Command(
+                "stored.verification:verify",
+                "Check every hash of stored checkpoints, without keeping them; the exit code is 1 if one is damaged.",
+            ),
             "download": Command(
                 "checkpoints:download", "Download a checkpoint, and check the hash of all that is in it."
             ),

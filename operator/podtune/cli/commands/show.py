@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from podtune.cli.client import api_client
-from podtune.cli.client.resources import get_experiment, get_trial, list_experiments, list_trials
+from podtune.cli.client.resources import fetch_experiment, get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.errors import CliError, ExitStatus
 from podtune.cli.options import (
     Context,
@@ -19,11 +19,20 @@ from podtune.cli.options import (
     Kubeconfig,
     NamedFormat,
     Namespace,
+    Output,
     TableFormat,
     TableOutput,
     TrialName,
 )
-from podtune.cli.output import CommandAnswer, name_experiment, name_trial, print_answer, print_lines, print_note
+from podtune.cli.output import (
+    CommandAnswer,
+    name_experiment,
+    name_trial,
+    print_answer,
+    print_facts,
+    print_lines,
+    print_note,
+)
 from podtune.cli.views import tables
 from podtune.cli.views.explain import explain_as_data, explain_in_sentences
 from podtune.cli.views.facts import collect_description, collect_experiment_facts
@@ -142,6 +151,13 @@ def show_dashboard(
 
 def show_best(
     experiment: ExperimentName,
+    *,
+    export_manifest: Annotated[
+        bool, typer.Option("--export-manifest", help="Print a manifest that trains with it: a Job.")
+    ] = False,
+    kind: Annotated[
+        str, typer.Option("--as", metavar="KIND", help="With --export-manifest: job, or experiment, of one Trial.")
+    ] = "job",
     output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -149,6 +165,14 @@ def show_best(
 ) -> None:
     """Print the best configuration: its parameters, its value, and where its checkpoint is."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    if export_manifest:
+        # The rest of the command does without it, and starts faster.
+        from podtune.cli.commands.experiments import best_manifest  # noqa: PLC0415
+
+        item = fetch_experiment(api, chosen, experiment)
+        made = best_manifest.build_best_manifest(item, best_manifest.parse_kind(kind))
+        print_facts(made, Output.JSON if output == "json" else Output.YAML)
+        return
     facts = tables.collect_best(get_experiment(api, chosen, experiment))
     answer = CommandAnswer(
         lines=lambda _: tables.render_best(facts),

@@ -1,10 +1,12 @@
-"""`podtune checkpoints download`, against a store in memory."""
+"""`podtune checkpoints download`, `list` and `verify`, against a store in memory."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -224,3 +226,78 @@ def test_a_store_that_does_not_answer_is_waited_for_and_then_named(
     )
     bucket.store.failure = AccessDenied("no, thanks")
     assert "no, thanks" in podtune("checkpoints download digits-7", expect=1)
+
+
+def test_a_list_names_the_latest_and_the_best(api: FakeApi, bucket: Bucket, podtune: Podtune) -> None:
+    record(api, bucket.upload(9), bucket.upload(8))
+    header, first, second = (line.split() for line in podtune("checkpoints list digits-7").splitlines())
+    assert header == ["TRIAL", "ITERATION", "VALUE", "NOTE", "URI"]
+    assert first[:4] == ["digits-7", "9", "0.9", "best"]
+    assert second[:4] == ["digits-7", "8", "0.8", "latest"]
+    items = json.loads(podtune("checkpoints list digits -o json"))["items"]
+    assert [(item["step"], item["value"], item["notes"]) for item in items] == [
+        (9, 0.9, ["best"]),
+        (8, 0.8, ["latest"]),
+    ]
+    assert bucket.opened == []
+
+
+@pytest.mark.parametrize("options", [Options(), Options(packs=True)], ids=["plain", "packed"])
+def test_every_hash_is_checked_and_nothing_is_kept(
+    api: FakeApi, bucket: Bucket, podtune: Podtune, tmp_path: Path, options: Options
+) -> None:
+    record(api, bucket.upload(9, options), bucket.upload(8, options))
+    before = set(tmp_path.rglob("*"))
+    size = f"{3 * 2**20 + 101:,} bytes"
+    assert podtune("checkpoints verify digits").splitlines() == [
+        f"digits-7 iteration {step}: whole, 4 files, {size}" for step in (9, 8)
+    ]
+    assert podtune("checkpoints verify digits-7 --step 8").startswith("digits-7 iteration 8: whole")
+    assert set(tmp_path.rglob("*")) == before
+
+
+def find_verdict(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert cli.main(["checkpoints", "verify", "digits-7", "-o", "json"]) == 1
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    return dict(item)
+
+
+def flip(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (flip, "weights is damaged: its size or its SHA-256"),
+        (lambda data: data[:-1], "weights is damaged"),
+        (lambda data: data + b"x", "weights is damaged"),
+        (lambda data: None, "weights is missing"),
+    ],
+)
+def test_what_is_damaged_is_told_and_ends_with_1(
+    damage: Callable[[bytes], bytes | None],
+    words: str,
+    api: FakeApi,
+    bucket: Bucket,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    record(api, bucket.upload(9))
+    key = next(key for key in bucket.store.objects if key.endswith("weights"))
+    changed = damage(bucket.store.objects[key])
+    if changed is None:
+        del bucket.store.objects[key]
+    else:
+        bucket.store.objects[key] = changed
+    item = find_verdict(capsys)
+    assert (item["whole"], item["step"]) == (False, 9)
+    assert words in item["problems"][0]
+
+
+def test_a_manifest_that_is_another_one_is_told(
+    api: FakeApi, bucket: Bucket, podtune: Podtune, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ref = bucket.upload(9)
+    record(api, CheckpointRef(ref.uri, "sha256:" + "0" * 64, 9))
+    assert find_verdict(capsys)["problems"] == ["its manifest is not the one that was committed"]
+    assert "1 of 1 checkpoints can't be restored" in podtune("checkpoints verify digits-7", expect=1)
