@@ -139,6 +139,10 @@ PODTUNE = Group(
             "release:release_experiment",
             "Let an Experiment go that waits for its checkpoints' deletion; they stay in the bucket.",
         ),
+        "doctor": Command(
+            "doctor.command:doctor",
+            "Say what is wrong with the installation, and the remedy; the exit code is 1 if anything is.",
+        ),
         "version": Command("version:version", "Print the version."),
     },
 )

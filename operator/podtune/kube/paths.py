@@ -22,6 +22,7 @@ from podtune.api.names import (
 __all__ = [
     "ACCESS_REVIEWS",
     "KINDS",
+    "SELF_ACCESS_REVIEWS",
     "TOKEN_REVIEWS",
     "PathError",
     "check_path",
@@ -32,6 +33,7 @@ __all__ = [
     "controller_revision",
     "controller_revisions",
     "core_events",
+    "definition",
     "events",
     "exec_in",
     "experiment",
@@ -42,6 +44,7 @@ __all__ = [
     "name_in",
     "pod",
     "pods",
+    "resource_quotas",
     "secret",
     "services",
     "status_of",
@@ -52,6 +55,7 @@ __all__ = [
 _MAX_NAME = 253
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+SELF_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 KINDS = {
     EXPERIMENT_PLURAL: EXPERIMENT_KIND,
     TRIAL_PLURAL: TRIAL_KIND,
@@ -163,6 +167,16 @@ def leases(namespace: str) -> str:
 def lease(namespace: str, name: str) -> str:
     """One Lease."""
     return name_in(leases(namespace), name)
+
+
+def resource_quotas(namespace: str) -> str:
+    """ResourceQuotas of a namespace."""
+    return _build_collection(_CORE, _require_given(namespace), "resourcequotas")
+
+
+def definition(name: str) -> str:
+    """One CustomResourceDefinition."""
+    return name_in("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name)
 
 
 def name_in(collection: str, name: str) -> str:

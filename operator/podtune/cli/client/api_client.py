@@ -13,8 +13,10 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from podtune.cli.client.kubeconfig import ServerAccess, connect
 from podtune.cli.client.pod_process import start_process
@@ -114,6 +116,14 @@ class Api(Protocol):
         """
 
 
+@runtime_checkable
+class DatedApi(Protocol):
+    """An API server that says its time."""
+
+    def read_date(self) -> datetime | None:
+        """The time of the server, to the second; None where it does not say; raises as `Api.get`."""
+
+
 class HttpApi:
     """The one real `Api`."""
 
@@ -153,6 +163,15 @@ class HttpApi:
         only = {"preconditions": {"uid": uid}}
         with self._open(path, None, _TIMEOUT, change=only, method="DELETE") as answer:
             self._read_object(answer)
+
+    def read_date(self) -> datetime | None:
+        """See `DatedApi`."""
+        with self._open("/version", None, _TIMEOUT) as answer:
+            written = answer.headers.get("Date", "")
+        try:
+            return parsedate_to_datetime(written)
+        except ValueError:
+            return None
 
     def execute(self, path: str, container: str, command: Sequence[str]) -> ReaderConnection:
         """See `Api`."""

@@ -1,0 +1,138 @@
+"""Checks of the namespace of Experiments: their stores, images of their pods, and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from podtune.api.conditions import Condition
+from podtune.api.names import LABEL_EXPERIMENT, ConditionType
+from podtune.api.pods.quantities import parse_quantity
+from podtune.cli.client.resources import ExperimentView, get_experiment, list_experiments, list_trials
+from podtune.cli.client.store_access import find_store_uri, open_experiment_store
+from podtune.cli.commands.doctor.findings import Diagnosis, Health, Patient
+from podtune.cli.commands.doctor.pods import NO_IMAGE, list_waits
+from podtune.cli.errors import CliError
+from podtune.cli.views.troubles import find_bad_conditions
+from podtune.kube import paths
+from podtune.kube.errors import ResourceNotFound
+from podtune.storage.errors import StoreError, Unreachable
+
+_OF_EXPERIMENTS = {"labelSelector": LABEL_EXPERIMENT}
+_POD_RESOURCES = ("pods", "count/pods", "requests.", "limits.")
+"""Begin what a quota says of pods."""
+
+
+def check_stores(patient: Patient) -> Iterator[Diagnosis]:
+    """Whether the stores of Experiments can be reached, and take their keys."""
+    if patient.experiment:
+        experiments = [get_experiment(patient.api, patient.namespace, patient.experiment)]
+    else:
+        try:
+            experiments = list_experiments(patient.api, patient.namespace)
+        except CliError as error:  # the definitions are missing
+            yield Diagnosis("store", Health.UNKNOWN, str(error))
+            return
+    seen: list[Mapping[str, Any]] = []
+    for experiment in experiments:
+        store = (experiment.spec.get("checkpoints") or {}).get("store")
+        if store and store not in seen:
+            seen.append(store)
+            yield from _check_store(patient, experiment, store)
+    if not seen:
+        whose = patient.experiment or f"no Experiment in namespace {patient.namespace}"
+        yield Diagnosis("store", Health.UNKNOWN, f"{whose} has a checkpoints.store to look at")
+
+
+def _check_store(patient: Patient, experiment: ExperimentView, store: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    subject = f"store of {experiment.name}"
+    if told := _find_store_trouble(patient, experiment):
+        yield Diagnosis(subject, Health.WRONG, told)
+        return
+    if secret := store.get("credentialsSecret"):
+        try:
+            patient.api.get(paths.secret(patient.namespace, secret))
+        except ResourceNotFound:
+            words = f"Secret {secret} is missing in namespace {patient.namespace}, so no pod can start; create it"
+            yield Diagnosis(subject, Health.WRONG, words)
+            return
+    uri = find_store_uri(store)
+    if volume := store.get("volume"):
+        yield _check_claim(patient, subject, volume["claimName"])
+        return
+    try:
+        with open_experiment_store(patient.api, experiment, patient.options) as opened:
+            opened.store.check()
+    except Unreachable as error:
+        words = f"{uri} can't be reached from here: {error}; if only the cluster knows that name, give --endpoint"
+        yield Diagnosis(subject, Health.UNKNOWN, words)
+    except StoreError as error:
+        yield Diagnosis(subject, Health.WRONG, f"{uri}: {error}")
+    except CliError as error:
+        yield Diagnosis(subject, Health.UNKNOWN, str(error))
+    else:
+        yield Diagnosis(subject, Health.FINE, f"{uri} is there, and takes the key")
+
+
+def _find_store_trouble(patient: Patient, experiment: ExperimentView) -> str:
+    """What agents have said of the store: they see it from where it counts."""
+    conditions: list[Condition] = list(experiment.status.conditions)
+    for trial in list_trials(patient.api, patient.namespace, experiment.name):
+        if not trial.has_ended:
+            conditions += trial.status.conditions
+    for condition in find_bad_conditions(conditions):
+        if condition.type == ConditionType.CHECKPOINTS_STORED:
+            return f"an agent says {condition.reason}: {condition.message}"
+    return ""
+
+
+def _check_claim(patient: Patient, subject: str, name: str) -> Diagnosis:
+    try:
+        claim = patient.api.get(paths.claim(patient.namespace, name))
+    except ResourceNotFound:
+        words = f"PersistentVolumeClaim {name} is missing in namespace {patient.namespace}; create it"
+        return Diagnosis(subject, Health.WRONG, words)
+    phase = (claim.get("status") or {}).get("phase", "")
+    if phase == "Lost":
+        return Diagnosis(subject, Health.WRONG, f"the volume of PersistentVolumeClaim {name} is lost; restore it")
+    return Diagnosis(subject, Health.FINE, f"PersistentVolumeClaim {name} is there ({phase or 'Pending'})")
+
+
+def check_images(patient: Patient) -> Iterator[Diagnosis]:
+    """Whether the images of trials' pods can be pulled."""
+    pods = patient.api.list_all(paths.pods(patient.namespace), _OF_EXPERIMENTS)
+    refused: dict[str, str] = {}
+    for pod in pods:
+        for image, reason, message in list_waits(pod):
+            if reason in NO_IMAGE:
+                refused.setdefault(image, f"{message or reason} (pod {pod['metadata']['name']})")
+    for image, why in refused.items():
+        words = f"{image} can't be pulled: {why}; correct the image in trialTemplate, or its imagePullSecrets"
+        yield Diagnosis("images", Health.WRONG, words)
+    if not refused:
+        count = f"{len(pods)} pods of trials" if pods else "no pod of a trial"
+        yield Diagnosis("images", Health.FINE if pods else Health.UNKNOWN, f"{count}: none waits for its image")
+
+
+def check_quotas(patient: Patient) -> Iterator[Diagnosis]:
+    """Whether there is room for pods."""
+    quotas = patient.api.list_all(paths.resource_quotas(patient.namespace))
+    full = False
+    for quota in quotas:
+        status = quota.get("status") or {}
+        used = status.get("used") or {}
+        for resource, hard in (status.get("hard") or {}).items():
+            if resource.startswith(_POD_RESOURCES) and _is_reached(used.get(resource, "0"), hard):
+                full = True
+                words = (
+                    f"ResourceQuota {quota['metadata']['name']} is full: {used.get(resource)} of {hard} {resource}, so "
+                    "new pods wait; end others, or have it raised"
+                )
+                yield Diagnosis("quota", Health.WRONG, words)
+    if not full:
+        yield Diagnosis("quota", Health.FINE, f"no ResourceQuota is full in namespace {patient.namespace}")
+
+
+def _is_reached(used: str, hard: str) -> bool:
+    amount, limit = parse_quantity(str(used)), parse_quantity(str(hard))
+    return amount is not None and limit is not None and amount >= limit

@@ -1,0 +1,98 @@
+"""Checks of rights: the operator's, and those of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from podtune.api.names import EXPERIMENT_PLURAL, GROUP, TRIAL_PLURAL
+from podtune.cli.client.api_client import Api
+from podtune.cli.commands.doctor.findings import Diagnosis, Health, Patient
+from podtune.cli.commands.doctor.installation import find_account
+from podtune.kube import paths
+
+AskedRight = tuple[str, str, str]
+"""API group, resource (with its part, such as pods/log) and verb."""
+
+OPERATOR_RIGHTS: Mapping[tuple[str, str], Sequence[str]] = {
+    (GROUP, "experiments"): ("get", "list", "watch", "patch", "delete"),
+    (GROUP, "trials"): ("create", "get", "list", "watch", "patch"),
+    (GROUP, "experiments/status"): ("update",),
+    (GROUP, "trials/status"): ("update",),
+    (GROUP, "experiments/finalizers"): ("update",),
+    (GROUP, "trials/finalizers"): ("update",),
+    ("", "pods"): ("create", "get", "list", "watch", "patch", "delete", "deletecollection"),
+    ("", "services"): ("create", "get"),
+    ("", "pods/log"): ("get",),
+    ("", "configmaps"): ("create", "get"),
+    ("apps", "controllerrevisions"): ("create", "get", "delete"),
+    ("", "persistentvolumeclaims"): ("create", "get", "delete"),
+    ("events.k8s.io", "events"): ("create", "patch"),
+}
+"""What the chart grants the operator where it serves Experiments."""
+CALLER_RIGHTS: Mapping[tuple[str, str], Sequence[str]] = {
+    (GROUP, EXPERIMENT_PLURAL): ("get", "list", "watch", "create", "patch"),
+    (GROUP, TRIAL_PLURAL): ("get", "list", "watch", "create", "patch"),
+    ("", "pods"): ("get", "list"),
+    ("", "pods/log"): ("get",),
+}
+"""What a person needs for all that this program does with Experiments."""
+
+
+def check_operator_rights(patient: Patient) -> Iterator[Diagnosis]:
+    """Whether the operator may do what it does in the namespace of the Experiments."""
+    account = find_account(patient.api, patient.home)
+    if not account:
+        yield Diagnosis("operator's rights", Health.UNKNOWN, "nobody knows its account, as no operator runs")
+        return
+    lacking = [right for right in _list_all(OPERATOR_RIGHTS) if not _is_allowed(patient.api, patient, right, account)]
+    if lacking:
+        words = (
+            f"{account} may not {_name_all(lacking)} in namespace {patient.namespace}; upgrade the chart podtune, or "
+            "add the namespace to its watchNamespaces"
+        )
+        yield Diagnosis("operator's rights", Health.WRONG, words)
+    else:
+        yield Diagnosis("operator's rights", Health.FINE, f"{account} has its rights in namespace {patient.namespace}")
+
+
+def check_caller_rights(patient: Patient) -> Iterator[Diagnosis]:
+    """Whether the caller may do what this program does for them."""
+    lacking = [right for right in _list_all(CALLER_RIGHTS) if not _is_allowed(patient.api, patient, right)]
+    if lacking:
+        words = (
+            f"you may not {_name_all(lacking)} in namespace {patient.namespace}; ask for the role edit there, or "
+            "view if you only look"
+        )
+        yield Diagnosis("your rights", Health.WRONG, words)
+    else:
+        yield Diagnosis(
+            "your rights", Health.FINE, f"you have all rights that you need in namespace {patient.namespace}"
+        )
+
+
+def _is_allowed(api: Api, patient: Patient, right: AskedRight, user: str = "") -> bool:
+    group, resource, verb = right
+    name, _, part = resource.partition("/")
+    asked = {"namespace": patient.namespace, "group": group, "resource": name, "verb": verb}
+    spec: dict[str, Any] = {"resourceAttributes": {**asked, **({"subresource": part} if part else {})}}
+    kind, path = "SelfSubjectAccessReview", paths.SELF_ACCESS_REVIEWS
+    if user:
+        kind, path, spec["user"] = "SubjectAccessReview", paths.ACCESS_REVIEWS, user
+        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{patient.home}", "system:authenticated"]
+    review = api.create(path, {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "metadata": {}, "spec": spec})
+    return bool((review.get("status") or {}).get("allowed"))
+
+
+def _list_all(rights: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[AskedRight]:
+    for (group, resource), verbs in rights.items():
+        for verb in verbs:
+            yield group, resource, verb
+
+
+def _name_all(rights: Iterable[AskedRight]) -> str:
+    """Such as `create and patch trials, get pods/log`."""
+    verbs: dict[str, list[str]] = {}
+    for _, resource, verb in rights:
+        verbs.setdefault(resource, []).append(verb)
+    return ", ".join(f"{' and '.join(listed)} {resource}" for resource, listed in verbs.items())
