@@ -143,6 +143,10 @@ PODTUNE = Group(
             "doctor.command:doctor",
             "Say what is wrong with the installation, and the remedy; the exit code is 1 if anything is.",
         ),
+        "completion": Command(
+            "version:completion",
+            "Print the script that has a shell complete commands, options, and names of Experiments and Trials.",
+        ),
         "version": Command("version:version", "Print the version."),
     },
 )

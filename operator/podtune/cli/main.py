@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from podtune.cli.command_table import make_program
+from podtune.cli.completion import PROGRAM, VARIABLE, read_words
 from podtune.cli.errors import CliError, ExitStatus, choose_exit_code, explain_error
 from podtune.kube.errors import ApiError
 from podtune.kube.paths import PathError
@@ -24,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # As in the operator's image: on small matrices several threads are slower. NumPy reads it when it is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if (line := read_words(os.environ)) is not None:
+        from typer.completion import completion_init  # noqa: PLC0415 - only where a shell asks
+
+        completion_init()
+        make_program(line)([], prog_name=PROGRAM, complete_var=VARIABLE)
     try:
         result = make_program(given)(given, prog_name=_find_program_name(), standalone_mode=False)
         return result if isinstance(result, int) else ExitStatus.DONE

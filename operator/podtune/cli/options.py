@@ -11,6 +11,7 @@ import typer
 
 from podtune.api.base import parse_duration
 from podtune.api.names import EXPERIMENT_KIND, GROUP, TRIAL_KIND
+from podtune.cli.completion import complete_experiments, complete_targets, complete_trials
 
 
 class Output(StrEnum):
@@ -73,14 +74,33 @@ def _strip_kind(written: str, kind: str) -> str:
 
 
 ExperimentName = Annotated[
-    str, typer.Argument(metavar="EXPERIMENT", help="Name of the Experiment.", callback=read_experiment_name)
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT",
+        help="Name of the Experiment.",
+        callback=read_experiment_name,
+        autocompletion=complete_experiments,
+    ),
 ]
-TrialName = Annotated[str, typer.Argument(metavar="TRIAL", help="Name of the Trial.", callback=read_trial_names)]
+TrialName = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRIAL", help="Name of the Trial.", callback=read_trial_names, autocompletion=complete_trials
+    ),
+]
 TrialNames = Annotated[
-    list[str], typer.Argument(metavar="TRIAL…", help="Trials of one Experiment.", callback=read_trial_names)
+    list[str],
+    typer.Argument(
+        metavar="TRIAL…", help="Trials of one Experiment.", callback=read_trial_names, autocompletion=complete_trials
+    ),
 ]
 TargetName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the Trial or Experiment; trial/NAME where it is both.")
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the Trial or Experiment; trial/NAME where it is both.",
+        autocompletion=complete_targets,
+    ),
 ]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace; else the context's.")]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig; else the current one.")]

@@ -1,12 +1,31 @@
-"""`podtune version`."""
+"""`podtune version` and `completion`: the program itself."""
 
 from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
 from podtune import __version__
+from podtune.cli.completion import PROGRAM, VARIABLE
+
+
+class Shell(StrEnum):
+    """Shells that can complete our commands."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
 
 
 def version() -> None:
     """Print the version."""
     typer.echo(__version__)
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
+    """Print the script that has a shell complete commands, options, and names of Experiments and Trials."""
+    from typer.completion import get_completion_script  # noqa: PLC0415 - `version` does without it
+
+    typer.echo(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))
