@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if (line := read_words(os.environ)) is not None:
-        from typer.completion import completion_init  # noqa: PLC0415 - only where a shell asks
+        # Only where a shell asks; typer does not say that it re-exports it.
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # noqa: PLC0415
 
         completion_init()
         make_program(line)([], prog_name=PROGRAM, complete_var=VARIABLE)

@@ -26,6 +26,7 @@ def version() -> None:
 
 def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:
     """Print the script that has a shell complete commands, options, and names of Experiments and Trials."""
-    from typer.completion import get_completion_script  # noqa: PLC0415 - `version` does without it
+    # `version` does without it; typer does not say that it re-exports it.
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # noqa: PLC0415
 
     typer.echo(get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell))

@@ -13,13 +13,14 @@ from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import find_trial_container
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
+from podtune.api.tuning.search_space import parse_configuration
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.client.resources import ExperimentView, read_experiment
 from podtune.cli.errors import CliError
 from podtune.cli.views.tables import collect_best
 from podtune.kube.manifests import Manifest
 from podtune.runner.resources import compose_limits
-from podtune.runner.trial.parameters import decode_configuration, parse_configuration
+from podtune.runner.trial.parameters import decode_configuration
 from podtune.trial.layout import ENV_PARAMETER_PREFIX, ENV_SEED
 
 _ALL_RUNGS = 1 << 30

@@ -13,7 +13,7 @@ from podtune.cli.commands.stored.verification import find_trials
 from podtune.cli.options import Context, ForPrograms, Kubeconfig, Namespace
 from podtune.cli.output import print_facts, print_lines, print_note
 from podtune.cli.views.columns import align_columns
-from podtune.cli.views.formats import format_number
+from podtune.cli.views.numbers import format_number
 from podtune.cli.views.tables import read_numbers
 
 

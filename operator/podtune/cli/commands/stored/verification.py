@@ -33,7 +33,7 @@ from podtune.storage.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """What was found of a checkpoint.
 
     Attributes:
@@ -74,17 +74,17 @@ def verify(
     ]
     if not refs:
         raise CliError(f"{name} has no checkpoint{'' if step is None else f' of iteration {step}'}")
-    verdicts: list[Verdict] = []
+    verifications: list[Verification] = []
     with open_experiment_store(api, experiment, options) as opened:
-        for verdict in _verify_all(opened, refs):
-            verdicts.append(verdict)
+        for verification in _verify_all(opened, refs):
+            verifications.append(verification)
             if output is None:  # at once, as large ones take a while
-                print_lines(list(_describe(verdict)))
-    damaged = sum(bool(verdict.problems) for verdict in verdicts)
+                print_lines(list(_describe(verification)))
+    damaged = sum(bool(verification.problems) for verification in verifications)
     if output is not None:
-        print_facts({"whole": not damaged, "items": [_collect(verdict) for verdict in verdicts]}, output)
+        print_facts({"whole": not damaged, "items": [_collect(verification) for verification in verifications]}, output)
     if damaged:
-        typer.echo(f"{damaged} of {len(verdicts)} checkpoints can't be restored", err=True)
+        typer.echo(f"{damaged} of {len(verifications)} checkpoints can't be restored", err=True)
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -100,37 +100,37 @@ def find_trials(api: Api, namespace: str, name: str) -> tuple[ExperimentView, Se
     return view, list_trials(api, namespace, view.name)
 
 
-def _verify_all(opened: OpenedStore, refs: Sequence[tuple[str, CheckpointRef]]) -> Iterator[Verdict]:
+def _verify_all(opened: OpenedStore, refs: Sequence[tuple[str, CheckpointRef]]) -> Iterator[Verification]:
     for trial, ref in refs:
         try:
             yield _verify(opened, trial, ref)
         except InvalidManifest as error:
-            yield Verdict(trial, ref, 0, 0, [str(error)])
+            yield Verification(trial, ref, 0, 0, [str(error)])
         except StoreError as error:
             raise explain_store_error(error, opened.address) from error
 
 
-def _verify(opened: OpenedStore, trial: str, ref: CheckpointRef) -> Verdict:
+def _verify(opened: OpenedStore, trial: str, ref: CheckpointRef) -> Verification:
     address = parse_checkpoint_uri(opened.address, ref.uri)
     manifest = read_committed_manifest(opened.store, address, ref)
     damaged = find_damaged_files(opened.store, address, manifest)
-    return Verdict(trial, ref, len(manifest.files), manifest.size, damaged)
+    return Verification(trial, ref, len(manifest.files), manifest.size, damaged)
 
 
-def _describe(verdict: Verdict) -> Iterator[str]:
-    place = f"{verdict.trial} iteration {verdict.ref.step}"
-    if not verdict.problems:
-        files = "1 file" if verdict.files == 1 else f"{verdict.files} files"
-        yield f"{place}: whole, {files}, {verdict.size:,} bytes"
-    for problem in verdict.problems:
+def _describe(verification: Verification) -> Iterator[str]:
+    place = f"{verification.trial} iteration {verification.ref.step}"
+    if not verification.problems:
+        files = "1 file" if verification.files == 1 else f"{verification.files} files"
+        yield f"{place}: whole, {files}, {verification.size:,} bytes"
+    for problem in verification.problems:
         yield f"{place}: {problem}"
 
 
-def _collect(verdict: Verdict) -> dict[str, Any]:
+def _collect(verification: Verification) -> dict[str, Any]:
     return {
-        "trial": verdict.trial,
-        "step": verdict.ref.step,
-        "uri": verdict.ref.uri,
-        "whole": not verdict.problems,
-        "problems": list(verdict.problems),
+        "trial": verification.trial,
+        "step": verification.ref.step,
+        "uri": verification.ref.uri,
+        "whole": not verification.problems,
+        "problems": list(verification.problems),
     }
