@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 WIDTH = 1280
 MARGIN = 12
 MOST_BYTES = 200_000
-COLOURS = (256, 128, 64)
+COLOURS = (224, 128, 64)
 """How many a picture may have: the first number with which it is small enough."""
 
 

@@ -53,6 +53,18 @@ def test_the_last_point_is_what_the_bars_say() -> None:
     assert course.points[-1].shares == pytest.approx({bar.name: bar.share for bar in chart.bars})
 
 
+def test_a_line_is_broken_where_too_few_of_the_best_trials_had_its_parameter() -> None:
+    trials = [make_trial(index) for index in range(200)]
+    for trial in trials[:100]:
+        del trial["spec"]["parameters"]["late"]
+    course, whole = draw_importance_course(collect(*trials), 0), draw()
+    assert course is not None
+    assert whole is not None
+    assert course.points[0].shares["late"] is None
+    assert course.has_gaps
+    assert not whole.has_gaps
+
+
 def test_parts_with_too_few_trials_have_no_point_and_too_few_points_no_chart() -> None:
     course = draw(60)
     assert course is not None

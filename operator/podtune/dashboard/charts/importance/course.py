@@ -72,6 +72,11 @@ class ImportanceCourse:
         """What it shows."""
         return f"Importance for {self.metric} as the search went on"
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a line is broken, as too few of the best trials had its parameter then."""
+        return any(point.shares[line.name] is None for line in self.lines for point in self.points)
+
 
 def draw_importance_course(experiment: ExperimentRows, place: int) -> ImportanceCourse | None:
     """The importance at each tenth of the run, by PED-ANOVA; None where it is known at fewer than two of them.
@@ -154,7 +159,7 @@ def _make_line(name: str, style: int, points: Sequence[CoursePoint], x: Scale, y
         share = point.shares[name]
         if share is not None:
             place = f"{round(x.place(point.part) * SIZE)} {round((1 - y.place(share)) * SIZE)}"
-            path += f"{'L' if is_open else 'M'}{place}"
+            path += f"L{place}" if is_open else f"M{place}h0"  # one alone is a dot
         is_open = share is not None
     end = 100 * (1 - y.place(points[-1].shares[name] or 0.0))
     return CourseLine(name, style, path, end, end)
