@@ -18,7 +18,7 @@ from podtune.protocol.messages import Result, encode_result
 from podtune.storage.address import FileAddress, S3Address
 from podtune.storage.checkpoint.address import CheckpointAddress, TrialAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile, digest_of
-from podtune.storage.segments.segment import RESULT_STREAM, SegmentHeader
+from podtune.storage.segments.segment import LOG_STREAM, RESULT_STREAM, SegmentHeader
 from podtune.storage.segments.segment_stream import SegmentStream
 from podtune.storage.stores import make_store
 from podtune.trial.layout import TIME_TOTAL
@@ -50,14 +50,18 @@ class StoreFolder:
     def store_results(self, trial: Manifest) -> None:
         """Has each iteration's result of an attempt."""
         curve = _CURVES.build_curve(trial["spec"]["parameters"], trial["spec"]["index"])
-        name = trial["metadata"]["name"]
-        header = SegmentHeader(self._experiment["namespace"], self._experiment["name"], name, f"{name}-1", 1)
-        prefix = self._locate(name).segments(f"{name}-1", RESULT_STREAM, 0)
-        stream = SegmentStream(self._store, prefix, header, _KEPT)
+        stream = self._open_stream(trial, RESULT_STREAM)
         for step in range(1, trial["status"]["iteration"] + 1):
             seconds = step * curve.compute_seconds(step)
             metrics = {**curve.compute_metrics(step), TIME_TOTAL: seconds}
             stream.append(step, seconds, f"{encode_result(Result(step, seconds, metrics, step))}\n".encode())
+        stream.store_changes(lambda: False)
+
+    def store_log(self, trial: Manifest, lines: Sequence[str]) -> None:
+        """Has what the same attempt has printed."""
+        stream = self._open_stream(trial, LOG_STREAM)
+        for number, line in enumerate(lines, start=1):
+            stream.append(number, float(number), f"2026-03-01T00:13:31Z {line}\n".encode())
         stream.store_changes(lambda: False)
 
     def store_checkpoints(self, trial: Manifest) -> list[Manifest]:
@@ -73,6 +77,11 @@ class StoreFolder:
             )
             kept.append(self._store_checkpoint(place, each, files))
         return kept
+
+    def _open_stream(self, trial: Manifest, kind: str) -> SegmentStream:
+        name = trial["metadata"]["name"]
+        header = SegmentHeader(self._experiment["namespace"], self._experiment["name"], name, f"{name}-1", 1)
+        return SegmentStream(self._store, self._locate(name).segments(f"{name}-1", kind, 0), header, _KEPT, kind)
 
     def _store_checkpoint(
         self, place: CheckpointAddress, checkpoint: Manifest, files: Sequence[ManifestFile]

@@ -36,7 +36,7 @@ ALICE, BOB, CAROL = "alice-token", "bob-token", "carol-token"
 """Alice may see and change what is in one namespace, Bob may see what is in another, and Carol nothing."""
 ELSEWHERE = "mobile"
 LOGGED = "resnet-live-13"
-"""The trial whose pod has a log and Events, and whose results and checkpoints are in a store."""
+"""The trial whose pod has a log and Events, and whose results, log and checkpoints are in a store."""
 LOG = tuple(f"epoch {epoch}: accuracy={1 - 0.7 / epoch:.4f} loss={0.9 / epoch:.4f}" for epoch in range(1, 57))
 _UNMOUNTED = (
     'MountVolume.MountDevice failed for volume "imagenet": rpc error: code = DeadlineExceeded desc = context deadline '
@@ -142,6 +142,7 @@ def serve_team(cluster: TeamCluster) -> Iterator[str]:
     with closing(reviewer), TemporaryDirectory() as directory, cluster:
         store, trial = StoreFolder(Path(directory), cluster.experiment), cluster.find_trial(LOGGED)
         store.store_results(trial)
+        store.store_log(trial, LOG)
         cluster.put_trial(LOGGED, checkpoints=store.store_checkpoints(trial))
         settings = AppSettings(access=access, connect_as=cluster.connect_as, reader=reader, stores=store)
         with serve_source(cluster.source, settings=settings) as address:

@@ -132,6 +132,7 @@ VIEWS = (
     View("manifest", f"{RUNNING}trials/{LOGGED}/manifest", site=Site.TEAM, token=ALICE),
     View("results", f"{RUNNING}trials/{LOGGED}/results", site=Site.TEAM, token=ALICE),
     View("results-none", f"{FAILING}trials/resnet-failing-1/results", site=Site.TEAM, token=ALICE, is_odd=True),
+    View("stored-logs", f"{RUNNING}trials/{LOGGED}/stored-logs", site=Site.TEAM, token=ALICE, is_odd=True),
     View("checkpoints", f"{RUNNING}trials/{LOGGED}/checkpoints", site=Site.TEAM, token=ALICE),
     View("outage", RUNNING, ready="#outage", site=Site.AWAY),
 )

@@ -152,6 +152,7 @@ def _add_pages(app: web.Application) -> None:
             web.get(f"{one}/trials/{{trial}}/results.json", stored.send_results_points),
             web.get(f"{one}/trials/{{trial}}/results.csv", stored.send_results_csv),
             web.get(f"{one}/trials/{{trial}}/checkpoints", stored.show_checkpoints),
+            web.get(f"{one}/trials/{{trial}}/stored-logs", stored.show_logs),
             web.get(f"{one}/scheduler", scheduler.show_scheduler),
             web.get(f"{one}/scheduler/family.json", scheduler.send_exploits),
             web.get(f"{one}/scheduler/{{chart}}.svg", scheduler.send_scheduler_chart),

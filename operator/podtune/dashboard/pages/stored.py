@@ -1,4 +1,4 @@
-"""Pages of what a trial has in its store, which is read on request alone: all results, and sizes of checkpoints."""
+"""Pages of what a trial has in its store, read on request alone: all results, sizes of checkpoints, and logs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from podtune.dashboard.stores.access import StoreAccess
 from podtune.dashboard.stores.checkpoints import StoredCheckpoint, read_sizes
 from podtune.dashboard.stores.history import StoredHistory, read_stored_history
 from podtune.dashboard.stores.limits import LimitedStore, ReadLimits
+from podtune.dashboard.stores.logs import StoredLogs, read_log_ends
 from podtune.dashboard.table.downloads import disarm
 from podtune.dashboard.trial_rows import ExperimentRows, TrialRow
 from podtune.kube.errors import ApiError
@@ -84,6 +85,12 @@ class _Stored:
         with self.open() as opened:
             kept = self.row.view.status.checkpoints
             return read_sizes(opened.store, opened.address, self.experiment.view.uid, kept)
+
+    def read_logs(self) -> StoredLogs:
+        """The end of the log of each attempt."""
+        with self.open() as opened:
+            prefix = opened.address.experiment_prefix(self.experiment.view.uid)
+            return read_log_ends(opened.store, prefix, self.row.name)
 
     async def ask(self, read: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
         """What is read in a thread, or why it is not.
@@ -195,6 +202,27 @@ async def show_checkpoints(request: web.Request) -> web.Response:
         experiment=stored.experiment,
         row=stored.row,
         checkpoints=found or (),
+        problem=problem,
+    )
+
+
+async def show_logs(request: web.Request) -> web.Response:
+    """What is kept of the logs of all attempts: the end of each.
+
+    Raises:
+        NotThere: There is no such trial, or nothing to read its store with.
+        Busy: Too many are reading.
+    """
+    request[STAYS] = True
+    stored = _find(request)
+    found, problem = await stored.ask(stored.read_logs)
+    return render_page(
+        request,
+        "trial/stored_logs.html",
+        get_source(request).title,
+        experiment=stored.experiment,
+        row=stored.row,
+        found=found or StoredLogs(()),
         problem=problem,
     )
 

@@ -19,7 +19,7 @@ from podtune.storage.address import AnyAddress, FileAddress
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.segments.segment import SegmentHeader
+from podtune.storage.segments.segment import LOG_STREAM, SegmentHeader
 from podtune.storage.segments.segment_stream import SegmentStream
 from podtune.storage.stores import make_store
 from tests.unit.dashboard.archives import experiment_body
@@ -53,6 +53,20 @@ class StoredTrial:
             step, time = first + seq - 1, 1e6 * attempt + seq
             metrics = {"accuracy": 1 - math.exp(-step / 50), "time_total_s": 2.0 * step, **more}
             stream.append(seq, time, f"{encode_result(Result(seq, time, metrics, step))}\n".encode())
+        stream.store_changes(lambda: False)
+
+    def print_lines(self, *texts: str, attempt: int = 1, rank: int = 0, keep: int = 1 << 30) -> None:
+        """What one attempt has printed in one rank, a line a second."""
+        name = f"pod-{TRIAL}-{attempt}"
+        stream = SegmentStream(
+            self.store,
+            f"{self.prefix}{TRIAL}/{name}/logs/{rank}/",
+            SegmentHeader("team", "digits", TRIAL, name, attempt, rank),
+            keep,
+            LOG_STREAM,
+        )
+        for seq, text in enumerate(texts, start=1):
+            stream.append(seq, 1e6 * attempt + seq, f"2026-01-01T10:00:00Z {text}\n".encode())
         stream.store_changes(lambda: False)
 
     def store_checkpoint(self, step: int, *files: ManifestFile, uid: str = UID) -> Checkpoint:

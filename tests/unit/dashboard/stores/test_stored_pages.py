@@ -199,6 +199,27 @@ async def test_of_many_checkpoints_those_that_are_not_read_are_listed_all_the_sa
     assert page.count("/pod-1/") == 2
 
 
+async def test_the_ends_of_the_logs_of_all_attempts_are_read(client: Client, stored: StoredTrial) -> None:
+    stored.print_lines("<b>first</b>", "out of memory", attempt=1)
+    stored.print_lines(*(f"epoch {epoch}" for epoch in range(1, 1001)), attempt=2)
+    page = await read_page(client, f"{PAGE}/stored-logs")
+    assert re.findall(r"<summary>(.*?) <span class=\"count\">(.*?)</span>", page) == [
+        ("Attempt 2", "the end of 1,000 lines"),
+        ("Attempt 1", "2 lines"),
+    ]
+    latest, first = (html.unescape(text).split("\n") for text in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL))
+    assert (len(latest), latest[0], latest[-1]) == (300, "epoch 701", "epoch 1000")
+    assert first == ["<b>first</b>", "out of memory"]
+    assert "kubectl podtune logs digits-0 -n team --stored" in page
+
+
+async def test_without_stored_logs_the_page_says_so(client: Client, stores: OpenStores) -> None:
+    assert "The store has none of it" in await read_page(client, f"{PAGE}/stored-logs")
+    assert "stored-logs" not in await read_page(client, PAGE)  # logs.keep is not set
+    stores.failure = AccessDenied("bucket 'models' refuses: give s3:GetObject")
+    assert "refuses: give s3:GetObject" in html.unescape(await read_page(client, f"{PAGE}/stored-logs"))
+
+
 async def test_an_archive_offers_none_of_this(stored: StoredTrial) -> None:
     source = make_source(describe_trials(stored), stored.describe())
     async with TestClient(TestServer(make_app(source))) as client:
