@@ -13,7 +13,15 @@ import pytest
 from podtune import trial
 
 AS_FIRST = "import os\nfrom podtune.trial import termination\ntermination.FIRST_PROCESS = os.getpid()\n"
-WAIT = "print(flush=True)\nsignal.pause()\n"
+BEGIN = """
+import signal, sys, time
+from podtune import trial
+
+def rest():
+    while True:  # not `signal.pause`: a signal that comes right before it is waited for in vain
+        time.sleep(0.05)
+"""
+WAIT = "print(flush=True)\nrest()\n"
 
 
 @pytest.fixture
@@ -26,12 +34,11 @@ def pod(tmp_path: Path) -> Path:
 def run(pod: Path, code: str, *, first: bool = True) -> tuple[int, str]:
     """Runs a program, sends SIGTERM once it has printed a line, and returns its exit code and what it printed then."""
     environ = {"PODTUNE_DIR": str(pod), "PYTHONPATH": str(Path(trial.__file__).parents[2])}
-    begin = "import signal, sys\nfrom podtune import trial\n"
-    command = [sys.executable, "-c", begin + (AS_FIRST if first else "") + code]
+    command = [sys.executable, "-c", BEGIN + (AS_FIRST if first else "") + code]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
         process.send_signal(signal.SIGTERM)
-        rest, _ = process.communicate(timeout=20)
+        rest, _ = process.communicate(timeout=60)
     return process.returncode, rest
 
 
@@ -40,13 +47,13 @@ def results(pod: Path) -> list[dict[str, object]]:
 
 
 def test_it_ends_and_cleans_up(pod: Path) -> None:
-    code = "trial.report({'a': 1})\ntry:\n    print(flush=True)\n    signal.pause()\nfinally:\n    print('cleaned up')"
+    code = "trial.report({'a': 1})\ntry:\n    print(flush=True)\n    rest()\nfinally:\n    print('cleaned up')"
     assert run(pod, code) == (143, "cleaned up\n")
     assert results(pod) == [{"a": 1}], "it has not said that it is done"
 
 
 def test_it_is_not_said_to_be_done_if_it_ends_normally_afterwards(pod: Path) -> None:
-    code = "trial.report({'a': 1})\ntry:\n    print(flush=True)\n    signal.pause()\nexcept SystemExit:\n    pass"
+    code = "trial.report({'a': 1})\ntry:\n    print(flush=True)\n    rest()\nexcept SystemExit:\n    pass"
     assert run(pod, code)[0] == 0
     assert results(pod) == [{"a": 1}]
 
@@ -54,7 +61,7 @@ def test_it_is_not_said_to_be_done_if_it_ends_normally_afterwards(pod: Path) -> 
 def test_a_program_that_ends_by_itself_is_said_to_be_done(pod: Path) -> None:
     environ = {"PODTUNE_DIR": str(pod), "PYTHONPATH": str(Path(trial.__file__).parents[2])}
     code = f"{AS_FIRST}from podtune import trial\ntrial.report({{'a': 1}})"
-    subprocess.run([sys.executable, "-c", code], env=environ, check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True, timeout=60)
     assert results(pod) == [{"a": 1}, {"_done": True}]
 
 
@@ -96,7 +103,7 @@ print("goes on")
 
 def test_a_result_may_be_reported_while_it_ends(pod: Path) -> None:
     code = (
-        "trial.params()\ntry:\n    print(flush=True)\n    signal.pause()\n"
+        "trial.params()\ntry:\n    print(flush=True)\n    rest()\n"
         "finally:\n    trial.report({'a': 1})\n    print('reported')"
     )
     assert run(pod, code) == (143, "reported\n")
@@ -109,8 +116,7 @@ read, write = os.pipe()
 worker = os.fork()
 if worker == 0:
     os.write(write, b"begun")
-    while True:
-        signal.pause()
+    rest()
 os.read(read, 5)
 os.kill(worker, signal.SIGTERM)
 assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == -signal.SIGTERM
