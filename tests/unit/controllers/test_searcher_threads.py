@@ -20,7 +20,7 @@ def count_running() -> int:
 
 
 async def until_idle(threads: SearcherThreads, count: int = 1) -> None:
-    assert await until(lambda: threads._idle._value >= count, 30, interval=0.001)
+    assert await until(lambda: threads._idle._value >= count, 60, interval=0.001)
 
 
 async def test_one_thread_does_one_piece_of_work_after_the_other() -> None:
@@ -39,7 +39,7 @@ async def test_there_are_as_many_threads_as_there_is_work_and_idle_ones_end() ->
     threads = SearcherThreads(idle_seconds=0.01)
     for call in [threads.submit(barrier.wait, LONG) for _ in range(many)]:
         call.result(LONG)
-    assert await until(lambda: count_running() <= before, 30, interval=0.001)
+    assert await until(lambda: count_running() <= before, 60, interval=0.001)
     assert threads.submit(lambda: 1).result(LONG) == 1
 
 
