@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import os
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
+from e2e.chaos.processes.free_ports import free_port
 from e2e.devcluster.building.azurite import find_azurite
 from e2e.devcluster.processes import wait_until
 
@@ -60,9 +60,7 @@ class AzureServer:
 @contextmanager
 def running_azure_server(host: str = "127.0.0.1") -> Iterator[AzureServer]:
     """Runs a server that keeps everything in memory, at an address of this machine."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port = probe.getsockname()[1]
+    port = free_port(host)
     server = AzureServer(f"http://{host}:{port}", base64.b64encode(os.urandom(32)).decode())
     process = subprocess.Popen(
         [

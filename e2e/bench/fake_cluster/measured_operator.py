@@ -17,7 +17,8 @@ from e2e.bench.fake_cluster.api_server import NAMESPACE
 from e2e.bench.processor_time import resident_bytes_of, seconds_of
 from e2e.chaos.polling import until
 from e2e.chaos.processes.child import start_module
-from e2e.chaos.processes.operator_process import environment, free_port, write_kubeconfig
+from e2e.chaos.processes.free_ports import free_port
+from e2e.chaos.processes.operator_process import environment, write_kubeconfig
 
 WITH_HEARTBEAT = "e2e.bench.fake_cluster.operator_with_heartbeat"
 WITH_PROFILE = "e2e.bench.fake_cluster.operator_with_profile"

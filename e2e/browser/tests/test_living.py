@@ -15,6 +15,7 @@ from e2e.browser.serving import serve_source
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import RUNNING
 from e2e.browser.visitor import Visitor
+from e2e.chaos.processes.free_ports import free_port
 
 FRESH = "resnet-live-99"
 VALUE = {"bestValue": "0.9912", "best": {"accuracy": "0.9912"}}
@@ -112,14 +113,14 @@ def test_while_the_api_server_is_away_the_page_says_so_and_recovers(visitor: Vis
 
 
 def test_while_the_dashboard_is_away_the_page_tries_again(cluster: LivingCluster, visitors: Visit) -> None:
-    with serve_source(cluster.source) as address:
+    port = free_port()  # while it is away, nobody else is given it
+    with serve_source(cluster.source, port) as address:
         visitor = visitors(address)
         page = visitor.open(RUNNING)
         expect_state(page, "Live")
-    visitor.pardon("ERR_CONNECTION_REFUSED")
-    visitor.pardon("ERR_INCOMPLETE_CHUNKED_ENCODING")
+    for moment in ("CONNECTION_REFUSED", "CONNECTION_RESET", "EMPTY_RESPONSE", "INCOMPLETE_CHUNKED_ENCODING"):
+        visitor.pardon(f"ERR_{moment}")
     expect_state(page, "Reconnecting")
-    port = int(address.rstrip("/").rpartition(":")[2])
     with serve_source(cluster.source, port):
         expect_state(page, "Live")
         page.close()

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import aiohttp
 from e2e.chaos.faults.injector import Armed
 from e2e.chaos.polling import until
 from e2e.chaos.processes.forks import Fork, ForkServer
+from e2e.chaos.processes.free_ports import free_port
 from e2e.devcluster.node.kwok import TAINT as FAKE_NODES_TAINT
 
 STEAL_SECONDS = 1.5
@@ -221,14 +221,6 @@ async def _answers(process: OperatorProcess) -> bool:
         return False
     writer.close()
     return True
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def environment(kubeconfig: Path, namespace: str, results_url: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from e2e.chaos.processes.free_ports import free_port
 from podtune.cluster.client import KubernetesClient
 from tests.component.cluster.conftest import wait_for
 
@@ -23,12 +24,8 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[3]
 LEASE = "operator-under-test"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+IN_TIME = 25.0
+"""Seconds to an end in good order: a pod is given 30."""
 
 
 def leases(namespace: str) -> str:
@@ -99,7 +96,7 @@ async def test_sigterm_ends_a_leader_at_once_and_gives_the_lease_back(client: Ku
         await until(process, "leading")
         await led(client, namespace)
         process.send_signal(signal.SIGTERM)
-        assert await ended(process, within=9) == (0, "")
+        assert await ended(process, within=IN_TIME) == (0, "")
     lease = await client.request("GET", f"{leases(namespace)}/{LEASE}")
     assert lease["spec"]["holderIdentity"] == ""
 
@@ -108,7 +105,7 @@ async def test_sigterm_in_the_first_moments_of_leading_does_too(client: Kubernet
     async with operator(namespace) as process:
         await until(process, "leading")
         process.send_signal(signal.SIGTERM)
-        assert await ended(process, within=9) == (0, "")
+        assert await ended(process, within=IN_TIME) == (0, "")
     lease = await client.request("GET", f"{leases(namespace)}/{LEASE}")
     assert lease["spec"]["holderIdentity"] == ""
 
@@ -119,10 +116,10 @@ async def test_sigterm_ends_a_standby(client: KubernetesClient, namespace: str) 
         async with operator(namespace) as second:
             await until(second, "waiting for the lease")
             second.send_signal(signal.SIGTERM)
-            assert await ended(second, within=9) == (0, "")
+            assert await ended(second, within=IN_TIME) == (0, "")
         assert first.returncode is None
         first.send_signal(signal.SIGTERM)
-        await ended(first, within=9)
+        await ended(first, within=IN_TIME)
 
 
 async def test_a_lost_lease_ends_the_process_with_1(client: KubernetesClient, namespace: str) -> None:
@@ -131,7 +128,7 @@ async def test_a_lost_lease_ends_the_process_with_1(client: KubernetesClient, na
         await led(client, namespace)
         path, body = f"{leases(namespace)}/{LEASE}", {"spec": {"holderIdentity": "somebody"}}
         await client.request("PATCH", path, body=body, content_type="application/merge-patch+json")
-        assert await ended(process, within=9) == (1, "the lease is held by 'somebody' now")
+        assert await ended(process, within=IN_TIME) == (1, "the lease is held by 'somebody' now")
         assert (await client.request("GET", path))["spec"]["holderIdentity"] == "somebody"
         await client.request("DELETE", path)
 
@@ -145,7 +142,7 @@ async def test_a_frozen_leader_that_wakes_ends_with_1(client: KubernetesClient, 
             first.send_signal(signal.SIGSTOP)
             await until(second, "leading")
             first.send_signal(signal.SIGCONT)
-            code, last = await ended(first, within=9)
+            code, last = await ended(first, within=IN_TIME)
             assert (code, "not renewed" in last or "held by" in last) == (1, True)
             assert second.returncode is None
             second.send_signal(signal.SIGTERM)
@@ -183,7 +180,7 @@ async def test_kopf_leaves_no_trace_on_what_it_watches(
         await asyncio.sleep(2)
         after = await client.request("GET", path)
         process.send_signal(signal.SIGTERM)
-        await ended(process, within=9)
+        await ended(process, within=IN_TIME)
     assert after["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
     assert not after["metadata"].get("annotations")
     assert not after["metadata"].get("finalizers")

@@ -93,10 +93,10 @@ def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(
 
 def test_a_server_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_client, "REQUEST_ATTEMPTS", 1)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    store = S3Store(S3Address("bucket", endpoint=f"http://127.0.0.1:{port}"))
-    with pytest.raises(Unreachable, match=f"127.0.0.1:{port} does not answer") as caught:
-        store.check()
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nobody else is given the port meanwhile, and nobody listens there
+        port = silent.getsockname()[1]
+        store = S3Store(S3Address("bucket", endpoint=f"http://127.0.0.1:{port}"))
+        with pytest.raises(Unreachable, match=f"127.0.0.1:{port} does not answer") as caught:
+            store.check()
     assert not caught.value.permanent

@@ -6,7 +6,6 @@ Everything is real but the API server, the clock, and kopf, which `tests/compone
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from e2e.chaos.processes.free_ports import free_port
 from podtune.app import operator as operator_module
 from podtune.app.main import _list_failures
 from podtune.app.operator import Operator
@@ -74,12 +74,6 @@ class Kopf:
         ready.set()
         self.begun.set()
         await self.act()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Process:
@@ -161,7 +155,7 @@ async def test_the_leader_holds_lease_and_label_and_gives_both_back_at_once(clus
         assert cluster.holder() == "a_uid-a"
         assert await process.post_results() == 401  # it asks who we are
         process.stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await task
     assert cluster.leaders() == []
     assert cluster.holder() == ""
@@ -225,7 +219,7 @@ async def test_who_loses_the_lease_writes_nothing_more(
 def _fast(namespace: str, name: str, identity: str) -> Any:
     from podtune.cluster.lease import LeaseSettings
 
-    return LeaseSettings(namespace, name, identity, duration=2.0, renew_every=0.1, give_up_after=1.0)
+    return LeaseSettings(namespace, name, identity, duration=60.0, renew_every=0.1, give_up_after=30.0)
 
 
 async def _port_is_free(process: Process) -> bool:
