@@ -7,7 +7,7 @@ import json
 from e2e.devcluster import Cluster
 from e2e.experiments import Object, counter, experiment, program, store
 from e2e.kubernetes import Kubernetes, eventually
-from e2e.trials import EXPERIMENTS, TRIALS, touch, trial_status
+from e2e.trials import EXPERIMENTS, TRIALS, finish, trial_status
 
 EPOCHS = 3
 TRIALS_MADE = 3
@@ -82,8 +82,7 @@ def test_a_pause_during_the_evaluation_deletes_its_pod_and_it_starts_anew(
         lambda status: (status.get("reason"), status.get("attempt")) == ("Evaluating", 3),
         what="it is evaluated again",
     )
-    touch(namespace, "held-0-3", "go")
-    namespace.wait_for_condition(EXPERIMENTS, "held", "Complete")
+    finish(namespace, "held")
     status = trial_status(namespace, "held-0")
     assert (status["state"], status["evaluation"].get("failures", 0)) == ("TERMINATED", 0), status
     assert status["bestValue"]

@@ -15,6 +15,8 @@ from e2e.trials import read_stored_logs, read_stored_results, trial_status
 
 EXPERIMENTS = "experiments.podtune.dev"
 EPOCHS = 60
+HELD = {"HOLD_AT": str(EPOCHS - 2)}
+"""Does not end before its pod vanishes, however long a slow machine takes for that."""
 BEHIND = 10.0
 """Seconds that the bucket may be behind a program."""
 STORING = 6.0
@@ -27,7 +29,7 @@ STDOUT = {"stdout": {"pattern": r"epoch=(?P<epoch>\d+) value=(?P<value>\S+)"}}
 
 @pytest.mark.parametrize("results", [{}, pytest.param(STDOUT, marks=pytest.mark.long)], ids=["reported", "printed"])
 def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: Kubernetes, results: Object) -> None:
-    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5"} | ({"STDOUT": "1"} if results else {})
+    environment = {"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5"} | ({"STDOUT": "1"} if results else HELD)
     namespace.apply(
         experiment("vanished", counter(environment), search=ONE, checkpoints={"store": store(cluster)}, results=results)
     )
@@ -58,7 +60,7 @@ def test_a_pod_that_vanishes_has_left_its_results(cluster: Cluster, namespace: K
 
 
 def test_a_pod_that_vanishes_has_left_its_log(cluster: Cluster, namespace: Kubernetes) -> None:
-    program = counter({"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5", "PRINT": "1"})
+    program = counter({"EPOCHS": str(EPOCHS), "EPOCH_SECONDS": "0.5", "PRINT": "1", **HELD})
     checkpoints = {"store": store(cluster)}
     namespace.apply(experiment("logged", program, search=ONE, checkpoints=checkpoints, logs={"keep": "1Mi"}))
     uid = namespace.get(EXPERIMENTS, "logged")["metadata"]["uid"]

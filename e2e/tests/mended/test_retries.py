@@ -63,6 +63,7 @@ def test_a_trial_goes_back_to_an_earlier_checkpoint(cluster: Cluster, namespace:
     with pytest.raises(ClusterError, match="the checkpoints of these iterations are kept: 1, 2, 3"):
         namespace.podtune("retry", "back-0", "--step", "5")
     assert "goes on from the checkpoint of iteration 1" in namespace.podtune("retry", "back-0", "--step", "1")
+    eventually(lambda: trial_status(namespace, "back-0"), lambda status: status.get("attempt") == 2)
     finish(namespace, "back")
     status = trial_status(namespace, "back-0")
     assert (status["state"], status["attempt"], status["iteration"]) == ("TERMINATED", 2, 6)
