@@ -21,7 +21,7 @@ def install_definitions() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _run("helm", "upgrade", "--install", *release, "--take-ownership")
     for name in ("experiments.podtune.dev", "trials.podtune.dev"):
-        _run("kubectl", "wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+        _run("kubectl", "wait", "--for=condition=Established", f"crd/{name}", "--timeout=100s")
 
 
 def _run(*command: str) -> None:

@@ -61,7 +61,7 @@ def _schema(name: str) -> dict[str, Any]:
 
 def _until_it_is(flow: str, path: str, account: str) -> None:
     """Waits until the API server, which takes a moment to learn of flows, knows this one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 90
     while _flow_of(path, account) != flow:
         assert time.monotonic() < deadline, f"{path} is not of the flow"
         time.sleep(0.2)
@@ -74,6 +74,5 @@ def test_the_operators_requests_have_a_flow_and_its_lease_one_above(release: str
     _until_it_is(others["metadata"]["uid"], f"/api/v1/namespaces/{NAMESPACE}/pods", release)
     _until_it_is(others["metadata"]["uid"], "/version", release)
     assert _flow_of(LEASES, "somebody-else") not in (lease["metadata"]["uid"], others["metadata"]["uid"])
-    for schema in (_schema(f"{NAMESPACE}-{release}-leadership"), _schema(f"{NAMESPACE}-{release}")):
-        (dangling,) = [c for c in schema["status"]["conditions"] if c["type"] == "Dangling"]
-        assert dangling["status"] == "False", dangling["message"]
+    for name in (f"{NAMESPACE}-{release}-leadership", f"{NAMESPACE}-{release}"):
+        _kubectl("wait", "--for=condition=Dangling=false", f"flowschema/{name}", "--timeout=50s")

@@ -87,7 +87,7 @@ async def _with_client(act: Callable[[KubernetesClient], Any]) -> None:
 async def _make(client: KubernetesClient, name: str, labels: dict[str, str]) -> None:
     await client.request("POST", "/api/v1/namespaces", body={"metadata": {"name": name, "labels": labels}})
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if await read_if_there(client, account) is not None:
                 return

@@ -40,7 +40,7 @@ class Store:
     observe_experiment = observe_trial = observe_experiment_deletion = observe_trial_deletion = observe_pod
 
     async def until(self, fact: tuple[str, str]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while fact not in self.seen:
                 self.changed.clear()
                 await self.changed.wait()

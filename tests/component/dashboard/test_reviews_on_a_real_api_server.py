@@ -54,7 +54,7 @@ async def reviewer() -> AsyncIterator[Reviewer]:
 
 async def await_right(token: str, right: Right) -> None:
     """RBAC takes a moment to know a new binding."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             fresh = Reviewer(lambda: HttpApi(connect()))
             allowed = await fresh.allows(await fresh.identify(token), right)
