@@ -17,7 +17,7 @@ export const fillTip = (tip, name, lines, word) => {
 // shares of width and height (`locate`), and what there is to say (`describe`).
 export class PointedChart {
   constructor(root) {
-    Object.assign(this, { root, frame: root.querySelector(".frame") ?? root, marks: null, shown: null, loading: null });
+    Object.assign(this, { root, frame: root.querySelector(".frame") ?? root, marks: null, shown: null, loading: null, at: null });
     this.tip = make("div", undefined, "tip");
     this.ring = make("div", undefined, "ring");
     this.tip.setAttribute("role", "status");
@@ -26,7 +26,7 @@ export class PointedChart {
     root.append(this.ring, this.tip);
     root.addEventListener("pointerenter", () => this.load());
     root.addEventListener("pointermove", (event) => this.follow(event));
-    root.addEventListener("pointerleave", () => this.hide());
+    root.addEventListener("pointerleave", () => { this.at = null; this.hide(); });
     root.addEventListener("blur", () => this.hide());
     root.addEventListener("click", () => this.open());
     root.addEventListener("keydown", (event) => this.press(event));
@@ -46,13 +46,18 @@ export class PointedChart {
   load() {
     if (this.loading) return this.loading;
     const loading = this.read()
-      .then((marks) => { if (this.loading === loading) this.marks = marks; }) // an update may have come in between
+      .then((marks) => {
+        if (this.loading !== loading) return; // an update has come in between
+        this.marks = marks;
+        if (this.at) this.follow(this.at); // the pointer may rest by now
+      })
       .catch((error) => { console.error(error); if (this.loading === loading) this.loading = null; });
     this.loading = loading;
     return loading;
   }
 
   follow(event) {
+    this.at = event;
     if (!this.marks) return;
     const box = this.frame.getBoundingClientRect();
     const found = this.find(event.clientX - box.left, event.clientY - box.top, box);
