@@ -65,7 +65,7 @@ async def test_what_is_on_its_way_is_stored_after_the_programs_end() -> None:
 
 
 async def test_what_does_not_come_to_an_end_is_told_as_not_stored() -> None:
-    _, last, reported, stored = await run(Uploads(seconds=0.01, stuck_from=2, drain=0.4), steps=2)
+    _, last, reported, stored = await run(Uploads(seconds=0.01, stuck_from=2, drain=3.0), steps=2)
     assert last.unstored == Unstored(since=2, seq=2, step=2, waits=True)
     assert last.store_problem == OUT_OF_TIME
     assert (reported, stored) == ([1, 2], [1])

@@ -112,7 +112,7 @@ async def site(handler: ReportHandler, gate: Gate, cluster: FakeCluster) -> Asyn
     async with (
         TestServer(server.build_application()) as http,
         # As `app.operator` serves it.
-        ClientSession(http.make_url("/"), timeout=aiohttp.ClientTimeout(total=10)) as session,
+        ClientSession(http.make_url("/"), timeout=aiohttp.ClientTimeout(total=60)) as session,
     ):
         yield Site(session, server)
 
