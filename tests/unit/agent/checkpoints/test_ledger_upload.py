@@ -92,7 +92,7 @@ def test_an_operator_that_is_away_at_the_end_is_not_waited_for_long(
     operator.wait_for(lambda: operator.commits and heard(operator) == 1)
     wait_until(lambda: operator.reports[-1].results == ())
     operator.close()
-    agent.end(30.0)  # half of what its last word has
+    agent.end(30.0)  # half of what its answer is waited for here
     assert json.loads(store.objects[f"{ROOT}/ledger.jsonl"])["number"] == 1
 
 
