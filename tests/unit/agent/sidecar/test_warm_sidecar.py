@@ -167,6 +167,13 @@ def start(reused: dict[str, str]) -> Iterator[StartPod]:
         pod.stop_agent()
 
 
+def handles_sigterm(process: int) -> bool:
+    """Whether a process would not be ended by it: a program does so while it waits for its next trial."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    (handled,) = [int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:")]
+    return bool(handled >> (signal.SIGTERM - 1) & 1)
+
+
 def test_each_trial_has_its_own_results(start: StartPod, operator: HandingOut) -> None:
     operator.waiting = [assignment(1, 1.0), assignment(2, 3.0)]
     pod = start()
@@ -177,6 +184,7 @@ def test_each_trial_has_its_own_results(start: StartPod, operator: HandingOut) -
         "pod-1/2.1": {1: 3.0, 2: 6.0},
     }
     assert all(final.done and final.seq == 2 for final, _ in operator.finals.values())
+    wait_until(lambda: handles_sigterm(pod.process.pid))  # it has said that it goes on, and soon waits for what is next
     pod.process.terminate()
     assert pod.process.wait(60) == 0, "the stream ends when the pod is taken away"
     assert pod.end().attempt == "pod-1/2.1"
