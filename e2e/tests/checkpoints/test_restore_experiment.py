@@ -34,8 +34,9 @@ FIELDS: dict[str, Any] = {
 """The search proposes the last three by what the first two reached; the scheduler stops one of each."""
 COARSE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 3, "seed": 5}, "maxConcurrentTrials": 1}
 """An earlier experiment, whose results come in the same order each time."""
-LEARNING = {**FIELDS, "search": {**FIELDS["search"], "warmStart": {"experiment": "coarse"}}}
-"""The search proposes all five by what the earlier experiment has found."""
+LEARNING = {**FIELDS, "search": {**FIELDS["search"], "seed": 2, "warmStart": {"experiment": "coarse"}}}
+"""The search proposes all five by what the earlier experiment has found. The scheduler stops the second one,
+as it does without, and not the third."""
 CLAIM = "checkpoints"
 ACCESS_MODE = "ReadWriteMany"
 
