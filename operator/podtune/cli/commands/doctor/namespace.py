@@ -110,8 +110,8 @@ def check_images(patient: Patient) -> Iterator[Diagnosis]:
         words = f"{image} can't be pulled: {why}; correct the image in trialTemplate, or its imagePullSecrets"
         yield Diagnosis("images", Health.WRONG, words)
     if not refused:
-        count = f"{len(pods)} pods of trials" if pods else "no pod of a trial"
-        yield Diagnosis("images", Health.FINE if pods else Health.UNKNOWN, f"{count}: none waits for its image")
+        found = f"{len(pods)} of {len(pods)} pods of trials have their images" if pods else "there is no pod of a trial"
+        yield Diagnosis("images", Health.FINE if pods else Health.UNKNOWN, found)
 
 
 def check_quotas(patient: Patient) -> Iterator[Diagnosis]:

@@ -141,7 +141,7 @@ def await_goal(
                     is_there = False
                 case "ADDED" | "MODIFIED":
                     is_there = is_known = True
-                    outcome = _compare(goal, read_experiment(change.object))
+                    outcome = _find_outcome(goal, read_experiment(change.object))
                     if outcome is not None:
                         return outcome
                 case "SYNCED" if not is_there and not is_known:
@@ -164,7 +164,7 @@ def _take(inbox: Inbox, timeout: float | None) -> Change | None:
         return None
 
 
-def _compare(goal: Goal, view: ExperimentView) -> WaitOutcome | None:
+def _find_outcome(goal: Goal, view: ExperimentView) -> WaitOutcome | None:
     """Whether there is anything more to wait for."""
     if goal.is_reached is not None and goal.is_reached(view):
         return WaitOutcome(True, _describe(view))

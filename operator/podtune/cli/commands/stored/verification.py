@@ -33,7 +33,7 @@ from podtune.storage.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class VerifiedCheckpoint:
     """What was found of a checkpoint.
 
     Attributes:
@@ -74,17 +74,17 @@ def verify(
     ]
     if not refs:
         raise CliError(f"{name} has no checkpoint{'' if step is None else f' of iteration {step}'}")
-    verifications: list[Verification] = []
+    verified: list[VerifiedCheckpoint] = []
     with open_experiment_store(api, experiment, options) as opened:
-        for verification in _verify_all(opened, refs):
-            verifications.append(verification)
+        for checked in _verify_all(opened, refs):
+            verified.append(checked)
             if output is None:  # at once, as large ones take a while
-                print_lines(list(_describe(verification)))
-    damaged = sum(bool(verification.problems) for verification in verifications)
+                print_lines(list(_describe(checked)))
+    damaged = sum(bool(checked.problems) for checked in verified)
     if output is not None:
-        print_facts({"whole": not damaged, "items": [_collect(verification) for verification in verifications]}, output)
+        print_facts({"whole": not damaged, "items": [_collect(checked) for checked in verified]}, output)
     if damaged:
-        typer.echo(f"{damaged} of {len(verifications)} checkpoints can't be restored", err=True)
+        typer.echo(f"{damaged} of {len(verified)} checkpoints can't be restored", err=True)
         raise typer.Exit(ExitStatus.FAILED)
 
 
@@ -100,37 +100,37 @@ def find_trials(api: Api, namespace: str, name: str) -> tuple[ExperimentView, Se
     return view, list_trials(api, namespace, view.name)
 
 
-def _verify_all(opened: OpenedStore, refs: Sequence[tuple[str, CheckpointRef]]) -> Iterator[Verification]:
+def _verify_all(opened: OpenedStore, refs: Sequence[tuple[str, CheckpointRef]]) -> Iterator[VerifiedCheckpoint]:
     for trial, ref in refs:
         try:
             yield _verify(opened, trial, ref)
         except InvalidManifest as error:
-            yield Verification(trial, ref, 0, 0, [str(error)])
+            yield VerifiedCheckpoint(trial, ref, 0, 0, [str(error)])
         except StoreError as error:
             raise explain_store_error(error, opened.address) from error
 
 
-def _verify(opened: OpenedStore, trial: str, ref: CheckpointRef) -> Verification:
+def _verify(opened: OpenedStore, trial: str, ref: CheckpointRef) -> VerifiedCheckpoint:
     address = parse_checkpoint_uri(opened.address, ref.uri)
     manifest = read_committed_manifest(opened.store, address, ref)
     damaged = find_damaged_files(opened.store, address, manifest)
-    return Verification(trial, ref, len(manifest.files), manifest.size, damaged)
+    return VerifiedCheckpoint(trial, ref, len(manifest.files), manifest.size, damaged)
 
 
-def _describe(verification: Verification) -> Iterator[str]:
-    place = f"{verification.trial} iteration {verification.ref.step}"
-    if not verification.problems:
-        files = "1 file" if verification.files == 1 else f"{verification.files} files"
-        yield f"{place}: whole, {files}, {verification.size:,} bytes"
-    for problem in verification.problems:
+def _describe(checked: VerifiedCheckpoint) -> Iterator[str]:
+    place = f"{checked.trial} iteration {checked.ref.step}"
+    if not checked.problems:
+        files = "1 file" if checked.files == 1 else f"{checked.files} files"
+        yield f"{place}: whole, {files}, {checked.size:,} bytes"
+    for problem in checked.problems:
         yield f"{place}: {problem}"
 
 
-def _collect(verification: Verification) -> dict[str, Any]:
+def _collect(checked: VerifiedCheckpoint) -> dict[str, Any]:
     return {
-        "trial": verification.trial,
-        "step": verification.ref.step,
-        "uri": verification.ref.uri,
-        "whole": not verification.problems,
-        "problems": list(verification.problems),
+        "trial": checked.trial,
+        "step": checked.ref.step,
+        "uri": checked.ref.uri,
+        "whole": not checked.problems,
+        "problems": list(checked.problems),
     }
