@@ -5,13 +5,15 @@ The script that `podtune completion` prints has the shell run `podtune` with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 
 import typer
 
 from podtune.cli.errors import CliError
 from podtune.kube import paths
 from podtune.kube.errors import ApiError
+from podtune.kube.paths import PathError
 
 PROGRAM = "podtune"
 VARIABLE = "_PODTUNE_COMPLETE"
@@ -27,6 +29,12 @@ def read_words(environ: Mapping[str, str]) -> list[str] | None:
     if not environ.get(VARIABLE):
         return None
     return [word for name in _LINES for word in environ.get(name, "").split()]
+
+
+def describe_line(words: Sequence[str]) -> Mapping[str, str]:
+    """The variables by which bash would ask for the words that follow `podtune`; the last of them is incomplete."""
+    line = shlex.join([PROGRAM, *words[:-1]]) + f" {words[-1] if words else ''}"
+    return {VARIABLE: "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(max(1, len(words)))}
 
 
 def complete_experiments(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -51,7 +59,7 @@ def _complete(ctx: typer.Context, incomplete: str, find_collection: Callable[[st
     try:
         api, namespace = api_client.open_api(*given)
         items = api.get(find_collection(namespace), {"limit": _MOST}).get("items") or ()
-    except (CliError, ApiError):
+    except (CliError, ApiError, PathError):
         return []  # nothing is offered; the command itself will say what is wrong
     names = (str(item["metadata"]["name"]) for item in items)
     return [name for name in names if name.startswith(incomplete)]

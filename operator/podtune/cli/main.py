@@ -11,13 +11,16 @@ from typing import Any
 import typer
 
 from podtune.cli.command_table import make_program
-from podtune.cli.completion import PROGRAM, VARIABLE, read_words
+from podtune.cli.completion import PROGRAM, VARIABLE, describe_line, read_words
 from podtune.cli.errors import CliError, ExitStatus, choose_exit_code, explain_error
 from podtune.kube.errors import ApiError
 from podtune.kube.paths import PathError
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Any mistake on the command line; typer itself names only this one of its parser's errors."""
+
+_NO_FILES = ":4"
+"""Ends what kubectl is offered: names of files are nothing that could follow."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitStatus.USAGE
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
+
+
+def complete_for_kubectl(arguments: Sequence[str] | None = None) -> int:
+    """Completes `kubectl podtune …`: kubectl asks the program `kubectl_complete-podtune`, with the words so far."""
+    os.environ.update(describe_line(sys.argv[1:] if arguments is None else arguments))
+    try:
+        return main([])
+    finally:
+        typer.echo(_NO_FILES)
 
 
 def _find_program_name() -> str:

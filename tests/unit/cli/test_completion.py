@@ -51,6 +51,28 @@ def test_commands_options_and_names_are_offered(line: str, offered: list[str], a
     assert ask(line) == offered
 
 
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["val"], ["validate", ":4"]),
+        (["watch", ""], ["digits", "audio", ":4"]),
+        (["watch", "-n", "Not A Name", "d"], [":4"]),
+    ],
+)
+def test_kubectl_is_answered_as_it_asks_plugins(
+    words: list[str],
+    offered: list[str],
+    api: FakeApi,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("_PODTUNE_COMPLETE", "COMP_WORDS", "COMP_CWORD"):
+        monkeypatch.setenv(name, "")  # is taken back at the end
+    with pytest.raises(SystemExit):
+        cli.complete_for_kubectl(words)
+    assert capsys.readouterr().out.split() == offered
+
+
 def test_without_a_cluster_no_names_are_offered(monkeypatch: pytest.MonkeyPatch, ask: object) -> None:
     def refuse(*_: object) -> object:
         raise KubeconfigError("no kubeconfig")
