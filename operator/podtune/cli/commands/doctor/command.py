@@ -13,6 +13,7 @@ from podtune.cli.client.api_client import DatedApi
 from podtune.cli.client.store_access import StoreOptions
 from podtune.cli.commands.doctor import installation, namespace, rights
 from podtune.cli.commands.doctor.findings import Diagnosis, Health, InstallationCheck, Patient, run_check
+from podtune.cli.completion import complete_experiments
 from podtune.cli.errors import ExitStatus
 from podtune.cli.options import (
     Context,
@@ -22,6 +23,7 @@ from podtune.cli.options import (
     OwnCredentials,
     StoreEndpoint,
     StoreRegion,
+    read_experiment_name,
 )
 from podtune.cli.output import print_facts, print_lines, print_note
 
@@ -44,7 +46,13 @@ _MARKS = {Health.FINE: "ok     ", Health.WRONG: "PROBLEM", Health.UNKNOWN: "?   
 
 def doctor(
     experiment: Annotated[
-        str, typer.Argument(metavar="[EXPERIMENT]", help="Whose store is looked at; else all of the namespace.")
+        str,
+        typer.Argument(
+            metavar="[EXPERIMENT]",
+            help="Whose store is looked at; else all of the namespace.",
+            callback=read_experiment_name,
+            autocompletion=complete_experiments,
+        ),
     ] = "",
     *,
     operator_namespace: Annotated[

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.commands.stored.verification import find_trials
-from podtune.cli.options import Context, ForPrograms, Kubeconfig, Namespace
+from podtune.cli.options import Context, ForPrograms, Kubeconfig, Namespace, TargetName
 from podtune.cli.output import print_facts, print_lines, print_note
 from podtune.cli.views.columns import align_columns
 from podtune.cli.views.numbers import format_number
@@ -18,7 +16,7 @@ from podtune.cli.views.tables import read_numbers
 
 
 def list_checkpoints(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A Trial, or an Experiment: all its Trials.")],
+    name: TargetName,
     output: ForPrograms = None,
     namespace: Namespace = None,
     context: Context = None,

@@ -23,6 +23,7 @@ from podtune.cli.options import (
     OwnCredentials,
     StoreEndpoint,
     StoreRegion,
+    TargetName,
 )
 from podtune.cli.output import print_facts, print_lines
 from podtune.protocol.checkpoint import CheckpointRef
@@ -48,7 +49,7 @@ class VerifiedCheckpoint:
 
 
 def verify(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A Trial, or an Experiment: all its Trials.")],
+    name: TargetName,
     *,
     step: Annotated[
         int | None, typer.Option("--step", min=0, help="Only the checkpoint of this iteration; else all.")
