@@ -5,6 +5,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from typing import Any
@@ -103,6 +104,18 @@ def test_an_object_is_read_with_our_credentials(api: HttpApi, server: Server) ->
     path, query, headers = server.asked[0]
     assert (path, query) == ("/apis/x", {"a": ["b c"]})
     assert headers["Authorization"] == "Bearer abc"
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [("Thu, 01 Jan 2026 10:00:00 GMT", datetime(2026, 1, 1, 10, tzinfo=UTC)), ("soon", None), ("", None)],
+)
+def test_the_time_of_the_server_is_that_of_its_answer(
+    said: str, read: datetime | None, api: HttpApi, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Handler, "date_time_string", lambda _self: said)
+    server.answers_with({"gitVersion": "v1.34.4"})
+    assert api.read_date() == read
 
 
 def test_an_object_that_was_not_asked_for_is_not_taken_for_it(api: HttpApi, server: Server) -> None:
