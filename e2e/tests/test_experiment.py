@@ -33,22 +33,6 @@ def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, n
         assert [c["step"] for c in trial["status"]["checkpoints"]] == [2, 3]
 
 
-def test_checkpoints_are_in_the_bucket_as_the_status_says(cluster: Cluster, namespace: Kubernetes) -> None:
-    namespace.apply(
-        experiment(
-            "stored",
-            counter({"EPOCHS": "5"}),
-            checkpoints={"store": store(cluster), "keep": {"count": 2}},
-            search={"algorithm": "random", "maxTrials": 1},
-        )
-    )
-    namespace.wait_for_condition("experiments.podtune.dev", "stored", COMPLETE)
-    status = namespace.get("trials.podtune.dev", "stored-0")["status"]
-    for checkpoint in status["checkpoints"]:
-        key = checkpoint["uri"].removeprefix(f"s3://{cluster.s3.bucket}/")
-        assert cluster.s3_client.get(f"{key}/manifest.json")
-
-
 def without_times(result: dict[str, str]) -> dict[str, str]:
     """A result without its training time, which is there, and no other: a status is to stay small."""
     assert 0 <= float(result["time_total_s"]) < 600

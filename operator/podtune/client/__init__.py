@@ -9,6 +9,9 @@
 What goes wrong raises a `PodtuneError`, whose text names the field, its value and the remedy.
 """
 
+from podtune.cli.client.store_access import StoreOptions
+from podtune.client.asynchronous import AsyncCheckpoint, AsyncClient, AsyncExperiment, AsyncTrial
+from podtune.client.checkpoint import TrialCheckpoint
 from podtune.client.client import Client
 from podtune.client.errors import (
     AlreadyExists,
@@ -28,12 +31,17 @@ from podtune.client.errors import (
 )
 from podtune.client.experiment import Experiment
 from podtune.client.facts import Best, CurvePoint, FrontTrial
+from podtune.client.results import IncompleteResults
 from podtune.client.snapshot import Conclusion, ExperimentSnapshot
 from podtune.client.trial import Trial
 from podtune.client.watch import ExperimentWatch
 
 __all__ = [
     "AlreadyExists",
+    "AsyncCheckpoint",
+    "AsyncClient",
+    "AsyncExperiment",
+    "AsyncTrial",
     "Best",
     "Client",
     "Conclusion",
@@ -44,6 +52,7 @@ __all__ = [
     "ExperimentSnapshot",
     "ExperimentWatch",
     "FrontTrial",
+    "IncompleteResults",
     "InvalidArgument",
     "InvalidExperiment",
     "MissingPackage",
@@ -54,6 +63,8 @@ __all__ = [
     "PodtuneError",
     "Refused",
     "StoreFailed",
+    "StoreOptions",
     "Trial",
+    "TrialCheckpoint",
     "WaitTimeout",
 ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import NO_DEFINITIONS, fetch_experiment
+from podtune.cli.client.store_access import StoreOptions
 from podtune.client.errors import AlreadyExists, InvalidArgument, ObjectNotFound
 from podtune.client.experiment import Experiment
 from podtune.client.session import ClusterSession, check_name
@@ -26,6 +27,7 @@ class Client:
         kubeconfig: str | os.PathLike[str] | None = None,
         context: str | None = None,
         namespace: str | None = None,
+        store: StoreOptions | None = None,
     ) -> None:
         """Finds the way to the cluster.
 
@@ -33,12 +35,13 @@ class Client:
             kubeconfig: Path of the kubeconfig; else $KUBECONFIG or ~/.kube/config, or in a pod the service account.
             context: Its context; else the current one.
             namespace: Where Experiments are that no namespace is named for; else the context's.
+            store: How stores of checkpoints and results are reached, where that differs from what Experiments say.
 
         Raises:
             ConnectionFailed: No way to a cluster is known.
         """
         file = Path(kubeconfig) if kubeconfig is not None else None
-        self._session = ClusterSession(lambda: api_client.open_api(file, context, namespace))
+        self._session = ClusterSession(lambda: api_client.open_api(file, context, namespace), store or StoreOptions())
 
     @property
     def namespace(self) -> str:

@@ -129,7 +129,7 @@ def _translate(error: Exception) -> PodtuneError:
             return Refused(text, error.status)
         case ApiError():
             return ConnectionFailed(text)
-        case StoreError():
+        case StoreError() | CliError(__cause__=StoreError()):
             return StoreFailed(text)
         case _:
             return NotPossible(text)

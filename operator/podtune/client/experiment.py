@@ -7,22 +7,30 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from podtune.api.base import parse_duration
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND
 from podtune.api.resources.resume import RestartPolicy, ResumePolicy
 from podtune.cli.client.experiment_file import write_document
 from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial, list_trials
+from podtune.client.checkpoint import PathName, download_checkpoint
+from podtune.client.display import NoDisplay, choose_display
 from podtune.client.errors import InvalidArgument, NotCreated, ObjectNotFound
 from podtune.client.facts import Best, read_best
 from podtune.client.manifest import build_manifest, check_manifest, read_manifest
+from podtune.client.page import draw_facts
+from podtune.client.results import ResultRow, ResultSource, choose_results, make_frame, read_stored_rows
 from podtune.client.session import ClusterSession, check_name
 from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.steering import Steering
-from podtune.client.trial import Trial
+from podtune.client.trial import Trial, check_step
 from podtune.client.watch import ExperimentWatch
 from podtune.kube.manifests import Manifest
+
+if TYPE_CHECKING:
+    import pandas
 
 _MAX_SECONDS = threading.TIMEOUT_MAX
 """Longest time that can be waited for: some three hundred years."""
@@ -208,11 +216,20 @@ class Experiment:
         """
         session, view = self._require_session(), self._read_view()
         trials = session.call(lambda api: list_trials(api, self.namespace, self.name))
-        return ExperimentSnapshot(view, trials, self._make_trial)
+        return ExperimentSnapshot(view, trials, self.make_trial)
 
-    def watch(self) -> ExperimentWatch:
-        """Follows it: an iterator of snapshots, one after each change, that ends with the Experiment."""
-        return ExperimentWatch(self._require_session(), self.namespace, self.name, self._make_trial)
+    def watch(self, *, show: bool = True) -> ExperimentWatch:
+        """Follows it: an iterator of snapshots, one after each change, that ends with the Experiment.
+
+        As the last line of a notebook's cell, `experiment.watch()` alone follows it to its end; elsewhere
+        `experiment.watch().wait()` does.
+
+        Args:
+            show: Whether each snapshot is shown: in a notebook by one table that updates itself, elsewhere by a line
+                for each change.
+        """
+        display = choose_display() if show else NoDisplay()
+        return ExperimentWatch(self._require_session(), self.namespace, self.name, self.make_trial, display)
 
     def wait(self, timeout: float | str | None = None) -> ExperimentSnapshot[Trial]:
         """Waits for its end; returns it and its Trials as they are then.
@@ -225,12 +242,66 @@ class Experiment:
             ExperimentFailed: It has failed, waits for a correction, or was deleted.
             PodtuneError: The API server can't be asked any more.
         """
+        return self.wait_by(self.watch(show=False), timeout)
+
+    def wait_by(self, watch: ExperimentWatch, timeout: float | str | None = None) -> ExperimentSnapshot[Trial]:
+        """Waits as `wait`, by a watch that somebody else may close to end the wait."""
         seconds = read_seconds(timeout)
         snapshot = self.read()
         if snapshot.outcome is None:
-            snapshot = self.watch().wait(seconds)
+            snapshot = watch.wait(seconds)
         snapshot.check_outcome()
         return snapshot
+
+    def results(self, *, source: ResultSource = "auto") -> list[ResultRow]:
+        """Reads all results of its Trials in order of time, a dict each, as `kubectl podtune results` prints them.
+
+        Args:
+            source: store has all results; status has learning curves, at most 64 points a trial; auto is the store, or
+                where that can't be read the status, with a warning.
+
+        Raises:
+            InvalidArgument: There is no such source.
+            PodtuneError: They can't be read.
+        """
+        session, view = self._require_session(), self._read_view()
+        options = session.store_options
+        return choose_results(
+            source,
+            view,
+            lambda: session.call(lambda api: read_stored_rows(api, view, options, trial="", rank=0)),
+            lambda: self.trials,
+        )
+
+    def results_df(self, *, source: ResultSource = "auto") -> pandas.DataFrame:
+        """Reads all results as a table of pandas; raises as `results`.
+
+        Args:
+            source: See `results`.
+
+        Raises:
+            MissingPackage: pandas is not installed.
+            PodtuneError: They can't be read.
+        """
+        return make_frame(self.results(source=source))
+
+    def download_checkpoint(self, directory: PathName | None = None, *, step: int | None = None) -> Path:
+        """Downloads the best checkpoint of its best Trial, and checks the hash of all that is in it.
+
+        Args:
+            directory: Where to, a directory that is not there yet; else ./<trial>-<iteration>.
+            step: Iteration of another checkpoint of that Trial.
+
+        Returns:
+            The directory.
+
+        Raises:
+            NotPossible: There is no such checkpoint, it is damaged, or the directory exists.
+            PodtuneError: The API server or the store can't be read.
+        """
+        wanted = None if step is None else check_step(step)
+        target = f"experiment/{self.name}"
+        return download_checkpoint(self._require_session(), self.namespace, target, directory, step=wanted)
 
     def pause(self) -> str:
         """Suspends it: each trial stores a checkpoint and gives its pod back. Returns in a sentence what will happen.
@@ -283,6 +354,18 @@ class Experiment:
         """
         return self.resume(errored=ResumePolicy.RESTART if from_scratch else ResumePolicy.RESUME)
 
+    def _repr_html_(self) -> str:
+        spec = self._manifest.get("spec") or {}
+        names = (str(parameter.get("name", "")) for parameter in spec.get("parameters") or ())
+        objective = spec.get("objective") or {}
+        facts = {
+            "namespace": self.namespace,
+            "objective": f"{objective.get('mode', '')} {objective.get('metric', '')}",
+            "parameters": ", ".join(names),
+            "in a cluster": "" if self.is_created else "not yet: client.create(experiment)",
+        }
+        return draw_facts(f"Experiment {self.name}", facts)
+
     def __repr__(self) -> str:
         where = f", namespace={self.namespace!r}" if self.namespace else ""
         return f"<Experiment {self.name!r}{where}{'' if self._session else ', not created'}>"
@@ -306,7 +389,8 @@ class Experiment:
     def _steer(self) -> Steering:
         return Steering(self._require_session(), self.namespace, f"experiment/{self.name}")
 
-    def _make_trial(self, view: TrialView, experiment: ExperimentView) -> Trial:
+    def make_trial(self, view: TrialView, experiment: ExperimentView) -> Trial:
+        """Makes a Trial of what was read."""
         return Trial(self._require_session(), view, experiment)
 
 

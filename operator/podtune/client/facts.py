@@ -12,6 +12,7 @@ from podtune.cli.errors import CliError
 from podtune.cli.views import tables
 from podtune.cli.views.troubles import find_trial_trouble
 from podtune.client.errors import NoResult
+from podtune.client.page import draw_best, draw_trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,9 @@ class Best:
     spread: float | None
     repeats: int
     pareto_front: tuple[FrontTrial, ...]
+
+    def _repr_html_(self) -> str:
+        return draw_best(self)
 
 
 def read_best(view: ExperimentView) -> Best:
@@ -201,6 +205,9 @@ class TrialFacts:
             CurvePoint(int(step), seconds, dict(zip(metrics, values, strict=False)))
             for step, seconds, *values in curve.list_points()
         ]
+
+    def _repr_html_(self) -> str:
+        return draw_trial(self)
 
     def __repr__(self) -> str:
         return f"<Trial {self.name}: {self.state}, {self.parameters}>"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.store_access import StoreOptions
 from podtune.client.errors import InvalidArgument, raise_own_errors
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
@@ -18,16 +19,18 @@ T = TypeVar("T")
 class ClusterSession:
     """Asks the API server. Threads may share it."""
 
-    def __init__(self, connect: Callable[[], tuple[Api, str]]) -> None:
+    def __init__(self, connect: Callable[[], tuple[Api, str]], store_options: StoreOptions) -> None:
         """Opens the API server.
 
         Args:
             connect: Opens it, and says which namespace is meant; it is called again where credentials have expired.
+            store_options: How stores of checkpoints and results are reached.
 
         Raises:
             ConnectionFailed: No way to a cluster is known.
         """
         self._connect = connect
+        self.store_options = store_options
         self._lock = threading.Lock()
         with raise_own_errors():
             self._api, self.namespace = connect()

@@ -14,6 +14,7 @@ from podtune.cli.views.troubles import find_experiment_troubles
 from podtune.cli.views.watch_view import render_summary
 from podtune.client.errors import ExperimentFailed, NoResult
 from podtune.client.facts import Best, TrialFacts, read_best
+from podtune.client.page import draw_snapshot
 
 AnyTrial = TypeVar("AnyTrial", bound=TrialFacts)
 OtherTrial = TypeVar("OtherTrial", bound=TrialFacts)
@@ -121,6 +122,9 @@ class ExperimentSnapshot(Generic[AnyTrial]):
     def convert(self, make_trial: Callable[[TrialView, ExperimentView], OtherTrial]) -> ExperimentSnapshot[OtherTrial]:
         """The same with Trials of another kind."""
         return ExperimentSnapshot(self._view, self._trials, make_trial, is_deleted=self._is_deleted)
+
+    def _repr_html_(self) -> str:
+        return draw_snapshot(self)
 
     def __str__(self) -> str:
         return render_summary(self._view)

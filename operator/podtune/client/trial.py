@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from podtune.api.json_values import canonicalize
 from podtune.api.tuning.search_space import format_value
+from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial
 from podtune.cli.commands import retry
-from podtune.client.errors import InvalidArgument
+from podtune.cli.commands.logs import read_log, read_stored_log
+from podtune.client.checkpoint import TrialCheckpoint
+from podtune.client.errors import InvalidArgument, raise_own_errors
 from podtune.client.facts import TrialFacts
 from podtune.client.manifest import to_plain
+from podtune.client.results import ResultRow, ResultSource, check_rank, choose_results, make_frame, read_stored_rows
 from podtune.client.session import ClusterSession
 from podtune.client.steering import Steering
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Trial(TrialFacts):
@@ -35,6 +42,103 @@ class Trial(TrialFacts):
         view = self._session.call(lambda api: get_trial(api, namespace, name))
         experiment = self._session.call(lambda api: get_experiment(api, namespace, view.experiment))
         return Trial(self._session, view, experiment)
+
+    @property
+    def views(self) -> tuple[TrialView, ExperimentView]:
+        """What was read of it, and of its Experiment."""
+        return self._view, self._experiment
+
+    @property
+    def checkpoint(self) -> TrialCheckpoint | None:
+        """Its latest checkpoint; None where it has stored none."""
+        return next(iter(self.checkpoints[-1:]), None)
+
+    @property
+    def checkpoints(self) -> tuple[TrialCheckpoint, ...]:
+        """All of its checkpoints that are kept, the oldest first."""
+        return tuple(
+            TrialCheckpoint(self._session, self.namespace, self.name, record)
+            for record in self._view.status.checkpoints
+        )
+
+    def logs(self, *, rank: int | None = None, agent: bool = False, stored: bool = False) -> str:
+        """Reads the log of its current or last attempt; of a pod that is gone, the last lines where it has failed.
+
+        Args:
+            rank: Of a trial of several pods: which one's; else the first, or with `stored` all.
+            agent: Whether the agent's log is read, not the program's.
+            stored: Whether what is in the store is read, of all attempts (`logs.keep`).
+
+        Raises:
+            NotPossible: There is no pod, no log yet, or nothing is stored.
+            InvalidArgument: There can be no such rank, or the agent's log was asked for, which is not stored.
+            PodtuneError: The API server or the store can't be read.
+        """
+        if stored and agent:
+            raise InvalidArgument("agent: True, and the agent's log is not stored; leave out agent or stored")
+        wanted = None if rank is None else check_rank(rank)
+
+        def read(api: Api) -> str:
+            if stored:
+                options = self._session.store_options
+                lines = read_stored_log(api, self.namespace, self._view, options, rank=wanted)
+            else:
+                lines = read_log(api, self.namespace, self._view, follow=False, agent=agent, rank=wanted or 0)
+            return "".join(f"{line}\n" for line in lines)
+
+        return self._session.call(read)
+
+    def follow_logs(self, *, rank: int = 0, agent: bool = False) -> Iterator[str]:
+        """Reads the log of its current attempt line by line, as lines come, until the program ends.
+
+        Args:
+            rank: Of a trial of several pods: which one's.
+            agent: Whether the agent's log is read, not the program's.
+
+        Raises:
+            NotPossible: There is no pod, or no log yet.
+            PodtuneError: The API server can't be read.
+        """
+        wanted = check_rank(rank)
+        return self._follow_logs(wanted, agent=agent)
+
+    def _follow_logs(self, rank: int, *, agent: bool) -> Iterator[str]:
+        with raise_own_errors():
+            yield from read_log(self._session.api, self.namespace, self._view, follow=True, agent=agent, rank=rank)
+
+    def results(self, *, source: ResultSource = "auto", rank: int = 0) -> list[ResultRow]:
+        """Reads all its results, a dict each, as `kubectl podtune results` prints them.
+
+        Args:
+            source: store has all results; status has its learning curve, at most 64 points; auto is the store, or where
+                that can't be read the status, with a warning.
+            rank: Of a trial of several pods: which one's results; those in the status are of the first.
+
+        Raises:
+            InvalidArgument: There is no such source or rank.
+            PodtuneError: They can't be read.
+        """
+        wanted = check_rank(rank)
+        view, options = self._experiment, self._session.store_options
+        return choose_results(
+            source,
+            view,
+            lambda: self._session.call(lambda api: read_stored_rows(api, view, options, trial=self.name, rank=wanted)),
+            lambda: [self],
+        )
+
+    def results_df(self, *, source: ResultSource = "auto", rank: int = 0) -> pandas.DataFrame:
+        """Reads all its results as a table of pandas; raises as `results`.
+
+        Args:
+            source: See `results`.
+            rank: See `results`.
+
+        Raises:
+            MissingPackage: pandas is not installed.
+            PodtuneError: They can't be read.
+        """
+        return make_frame(self.results(source=source, rank=rank))
 
     def pause(self) -> str:
         """Has it store a checkpoint and give its pod back; returns in a sentence what will happen.

@@ -13,7 +13,9 @@ from typing import Self
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.views.progress import Inbox, Progress, follow
+from podtune.client.display import WatchDisplay
 from podtune.client.errors import ExperimentFailed, NotPossible, WaitTimeout, raise_own_errors
+from podtune.client.page import draw_snapshot
 from podtune.client.session import ClusterSession, is_expired
 from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.trial import Trial
@@ -27,7 +29,8 @@ class _Left(Exception):
 class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
     """Follows an Experiment: an iterator of snapshots that ends with the Experiment, or when it is closed.
 
-    Where changes come faster than they are taken, several are one snapshot.
+    Each snapshot is shown, too, if that is wanted: in a notebook by one table that updates itself, elsewhere by a line
+    for each change. Where changes come faster than they are taken, several are one snapshot.
     """
 
     def __init__(
@@ -36,12 +39,14 @@ class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
         namespace: str,
         name: str,
         make_trial: Callable[[TrialView, ExperimentView], Trial],
+        display: WatchDisplay,
     ) -> None:
         """Is made by an Experiment; it asks the cluster when its first snapshot is taken."""
         self._session = session
         self._namespace = namespace
         self._name = name
         self._make_trial = make_trial
+        self._display = display
         self._lock = threading.Lock()
         self._inbox = Inbox()
         self._end: Exception | None = None
@@ -72,6 +77,10 @@ class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
         if not last:
             raise NotPossible(f"the watch on experiment {self._name} was closed before it had told anything")
         return last.pop()
+
+    def _ipython_display_(self) -> None:
+        """Is called for the last expression of a notebook's cell: follows the Experiment, which shows it."""
+        self.wait()
 
     def close(self) -> None:
         """Ends it, from another thread, too: whoever waits for a snapshot gets no more."""
@@ -124,8 +133,9 @@ class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
             if view is None:
                 raise ExperimentFailed(f"{self._name}: the experiment was deleted")
             if progress.outcome is not None or not inbox.has_more:
-                progress.changed.clear()
-                yield self._make_snapshot(progress, view)
+                snapshot = self._make_snapshot(progress, view)
+                self._display.show(progress, partial(draw_snapshot, snapshot))
+                yield snapshot
 
     def _make_snapshot(self, progress: Progress, view: ExperimentView) -> ExperimentSnapshot[Trial]:
         trials = tuple(progress.trials.values())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -34,6 +35,13 @@ class ClusterApi(LiveApi):
     def __init__(self) -> None:
         super().__init__()
         self.failures: list[Exception] = []
+        self.opened_watches = threading.Semaphore(0)
+
+    def watch(
+        self, path: str, params: Mapping[str, str] | None = None, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[api_client.Change]:
+        self.opened_watches.release()
+        return super().watch(path, params, is_wanted)
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Manifest:
         if self.failures:

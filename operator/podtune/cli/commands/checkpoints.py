@@ -92,9 +92,9 @@ def download(
         print_lines([_download_uri(name, directory, options, open_api)])
         return
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    experiment, choice = _choose(api, chosen, name, step=step, best=best)
+    experiment, choice = find_named_checkpoint(api, chosen, name, step=step, best=best)
     with open_experiment_store(api, experiment, options) as opened:
-        print_lines([_fetch(opened, choice, directory)])
+        print_lines([fetch_checkpoint(opened, choice, directory)])
 
 
 def choose_checkpoint(
@@ -119,10 +119,15 @@ def choose_checkpoint(
     return CheckpointChoice(trial.name, chosen.ref, tuple(known for known in steps if known != chosen.step))
 
 
-def _choose(
+def find_named_checkpoint(
     api: Api, namespace: str, name: str, *, step: int | None, best: bool
 ) -> tuple[ExperimentView, CheckpointChoice]:
-    """The checkpoint that is meant, and whose; of an Experiment, the best one of its best Trial."""
+    """The checkpoint that is meant, and whose; of an Experiment, the best one of its best Trial.
+
+    Raises:
+        CliError: There is none, or none of this iteration.
+        ApiError: The server can't say.
+    """
     view = find_target(api, namespace, name).view
     if isinstance(view, TrialView):
         experiment = get_experiment(api, namespace, view.experiment)
@@ -159,7 +164,7 @@ def _download_uri(
         with open_store_of(uri, options, open_api) as opened:
             choice = _find_by_uri(opened, uri)
             trial, last = _read_owner(parse_checkpoint_uri(opened.address, uri))
-            done = _fetch(opened, choice, directory or Path(f"{trial}-{last}"))
+            done = fetch_checkpoint(opened, choice, directory or Path(f"{trial}-{last}"))
     except StoreSettingsError as error:
         raise explain_store_error(error) from error
     return f"{done}; no Trial was asked whether its manifest is the one that was committed"
@@ -183,7 +188,7 @@ def _read_owner(address: CheckpointAddress) -> tuple[str, str]:
     return parts[-3 if address.step >= 0 and len(parts) > 2 else -2], parts[-1]
 
 
-def _fetch(opened: OpenedStore, choice: CheckpointChoice, directory: Path | None) -> str:
+def fetch_checkpoint(opened: OpenedStore, choice: CheckpointChoice, directory: Path | None) -> str:
     """Downloads a checkpoint; says what was done.
 
     It comes into a directory of its own beside the one that was named, and is renamed once it is whole.

@@ -90,7 +90,7 @@ def _print_table(found: Iterable[StoredResult]) -> bool:
 
     All are held in memory first: a metric that appears late has a column in the first line, too.
     """
-    rows = [_make_row(stored) for stored in found]
+    rows = [make_row(stored) for stored in found]
     if rows:
         columns = dict.fromkeys(name for row in rows for name in row)
         table = csv.DictWriter(sys.stdout, list(columns), lineterminator="\n")
@@ -99,7 +99,7 @@ def _print_table(found: Iterable[StoredResult]) -> bool:
     return bool(rows)
 
 
-def _make_row(stored: StoredResult) -> dict[str, Any]:
+def make_row(stored: StoredResult) -> dict[str, Any]:
     """A result by column; a metric that is called as one of the first columns gets another name."""
     row = _describe_place(stored)
     return row | {f"{name} (result)" if name in row else name: value for name, value in stored.result.metrics.items()}

@@ -69,23 +69,37 @@ def show_lines(
 ) -> Progress | None:
     """Writes a line whenever a trial's state, the experiment's numbers or what is wrong change; returns the end."""
     last: Progress | None = None
-    written: list[str] = []
+    writer = LineWriter(write, now)
     for last in states:
-        stamp = now().strftime("%H:%M:%S")
-        for trial in last.changed:
-            write(f"{stamp} {render_trial(trial)}")
-        last.changed.clear()
-        view = last.experiment
+        writer.take(last)
+    return last
+
+
+class LineWriter:
+    """Writes what has changed, a line each."""
+
+    def __init__(self, write: Callable[[str], None], now: Callable[[], datetime]) -> None:
+        """Has written nothing yet."""
+        self._write = write
+        self._now = now
+        self._written: list[str] = []
+
+    def take(self, progress: Progress) -> None:
+        """Writes what is new of an experiment."""
+        stamp = self._now().strftime("%H:%M:%S")
+        for trial in progress.changed:
+            self._write(f"{stamp} {render_trial(trial)}")
+        progress.changed.clear()
+        view = progress.experiment
         lines = (
             [render_summary(view), *(f"{view.name} {words}" for words in find_experiment_troubles(view))]
             if view
             else []
         )
         for line in lines:
-            if line not in written:
-                write(f"{stamp} {line}")
-        written = lines
-    return last
+            if line not in self._written:
+                self._write(f"{stamp} {line}")
+        self._written = lines
 
 
 def render(progress: Progress | None, now: datetime, width: int, height: int | None = None) -> RenderableType:
