@@ -31,6 +31,7 @@ from podtune.client.errors import (
 )
 from podtune.client.experiment import Experiment
 from podtune.client.facts import Best, CurvePoint, FrontTrial
+from podtune.client.packing.modules import PackingError
 from podtune.client.results import IncompleteResults
 from podtune.client.snapshot import Conclusion, ExperimentSnapshot
 from podtune.client.trial import Trial
@@ -60,6 +61,7 @@ __all__ = [
     "NotCreated",
     "NotPossible",
     "ObjectNotFound",
+    "PackingError",
     "PodtuneError",
     "Refused",
     "StoreFailed",

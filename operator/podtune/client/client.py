@@ -10,6 +10,7 @@ from podtune.cli.client.resources import NO_DEFINITIONS, fetch_experiment
 from podtune.cli.client.store_access import StoreOptions
 from podtune.client.errors import AlreadyExists, InvalidArgument, ObjectNotFound
 from podtune.client.experiment import Experiment
+from podtune.client.packing.creation import create_objects
 from podtune.client.session import ClusterSession, check_name
 from podtune.kube import paths
 
@@ -51,6 +52,8 @@ class Client:
     def create(self, experiment: Experiment) -> Experiment:
         """Creates an Experiment in the cluster; returns it, in the cluster from now on.
 
+        Before it, the ConfigMap is created that its function travels in, if it has one; it is deleted with it.
+
         Raises:
             AlreadyExists: There is one of that name.
             InvalidArgument: It is no Experiment, or in a cluster already.
@@ -66,7 +69,7 @@ class Client:
         manifest = experiment.manifest
         namespace = manifest["metadata"].setdefault("namespace", self.namespace)
         try:
-            made = self._session.call(lambda api: api.create(paths.experiments(namespace), manifest))
+            made = create_objects(self._session, namespace, manifest, experiment.config_map)
         except AlreadyExists as error:
             raise AlreadyExists(
                 f"metadata.name: there is an experiment {experiment.name!r} in namespace {namespace!r} already; get it "

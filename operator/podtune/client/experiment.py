@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
+import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from podtune.api.base import parse_duration
@@ -20,6 +22,8 @@ from podtune.client.display import NoDisplay, choose_display
 from podtune.client.errors import InvalidArgument, NotCreated, ObjectNotFound
 from podtune.client.facts import Best, read_best
 from podtune.client.manifest import build_manifest, check_manifest, read_manifest
+from podtune.client.packing.creation import add_function, make_config_map_name, make_experiment_name
+from podtune.client.packing.function import pack_function
 from podtune.client.page import draw_facts
 from podtune.client.results import ResultRow, ResultSource, choose_results, make_frame, read_stored_rows
 from podtune.client.session import ClusterSession, check_name
@@ -39,14 +43,18 @@ _MAX_SECONDS = threading.TIMEOUT_MAX
 class Experiment:
     """An Experiment, in the cluster or not yet.
 
-    `from_yaml`, `from_dict` and `build` make one and check it as the operator does; `client.create` puts it into the
-    cluster, and `client.get` finds one that is there. What is asked of one in the cluster is as it is at that moment.
+    `from_yaml`, `from_dict`, `build` and `from_function` make one and check it as the operator does; `client.create`
+    puts it into the cluster, and `client.get` finds one that is there. What is asked of one in the cluster is as it is
+    at that moment.
     """
 
-    def __init__(self, manifest: Manifest, session: ClusterSession | None = None) -> None:
+    def __init__(
+        self, manifest: Manifest, session: ClusterSession | None = None, config_map: Manifest | None = None
+    ) -> None:
         """Is made by the class methods, or by a client."""
         self._manifest = manifest
         self._session = session
+        self._config_map = config_map
 
     @classmethod
     def from_yaml(cls, source: str | os.PathLike[str]) -> Experiment:
@@ -59,7 +67,8 @@ class Experiment:
             InvalidExperiment: It can never work; the text says all that is wrong with it.
             InvalidArgument: There is no Experiment, or there are several.
         """
-        return cls.from_dict(read_manifest(source))
+        manifest, config_map = read_manifest(source)
+        return cls(check_manifest(manifest), config_map=config_map)
 
     @classmethod
     def from_dict(cls, manifest: Mapping[str, Any]) -> Experiment:
@@ -137,6 +146,79 @@ class Experiment:
         )
         return cls.from_dict(manifest)
 
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[[dict[str, Any]], Any],
+        *,
+        metric: str,
+        mode: str,
+        parameters: Mapping[str, Any],
+        image: str,
+        name: str | None = None,
+        modules: Sequence[ModuleType] = (),
+        env: Mapping[str, str] | None = None,
+        resources: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        scheduler: Mapping[str, Any] | None = None,
+        store: Mapping[str, Any] | None = None,
+        max_trials: int | None = None,
+        max_concurrent_trials: int | None = None,
+        namespace: str | None = None,
+        spec: Mapping[str, Any] | None = None,
+    ) -> Experiment:
+        """Builds an Experiment whose trials run a Python function, and checks it.
+
+        The source of the function travels in a ConfigMap, which is created and deleted with the Experiment.
+
+        Args:
+            function: `def train(config)`, of a file or a notebook's cell. It gets the trial's parameters as a dict, and
+                returns a dict of metrics, yields several, or calls `podtune.trial.report`.
+            metric: The metric that is optimised.
+            mode: max or min.
+            parameters: The search space, as in `build`.
+            image: An image with Python, the packages that the function imports, and the package `podtune`.
+            name: Its name; without it one that is made from the function's.
+            modules: Modules and packages of yours that the function imports; they travel, too.
+            env: Environment variables of the function.
+            resources: Its requests and limits, such as `{"limits": {"nvidia.com/gpu": 1}}`.
+            search: `spec.search`, such as `{"algorithm": "tpe", "seed": 7}`.
+            scheduler: `spec.scheduler`, such as `{"asha": {"maxTime": 27}}`.
+            store: `spec.checkpoints.store`, such as `{"bucket": "models", "credentialsSecret": "s3"}`.
+            max_trials: How many trials there are at most.
+            max_concurrent_trials: How many of them run at once.
+            namespace: Its namespace; else the client's.
+            spec: Further fields of the spec; maps are merged with what is built, anything else takes its place.
+
+        Raises:
+            PackingError: The function, or what it uses, can't travel; the text names it, and what works.
+            InvalidExperiment: The Experiment can never work; the text says all that is wrong with it.
+            InvalidArgument: An argument has another type than it should.
+        """
+        packed = pack_function(function, modules)
+        token = secrets.token_hex(3)
+        name = make_experiment_name(packed.name, token) if name is None else name
+        config_map = make_config_map_name(name, token)
+        manifest = build_manifest(
+            name,
+            metric=metric,
+            mode=mode,
+            parameters=parameters,
+            image=image,
+            command=None,
+            env=env,
+            resources=resources,
+            search=search,
+            scheduler=scheduler,
+            store=store,
+            max_trials=max_trials,
+            max_concurrent_trials=max_concurrent_trials,
+            namespace=namespace,
+            spec=spec,
+        )
+        add_function(manifest, packed, config_map)
+        return cls(check_manifest(manifest), config_map=packed.make_config_map(config_map))
+
     @property
     def name(self) -> str:
         """Its name; empty where the API server is still to make one of generateName."""
@@ -157,12 +239,19 @@ class Experiment:
         """Its manifest: as it was given, or as it was in the cluster when the client found it."""
         return copy.deepcopy(self._manifest)
 
+    @property
+    def config_map(self) -> Manifest | None:
+        """The ConfigMap that its function travels in; None where it was made from no function here."""
+        return copy.deepcopy(self._config_map)
+
     def to_yaml(self) -> str:
-        """Writes its manifest for `kubectl apply -f`."""
+        """Writes its manifest for `kubectl apply -f`, after the ConfigMap that its function travels in."""
         kept = ("name", "generateName", "namespace", "labels", "annotations")
         metadata = {field: self._manifest["metadata"][field] for field in kept if field in self._manifest["metadata"]}
         made = {"apiVersion": API_VERSION, "kind": EXPERIMENT_KIND, "metadata": metadata}
-        return write_document({**made, "spec": self._manifest.get("spec") or {}})
+        documents = [self._config_map] if self._config_map is not None else []
+        documents.append({**made, "spec": self._manifest.get("spec") or {}})
+        return "---\n".join(map(write_document, documents))
 
     @property
     def state(self) -> str:

@@ -16,16 +16,20 @@ from podtune.api.validation import find_problems
 from podtune.cli.client.experiment_file import read_documents
 from podtune.cli.errors import CliError
 from podtune.client.errors import InvalidArgument, InvalidExperiment
+from podtune.client.packing.creation import find_config_map
 from podtune.kube.manifests import Manifest
 
 _TEXT = "the given text"
 
 
-def read_manifest(source: str | os.PathLike[str]) -> Manifest:
+def read_manifest(source: str | os.PathLike[str]) -> tuple[Manifest, Manifest | None]:
     """Reads the one Experiment of a file, or of the YAML itself, which may hold other resources too.
 
     Args:
         source: Path of the file; or YAML, which has more than one line.
+
+    Returns:
+        The Experiment, and the ConfigMap that its function travels in; None where there is none.
 
     Raises:
         InvalidArgument: It can't be read, or holds no Experiment, or several.
@@ -42,7 +46,8 @@ def read_manifest(source: str | os.PathLike[str]) -> Manifest:
     if len(found) != 1:
         count = f"{len(found)} of them" if found else "none"
         raise InvalidArgument(f"source: {path} must contain one {EXPERIMENT_KIND} ({API_VERSION}); it has {count}")
-    return dict(found[0])
+    manifest = dict(found[0])
+    return manifest, find_config_map(manifest, documents)
 
 
 def _is_experiment(document: Mapping[str, Any]) -> bool:
@@ -148,7 +153,7 @@ def build_manifest(
         "apiVersion": API_VERSION,
         "kind": EXPERIMENT_KIND,
         "metadata": metadata,
-        "spec": _merge(made, _check_map("spec", spec or {})),
+        "spec": merge_fields(made, _check_map("spec", spec or {})),
     }
 
 
@@ -176,10 +181,13 @@ def _check_map(argument: str, value: object) -> Mapping[str, Any]:
     return value
 
 
-def _merge(made: Mapping[str, Any], given: Mapping[str, Any]) -> Manifest:
+def merge_fields(made: Mapping[str, Any], given: Mapping[str, Any]) -> Manifest:
     """A spec with further fields; maps are merged, and of anything else what was given wins."""
     merged = dict(made)
     for field, value in given.items():
         known = merged.get(field)
-        merged[field] = _merge(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+        if isinstance(known, Mapping) and isinstance(value, Mapping):
+            merged[field] = merge_fields(known, value)
+        else:
+            merged[field] = value
     return merged
