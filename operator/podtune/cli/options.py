@@ -37,6 +37,14 @@ class NamedOutput(StrEnum):
     NAME = "name"
 
 
+class WideOutput(StrEnum):
+    """How commands answer that print a table of what kubectl has no name for."""
+
+    JSON = "json"
+    YAML = "yaml"
+    WIDE = "wide"
+
+
 class TableOutput(StrEnum):
     """How commands answer that print a table."""
 
@@ -50,6 +58,7 @@ ForPrograms = Annotated[Output | None, typer.Option("--output", "-o", help="For 
 NamedFormat = Annotated[
     NamedOutput | None, typer.Option("--output", "-o", help="For programs; name is kind and name alone, for kubectl.")
 ]
+WideFormat = Annotated[WideOutput | None, typer.Option("--output", "-o", help="For programs; wide is all columns.")]
 TableFormat = Annotated[
     TableOutput | None,
     typer.Option("--output", "-o", help="For programs; wide is all columns, name kind and name alone, for kubectl."),

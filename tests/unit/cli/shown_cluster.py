@@ -43,6 +43,7 @@ def make_trial(index: int, name: str = "digits", **status: Any) -> Manifest:
         "startTime": "2026-01-01T10:01:00Z",
         "usage": {"trainingSeconds": 80 + index, "podSeconds": 100, "gpuSeconds": 3600 * (index + 1)},
         "scheduler": {"rungs": {"1": "0.5", "3": "0.6"}},
+        "checkpoints": [{"step": 8, "uri": f"s3://models/team/{'0' * 36}/{name}-{index}/8", "digest": "sha256:0"}],
     }
     item = trial(index, name, **known | status)
     item["spec"]["parameters"] = {

@@ -26,7 +26,8 @@ from tests.unit.cli.shown_cluster import SEPARATOR, make_cluster
 ROOT = Path(__file__).resolve().parents[3]
 LONG_NAME = "vision-resnet50-imagenet"
 TABLES = ("list", "list -o wide", "describe {}", "trials {}", "trials {} -o wide", "compare {}-1 {}-2 {}-3 {}-4",
-          "curve {}-1 {}-2", "top", "top -o wide", "best {}")  # fmt: skip
+          "curve {}-1 {}-2", "top", "top -o wide", "best {}",
+          "checkpoints list {}", "checkpoints list {} -o wide")  # fmt: skip
 PATIENCE = 60.0
 ESCAPE = "\x1b["
 

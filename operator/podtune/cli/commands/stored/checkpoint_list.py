@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from podtune.cli.client import api_client
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.commands.stored.verification import find_trials
-from podtune.cli.options import Context, ForPrograms, Kubeconfig, Namespace, TargetName
-from podtune.cli.output import print_facts, print_lines, print_note
-from podtune.cli.views.columns import align_columns
+from podtune.cli.options import Context, Kubeconfig, Namespace, TargetName, WideFormat, WideOutput
+from podtune.cli.output import CommandAnswer, print_answer, print_note
+from podtune.cli.views.columns import RankedColumn, render_columns
 from podtune.cli.views.numbers import format_number
 from podtune.cli.views.tables import read_numbers
 
 
 def list_checkpoints(
     name: TargetName,
-    output: ForPrograms = None,
+    output: WideFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -26,13 +26,15 @@ def list_checkpoints(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     experiment, trials = find_trials(api, chosen, name)
     facts = [fact for trial in trials for fact in _collect(experiment, trial)]
-    if output is not None:
-        print_facts({"items": facts}, output)
-    elif not facts:
+    if not facts and output in (None, WideOutput.WIDE):
         print_note(f"{name} has no checkpoints.")
-    else:
-        header = ("TRIAL", "ITERATION", "VALUE", "NOTE", "URI")
-        print_lines(align_columns(header, map(_make_row, facts)))
+        return
+    answer = CommandAnswer(
+        lines=lambda width: render_columns(_make_columns(facts), width),
+        wide=lambda: render_columns(_make_columns(facts), None),
+        facts=lambda: {"items": facts},
+    )
+    print_answer(answer, output)
 
 
 def _collect(experiment: ExperimentView, trial: TrialView) -> Iterator[dict[str, Any]]:
@@ -52,6 +54,12 @@ def _collect(experiment: ExperimentView, trial: TrialView) -> Iterator[dict[str,
         }
 
 
-def _make_row(fact: Mapping[str, Any]) -> tuple[str, ...]:
-    value = "" if fact["value"] is None else format_number(str(fact["value"]))
-    return fact["trial"], str(fact["step"]), value, ", ".join(fact["notes"]), fact["uri"]
+def _make_columns(facts: Sequence[Mapping[str, Any]]) -> list[RankedColumn]:
+    values = ["" if fact["value"] is None else format_number(str(fact["value"])) for fact in facts]
+    return [
+        RankedColumn("TRIAL", [fact["trial"] for fact in facts]),
+        RankedColumn("ITERATION", [str(fact["step"]) for fact in facts], is_number=True),
+        RankedColumn("VALUE", values, 3, is_number=True),
+        RankedColumn("NOTE", [", ".join(fact["notes"]) for fact in facts], 2),
+        RankedColumn("URI", [fact["uri"] for fact in facts], 1),
+    ]
