@@ -30,7 +30,7 @@ def find_repeated_fields(node: yaml.Node, path: str = "") -> Iterator[tuple[Prob
             field = f"{path}.{key.value}" if path else str(key.value)
             line = _read_line(key)
             if key.value in lines and key.tag != "tag:yaml.org,2002:merge":
-                what = f"is in this map twice, in line {lines[key.value]} too; remove one of the two"
+                what = f"is in this map twice, in line {lines[key.value]} too; the last one counts, remove the other"
                 yield Problem(field, what), line
             lines.setdefault(key.value, line)
             yield from find_repeated_fields(value, field)

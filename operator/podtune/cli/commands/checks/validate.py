@@ -41,7 +41,7 @@ class CheckedDocument:
 
     Attributes:
         problems: What API server or operator would refuse.
-        to_be_allowed: What they would refuse unless the operator's administrator has allowed it.
+        notes: What they take, and somebody should look at all the same; or refuse unless the administrator allows it.
     """
 
     file: str
@@ -49,7 +49,7 @@ class CheckedDocument:
     kind: str
     name: str
     problems: Sequence[FoundProblem]
-    to_be_allowed: Sequence[FoundProblem]
+    notes: Sequence[FoundProblem]
 
 
 def validate(
@@ -101,15 +101,15 @@ def _check(file: str, document: SourceDocument, experiments: Mapping[str, Experi
     root, value = document.node, document.value
     problems = check_document(value, UNKNOWN_POLICY, experiments)
     found = [FoundProblem(file, find_line(root, problem.field), problem) for problem in problems]
-    found += [FoundProblem(file, line, problem) for problem, line in document.repeated]
-    allowed: list[FoundProblem] = []
+    notes = [FoundProblem(file, line, problem) for problem, line in document.repeated]
     if not found and value["kind"] == EXPERIMENT_KIND:
-        refused = list_problems(value, DEFAULT_POLICY)
-        allowed = [FoundProblem(file, find_line(root, problem.field), problem) for problem in refused]
+        for refused in list_problems(value, DEFAULT_POLICY):
+            note = Problem(refused.field, f"{refused.what} (fine if the operator's administrator has allowed it)")
+            notes.append(FoundProblem(file, find_line(root, refused.field), note))
     kind = str(value.get("kind") or "document") if isinstance(value, Mapping) else "document"
     line = find_line(root, "")
     found.sort(key=lambda problem: problem.line)
-    return CheckedDocument(file, line, kind, _read_name(value), found, allowed)
+    return CheckedDocument(file, line, kind, _read_name(value), found, notes)
 
 
 def _read_name(document: object) -> str:
@@ -127,8 +127,8 @@ def _print(checked: Sequence[CheckedDocument]) -> None:
     """As compilers do: editors jump to such lines."""
     lines = [_format(problem) for document in checked for problem in document.problems]
     for document in checked:
-        for problem in document.to_be_allowed:
-            print_note(f"note: {_format(problem)} (fine if the operator's administrator has allowed it)")
+        for note in document.notes:
+            print_note(f"note: {_format(note)}")
         if not document.problems:
             lines.append(f"{document.file}:{document.line}: {document.kind} {document.name} is valid")
     print_lines(lines)
@@ -147,7 +147,7 @@ def _collect(document: CheckedDocument) -> dict[str, Any]:
         "kind": document.kind,
         "name": document.name,
         "problems": [_collect_problem(problem) for problem in document.problems],
-        "toBeAllowed": [_collect_problem(problem) for problem in document.to_be_allowed],
+        "notes": [_collect_problem(note) for note in document.notes],
     }
 
 

@@ -83,7 +83,8 @@ def read_new_experiment(path: Path, name: str | None, generate_name: str | None)
     if isinstance(given, Mapping):
         body["metadata"] = _rename(dict(given), name, generate_name)
     problems = [(find_line(document.node, problem.field), problem) for problem in check_document(body, UNKNOWN_POLICY)]
-    problems += [(line, problem) for problem, line in document.repeated]
+    for problem, line in document.repeated:
+        print_note(f"note: {path}:{line}: {problem}")
     if problems:
         for line, problem in problems:
             print_note(f"{path}:{line}: {problem}")
