@@ -88,7 +88,7 @@ def test_it_plays_and_pauses_unless_less_motion_is_asked_for(visitor: Visitor) -
     expect(page.locator("[data-play]")).to_be_hidden()
     expect(page.get_by_text("goes step by step")).to_be_visible()
     page.emulate_media(reduced_motion="no-preference")
-    page.get_by_label("plays").select_option("in 15 seconds")
+    page.get_by_label("plays").select_option("in 45 seconds")
     page.get_by_role("button", name="Play").click()
     page.wait_for_function("() => Number(document.querySelector('[data-slider]').value) > 600")
     page.get_by_role("button", name="Pause").click()
