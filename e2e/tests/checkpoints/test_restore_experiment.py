@@ -23,7 +23,6 @@ from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, finish, let_go_on
 from e2e.volumes import Volume, make_claim, provide_volume, set_free
-from podtune.protocol.snapshot import WARM_START
 from podtune.storage.snapshots.record_store import SNAPSHOT_FOLDER, parse_key
 
 FIELDS: dict[str, Any] = {
@@ -32,11 +31,6 @@ FIELDS: dict[str, Any] = {
     "maxConcurrentTrials": 1,
 }
 """The search proposes the last three by what the first two reached; the scheduler stops one of each."""
-COARSE: dict[str, Any] = {"search": {"algorithm": "random", "maxTrials": 3, "seed": 5}, "maxConcurrentTrials": 1}
-"""An earlier experiment, whose results come in the same order each time."""
-LEARNING = {**FIELDS, "search": {**FIELDS["search"], "seed": 2, "warmStart": {"experiment": "coarse"}}}
-"""The search proposes all five by what the earlier experiment has found. The scheduler stops the second one,
-as it does without, and not the third."""
 CLAIM = "checkpoints"
 ACCESS_MODE = "ReadWriteMany"
 
@@ -167,16 +161,15 @@ def test_experiments_outlive_the_loss_of_etcd(cluster: Cluster, namespace: Kuber
 
     Users find a cluster without Experiments, Trials, Secrets and claims, where nothing of theirs runs any more:
     kubelets kill pods that the API server does not know. The operator is installed anew, the Secret and a claim to the
-    volume are made anew, and `restore` does the rest. The earlier experiment that the search has learnt from is gone.
+    volume are made anew, and `restore` does the rest.
     """
     assert isinstance(cluster, NativeCluster)
     with (
         made_namespaces(cluster, 1) as (another,),
         provide_volume(cluster, another.namespace, ACCESS_MODE) as storage_class,
     ):
-        run_earlier(namespace, another)
-        in_bucket = run_until_stored(namespace, find_bucket(cluster), LEARNING)
-        on_volume = run_until_stored(another, claim_volume(another, storage_class), LEARNING)
+        in_bucket = run_until_stored(namespace, find_bucket(cluster))
+        on_volume = run_until_stored(another, claim_volume(another, storage_class))
         cluster.lose_etcd()
         install(cluster, build(cluster))
         assert cluster.kubectl("get", f"{EXPERIMENTS},{TRIALS}", "-A", "-o", "name") == ""
@@ -185,8 +178,7 @@ def test_experiments_outlive_the_loss_of_etcd(cluster: Cluster, namespace: Kuber
             made_namespaces(cluster, 3) as (first, second, undisturbed),
             provide_volume(cluster, storage_class, ACCESS_MODE),
         ):
-            run_earlier(undisturbed)
-            undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **LEARNING))
+            undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **FIELDS))
             check_goes_on(first, in_bucket, undisturbed)
             make_claim(second, CLAIM, storage_class, ACCESS_MODE)
             check_goes_on(second, on_volume, undisturbed)
@@ -201,14 +193,6 @@ def made_namespaces(cluster: Cluster, count: int) -> Iterator[list[Kubernetes]]:
     finally:
         for user in made:
             user.kubectl("delete", "namespace", user.namespace, "--wait=false", "--ignore-not-found")
-
-
-def run_earlier(*namespaces: Kubernetes) -> None:
-    """Runs the experiment to its end that another one learns from."""
-    for user in namespaces:
-        user.apply(experiment("coarse", counter({"EPOCHS": "1"}), **COARSE))
-    for user in namespaces:
-        user.wait_for_condition(EXPERIMENTS, "coarse", "Complete")
 
 
 def check_restore(namespace: Kubernetes, stored: Store) -> None:
@@ -240,24 +224,23 @@ def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str
     return said
 
 
-def run_until_stored(namespace: Kubernetes, stored: Store, spec: dict[str, Any] = FIELDS) -> Lost:
-    """Runs an experiment until all of that is in its store which `Lost` names, and what it has learnt from another."""
+def run_until_stored(namespace: Kubernetes, stored: Store) -> Lost:
+    """Runs an experiment until all of that is in its store which `Lost` names."""
     program = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2"})
-    fields = {**spec, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
+    fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
     namespace.apply(experiment("lost", program, **fields))
     uid = str(namespace.get(EXPERIMENTS, "lost")["metadata"]["uid"])
-    own = {"", WARM_START} if "warmStart" in spec["search"] else {""}
 
     def is_stored() -> bool:
         records = read_records(stored, uid)
-        states = {name: record.get("status", {}).get("state") for name, record in records.items() if name not in own}
+        states = {name: record.get("status", {}).get("state") for name, record in records.items() if name}
         step = records.get("lost-2", {}).get("status", {}).get("checkpoint", {}).get("step")
         for name in ("lost-0", "lost-1"):
             if states.get(name) != "TERMINATED":
                 with suppress(ClusterError):  # its pod is not there yet, or has ended
                     let_go_on(namespace, f"{OF_TRIALS}={name}")
         return (
-            own <= records.keys()
+            "" in records
             and states == {"lost-0": "TERMINATED", "lost-1": "TERMINATED", "lost-2": "RUNNING"}
             and step == 4
         )
