@@ -59,8 +59,8 @@ class PagesCluster(FakeApi):
         self.objects[POD] = {"spec": {"containers": [{"name": "trial"}]}}
         self.logs[paths.log_of(POD)] = ["epoch 1"]
 
-    def create(self, path: str, item: Mapping[str, Any]) -> Manifest:
-        made = super().create(path, item)
+    def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
+        made = super().create(path, item, params)
         best = {**RUNNING["best"], "trial": "digits-7"}
         running = experiment(**{**RUNNING, "best": best})
         running["metadata"]["uid"] = "uid"

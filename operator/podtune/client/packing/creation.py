@@ -49,13 +49,14 @@ def add_function(manifest: Manifest, packed: PackedFunction, config_map: str) ->
     pod["volumes"] = [*(pod.get("volumes") or ()), packed.make_volume(config_map)]
 
 
-def find_config_map(manifest: Mapping[str, Any], documents: Iterable[object]) -> Manifest | None:
+def find_config_map(manifest: Mapping[str, Any], documents: Iterable[Any]) -> Manifest | None:
     """The ConfigMap that the function of this Experiment travels in, among the documents of a file."""
     names = _list_config_maps(manifest)
     for document in documents:
         match document:
             case {"kind": "ConfigMap", "metadata": {"name": name}} if name in names:
-                return dict(document)
+                found: Manifest = document
+                return found
     return None
 
 
