@@ -110,6 +110,11 @@ class _Gate:
             return False
         return True
 
+    async def may_read_logs(self, request: web.Request) -> bool:
+        """See `Gate`."""
+        right = Right("get", "pods", request.match_info["namespace"], part="log", group="")
+        return await self._reviewer.allows(request[VISIT].viewer, right)
+
     async def _admit(self, request: web.Request) -> Visit:
         viewer, session = await self._identify(request)
         namespace, experiment = request.match_info.get("namespace", ""), request.match_info.get("experiment", "")

@@ -41,18 +41,22 @@ MOST_WAITING = 64
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Something that a viewer may do or not: a verb, on Experiments or Trials.
+    """Something that a viewer may do or not: a verb, on Experiments or Trials unless another group is named.
 
     Attributes:
         plural: The resource.
         namespace: Where; empty for all namespaces.
         name: On which object; empty for all.
+        part: Of which part of it, such as a pod's log; empty for the object itself.
+        group: Whose resource it is; empty for the core group.
     """
 
     verb: str
     plural: str
     namespace: str = ""
     name: str = ""
+    part: str = ""
+    group: str = GROUP
 
 
 class TokenRefused(Exception):
@@ -163,8 +167,9 @@ class Reviewer:
 
     async def _review_right(self, viewer: Viewer, right: Right) -> bool:
         attributes = {
-            "group": GROUP,
+            "group": right.group,
             "resource": right.plural,
+            "subresource": right.part,
             "verb": right.verb,
             "namespace": right.namespace,
             "name": right.name,

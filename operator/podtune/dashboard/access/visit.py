@@ -36,6 +36,9 @@ class Gate(Protocol):
     async def readmit(self, request: web.Request) -> bool:
         """Looks again at whether the viewer of an open stream may still see what it is about."""
 
+    async def may_read_logs(self, request: web.Request) -> bool:
+        """Whether the viewer may read the logs of pods in the namespace that an address names."""
+
 
 GATE = web.AppKey("gate", Gate)
 IS_OPEN = web.AppKey("is_open", bool)
@@ -89,3 +92,14 @@ async def may_go_on(request: web.Request) -> bool:
     """Whether a stream's viewer may still see what it is about."""
     gate = request.app.get(GATE)
     return gate is None or await gate.readmit(request)
+
+
+async def may_read_logs(request: web.Request) -> bool:
+    """Whether a viewer may read the logs of pods in a namespace, wherever these are kept.
+
+    Raises:
+        TooManyQuestions: Too many of theirs wait already.
+        ApiError: The API server can't be asked.
+    """
+    gate = request.app.get(GATE)
+    return gate is None or await gate.may_read_logs(request)

@@ -16,10 +16,13 @@ from aiohttp import web
 
 from podtune.cli.client.store_access import OpenedStore
 from podtune.cli.errors import CliError, explain_error
+from podtune.dashboard.access.reviews import TooManyQuestions
+from podtune.dashboard.access.visit import may_read_logs
 from podtune.dashboard.charts.learning.frame import CurveAxes, Point, list_metrics
 from podtune.dashboard.charts.learning.history import list_history_points
 from podtune.dashboard.charts.learning.trial_curve import draw_given_curve, write_given_points
 from podtune.dashboard.live.event_stream import STAYS
+from podtune.dashboard.live.object_reader import Busy
 from podtune.dashboard.numbers import format_clock
 from podtune.dashboard.pages.context import (
     CLOCK,
@@ -215,7 +218,7 @@ async def show_logs(request: web.Request) -> web.Response:
     """
     request[STAYS] = True
     stored = _find(request)
-    found, problem = await stored.ask(stored.read_logs)
+    found, problem = await _ask_for_logs(stored)
     return render_page(
         request,
         "trial/stored_logs.html",
@@ -225,6 +228,19 @@ async def show_logs(request: web.Request) -> web.Response:
         found=found or StoredLogs(()),
         problem=problem,
     )
+
+
+async def _ask_for_logs(stored: _Stored) -> tuple[StoredLogs | None, str]:
+    """The logs, for who may read those of pods; a store has them for the same eyes."""
+    try:
+        if await may_read_logs(stored.request):
+            return await stored.ask(stored.read_logs)
+    except TooManyQuestions as error:
+        raise Busy("the API server") from error
+    except (ApiError, CliError) as error:
+        return None, explain_error(error)
+    namespace = stored.experiment.view.namespace
+    return None, f"you need the right to get pods/log in namespace {namespace}, as for kubectl logs"
 
 
 def _find(request: web.Request) -> _Stored:

@@ -9,6 +9,7 @@ import json
 import re
 import threading
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,23 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from podtune.cli.errors import CliError
+from podtune.dashboard.access.gate import Access
+from podtune.dashboard.access.reviews import Reviewer
+from podtune.dashboard.access.session import ProxyTrust
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.pages import stored as stored_pages
 from podtune.dashboard.stores import history
 from podtune.dashboard.stores.limits import ReadLimits
 from podtune.storage.errors import AccessDenied
+from tests.unit.dashboard.access.reviewing_api import ALICE, Grant, ReviewingApi, bearer, open_source, serve_app
 from tests.unit.dashboard.archives import BASE, Client, make_source, read_page, trial_body
+from tests.unit.dashboard.live.live_api import team_experiment
 from tests.unit.dashboard.stores.stored_trial import TRIAL, OpenStores, StoredTrial, make_file, store_locally
 
 PAGE = f"{BASE}/trials/{TRIAL}"
 WAIT = 30
 NOON = 12 * 3600.0
+LOGS: set[Grant] = {("alice", "get", "pods", "team", "")}
 
 
 @pytest.fixture
@@ -211,6 +218,23 @@ async def test_the_ends_of_the_logs_of_all_attempts_are_read(client: Client, sto
     assert (len(latest), latest[0], latest[-1]) == (300, "epoch 701", "epoch 1000")
     assert first == ["<b>first</b>", "out of memory"]
     assert "kubectl podtune logs digits-0 -n team --stored" in page
+
+
+async def test_stored_logs_take_the_right_to_read_those_of_pods(stored: StoredTrial) -> None:
+    stored.print_lines("a secret of the program")
+    api = ReviewingApi()
+    page = f"{PAGE}/stored-logs"
+    for source in open_source(api, team_experiment() | {"spec": stored.describe()["spec"]}):
+        for grants, words in (
+            (set[Grant](), "you need the right to get pods/log in namespace team"),
+            (LOGS, "a secret"),
+        ):
+            api.grants |= grants
+            access = Access(Reviewer(lambda: api), timedelta(hours=1), ProxyTrust())
+            async with serve_app(source, access, stores=OpenStores(stored)) as client:
+                text = await (await client.get(page, headers=bearer(ALICE))).text()
+            assert words in text
+            assert ("a secret" in text) is bool(grants)
 
 
 async def test_without_stored_logs_the_page_says_so(client: Client, stores: OpenStores) -> None:
