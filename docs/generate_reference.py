@@ -1,6 +1,7 @@
 """Writes the pages of docs/reference that follow from the code.
 
-They are about the resources, `podtune.trial`, the operator's metrics, and the exit codes of `kubectl podtune`.
+They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, and the exit codes of `kubectl
+podtune`.
 
 `python docs/generate_reference.py --write` writes them; `--check` fails when what is committed is not what the code
 says.
@@ -19,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 for source in (ROOT / "operator", ROOT):
     sys.path.insert(0, str(source))
 
+from docs.client_module_page import client_module_page  # noqa: E402
 from docs.generated_pages import write_or_check  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
 from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
@@ -34,6 +36,7 @@ def pages() -> dict[Path, str]:
     """The text of each generated page, by its path."""
     texts = {REFERENCE / f"{resource.kind.lower()}.md": resource_page(resource) for resource in RESOURCES}
     texts[REFERENCE / "podtune-trial.md"] = HEADER + trial_module_page()
+    texts[REFERENCE / "podtune-client.md"] = HEADER + client_module_page()
     return texts | {REFERENCE / "metrics.md": metrics_page(), REFERENCE / "exit-codes.md": exit_codes_page()}
 
 

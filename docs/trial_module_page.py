@@ -22,7 +22,7 @@ The image of your program needs the package `podtune`. From a checkout: `pip ins
 def trial_module_page() -> str:
     """The page's text."""
     members = [getattr(trial, name) for name in trial.__all__]
-    sections = [part for member in members if inspect.isfunction(member) for part in _section(member)]
+    sections = [part for member in members if inspect.isfunction(member) for part in describe_function(member)]
     return "\n".join([INTRODUCTION, _overview(), *sections])
 
 
@@ -36,17 +36,29 @@ def _fence(code: re.Match[str]) -> str:
     return f"```python\n{inspect.cleandoc(code[1])}\n```\n"
 
 
-def _section(function: Callable[..., Any]) -> Iterator[str]:
+def describe_function(function: Callable[..., Any], heading: str = "##", name: str = "") -> Iterator[str]:
     """A heading, the signature, and the docstring with its arguments as a list."""
-    yield f"## {function.__name__}\n"
-    yield f"```python\n{function.__name__}{_signature(function)}\n```\n"
-    for paragraph in inspect.cleandoc(function.__doc__ or "").split("\n\n"):
+    name = name or function.__name__
+    yield f"{heading} {name}\n"
+    yield f"```python\n{name}{_signature(function)}\n```\n"
+    yield from describe_parts(function.__doc__ or "")
+
+
+def describe_parts(docstring: str) -> Iterator[str]:
+    """The paragraphs of a docstring, what it lists as a list."""
+    for paragraph in inspect.cleandoc(docstring).split("\n\n"):
         head, _, entries = paragraph.partition("\n")
-        yield f"{head[:-1]}:\n\n{_entries(entries)}\n" if head in ("Args:", "Raises:") else f"{paragraph}\n"
+        if head in ("Args:", "Raises:", "Attributes:"):
+            yield f"{head[:-1]}:\n\n{_entries(entries)}\n"
+        elif head == "Returns:":
+            yield f"Returns: {inspect.cleandoc(entries)}\n"
+        else:
+            yield f"{paragraph}\n"
 
 
 def _signature(function: Callable[..., Any]) -> str:
-    return str(inspect.signature(function)).replace("'", "").replace("os.PathLike[str]", "PathLike")
+    text = str(inspect.signature(function)).replace("'", "").replace("os.PathLike[str]", "PathLike")
+    return text.replace("(self, ", "(").replace("(self)", "()")
 
 
 def _entries(text: str) -> str:

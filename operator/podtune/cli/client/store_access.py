@@ -44,13 +44,13 @@ _SECRET_KEYS: Mapping[type[AnyAddress], Sequence[str]] = {S3Address: OF_S3, GcsA
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """What the command line says of the store.
+    """How a store is reached, where that differs from what its Experiment says.
 
     Attributes:
         endpoint: URL of its server, in the place of the Experiment's; empty where none is given.
         region: Region of the bucket, likewise.
         own_credentials: Whether the caller's own credentials are used, whatever Secret the Experiment names.
-        agent_image: The agent's image, of which the pod is made that reads a volume; empty for the operator's.
+        agent_image: The agent's image, from which the pod that reads a volume is made; empty for the operator's.
     """
 
     endpoint: str = ""
