@@ -17,7 +17,7 @@ from podtune.cluster.events import Reporter, make_event, make_own_event
 from podtune.cluster.observer import Observer
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.cluster.pods.requests import PodRequests
-from podtune.cluster.pods.scratch import delete_claim
+from podtune.cluster.pods.scratch_claim import delete_claim
 from podtune.cluster.restore_sources import find_checkpoint
 from podtune.cluster.revisions import drop_revision, keep_revision
 from podtune.cluster.warm_start import load_warm_start

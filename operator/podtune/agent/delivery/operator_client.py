@@ -6,8 +6,9 @@ import http.client
 import re
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
 from podtune.agent.logs.line_clipper import LineClipper
@@ -60,6 +61,19 @@ class LogRequest:
         if not self.follow:
             fields["follow"] = "false"
         return f"?{urlencode(fields)}" if fields else ""
+
+
+class OperatorConnection(Protocol):
+    """What an agent asks of who decides: in a pod that is the operator's results server. Each thread has its own."""
+
+    def post(self, report: Report) -> Reply:
+        """See `OperatorClient.post`."""
+
+    def stream_log(self, request: LogRequest, is_over: Callable[[], bool]) -> AbstractContextManager[Iterator[bytes]]:
+        """See `OperatorClient.stream_log`."""
+
+    def interrupt_log(self) -> None:
+        """See `OperatorClient.interrupt_log`."""
 
 
 class OperatorClient:

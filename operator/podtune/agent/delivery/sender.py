@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from random import Random
 
-from podtune.agent.delivery.operator_client import Fenced, OperatorClient, OperatorError
+from podtune.agent.delivery.operator_client import Fenced, OperatorConnection, OperatorError
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.state.attempt import Attempt
 from podtune.protocol.messages import Reply
@@ -52,7 +52,7 @@ class Sender(threading.Thread):
         self,
         attempt: Attempt,
         *,
-        client: OperatorClient,
+        client: OperatorConnection,
         control: ControlFileWriter,
         log: EventLog,
         rng: Random,

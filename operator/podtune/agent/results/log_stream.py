@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from random import Random
 
-from podtune.agent.delivery.operator_client import Fenced, LogRequest, OperatorClient, OperatorError
+from podtune.agent.delivery.operator_client import Fenced, LogRequest, OperatorConnection, OperatorError
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.logs.log_recorder import LogRecorder
 from podtune.agent.results.result_reader import ResultReader
@@ -63,7 +63,7 @@ class LogStream(threading.Thread):
         *,
         results: ResultParser | None,
         recorder: LogRecorder | None,
-        client: OperatorClient,
+        client: OperatorConnection,
         log: EventLog,
         rng: Random,
         since: str = "",

@@ -8,7 +8,7 @@ from random import Random
 from typing import TextIO
 
 from podtune.agent.checkpoints.uploader import Uploader
-from podtune.agent.delivery.operator_client import OperatorClient
+from podtune.agent.delivery.operator_client import OperatorClient, OperatorConnection
 from podtune.agent.delivery.sender import ControlFileWriter, Sender
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream, ResultParser
@@ -43,7 +43,8 @@ class Sidecar:
         output: TextIO,
         make_store: Callable[[StoreAddress], ObjectStore] = make_store,
         *,
-        client: OperatorClient | None = None,
+        client: OperatorConnection | None = None,
+        connect: Callable[[Settings], OperatorConnection] = OperatorClient,
         is_checked: bool = False,
         log_since: str = "",
     ) -> None:
@@ -56,6 +57,7 @@ class Sidecar:
             output: Where results go that the operator may still miss.
             make_store: Makes the store.
             client: The operator; a connection of its own where there is none yet.
+            connect: Makes a connection.
             is_checked: Whether the store was looked at already.
             log_since: RFC 3339 time from which on the program's output is this attempt's; empty for all of it.
         """
@@ -65,6 +67,7 @@ class Sidecar:
         self.attempt = make_attempt(settings.attempt, settings.objective, store is not None, heartbeat=heartbeat)
         self._settings = settings
         self._log = log
+        self._connect = connect
         object_store = make_store(settings.store.store) if settings.store is not None else None
         self._segments: SegmentUploader | None = None
         if settings.store is not None and object_store is not None and settings.sync.keeps_segments:
@@ -85,7 +88,7 @@ class Sidecar:
         )
         self._sender = Sender(
             self.attempt,
-            client=client or OperatorClient(settings),
+            client=client or connect(settings),
             control=ControlFileWriter(settings.directory),
             log=log,
             rng=Random(rng.random()),
@@ -131,7 +134,7 @@ class Sidecar:
             self.attempt,
             results=results,
             recorder=recorder,
-            client=OperatorClient(settings),
+            client=self._connect(settings),
             log=self._log,
             rng=Random(rng.random()),
             since=since,

@@ -23,7 +23,7 @@ from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, create_owned,
 from podtune.cluster.observer import Observer
 from podtune.cluster.pods.gang import belongs_to, make_gang_service, make_rank
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
-from podtune.cluster.pods.scratch import ensure_claim
+from podtune.cluster.pods.scratch_claim import ensure_claim
 from podtune.cluster.pods.storage_pod import make_storage_pod, make_trial_chunks
 from podtune.cluster.pods.store_claim import StoreClaims, find_store_claim
 from podtune.kube import paths
