@@ -94,6 +94,10 @@ PODTUNE = Group(
             "checks.validate:validate",
             "Check manifests without a cluster: say all that the API server and the operator would refuse, and where.",
         ),
+        "run": Command(
+            "experiments.run:run_experiment",
+            "Run an Experiment on this machine, without a cluster: each trial is a process.",
+        ),
         "plan": Command(
             "plan:plan", "Say what an Experiment will take, without a cluster: trials at each rung, GPU-hours, cost."
         ),

@@ -50,6 +50,10 @@ class Archive:
 
     def to_yaml(self) -> str:
         """The file."""
+        return write_document(self.to_body())
+
+    def to_body(self) -> Manifest:
+        """What the file holds, with its digest."""
         body: Manifest = {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -61,7 +65,7 @@ class Archive:
         }
         if self.decisions:
             body["decisions"] = {trial: list(entries) for trial, entries in self.decisions.items()}
-        return write_document(seal(body))
+        return seal(body)
 
     def rename(self, name: str) -> Archive:
         """The same under another name: that of each Trial begins with it."""

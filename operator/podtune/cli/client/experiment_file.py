@@ -64,6 +64,31 @@ def read_experiment_file(path: Path) -> ExperimentFile:
     Raises:
         CliError: The file can't be read, or holds no Experiment, or several.
     """
+    name, resource = _find_resource(path)
+    problems = find_problems(resource, UNKNOWN_POLICY)
+    return ExperimentFile(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
+
+
+def read_resource(path: Path) -> tuple[str, Mapping[str, Any]]:
+    """Reads the name of an Experiment that can be worked with, and all of it as it is written.
+
+    Raises:
+        CliError: There is none in the file.
+        ManifestError: It can never work.
+    """
+    from podtune.tuning.admission import find_problem  # noqa: PLC0415 - other commands do without all searchers
+
+    name, resource = _find_resource(path)
+    problems = find_problems(resource, UNKNOWN_POLICY) or [
+        problem for problem in [find_problem(parse_experiment(resource, UNKNOWN_POLICY))] if problem
+    ]
+    if problems:
+        raise _refuse(path, problems)
+    return name, resource
+
+
+def _find_resource(path: Path) -> tuple[str, Mapping[str, Any]]:
+    """The name and the body of the one Experiment of a file."""
     experiments = [document for document in read_documents(path) if _is_experiment(document)]
     if len(experiments) != 1:
         found = f"{len(experiments)} of them" if experiments else "none"
@@ -71,9 +96,7 @@ def read_experiment_file(path: Path) -> ExperimentFile:
     resource = experiments[0]
     if not isinstance(resource.get("metadata", {}), Mapping):
         raise CliError(f"{path}: metadata must be a map; write name: … below it")
-    name = str(resource.get("metadata", {}).get("name", "")) or path.stem
-    problems = find_problems(resource, UNKNOWN_POLICY)
-    return ExperimentFile(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
+    return str(resource.get("metadata", {}).get("name", "")) or path.stem, resource
 
 
 def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
@@ -85,9 +108,13 @@ def read_spec(path: Path) -> tuple[str, ExperimentSpec]:
     """
     manifest = read_experiment_file(path)
     if manifest.spec is None:
-        more = f" (and {len(manifest.problems) - 1} more; `podtune plan` names all)" if manifest.problems[1:] else ""
-        raise ManifestError(f"{path}: {manifest.problems[0]}{more}")
+        raise _refuse(path, manifest.problems)
     return manifest.name, manifest.spec
+
+
+def _refuse(path: Path, problems: Sequence[str]) -> ManifestError:
+    more = f" (and {len(problems) - 1} more; `podtune plan` names all)" if problems[1:] else ""
+    return ManifestError(f"{path}: {problems[0]}{more}")
 
 
 def _read_text(path: Path) -> str:

@@ -1,0 +1,141 @@
+"""`podtune run`: an experiment on this machine, without a cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from podtune.cli.client.experiment_file import read_resource
+from podtune.cli.errors import CliError, ExitStatus
+from podtune.cli.output import print_lines, print_note
+from podtune.cli.views import tables
+
+if TYPE_CHECKING:
+    from podtune.cli.views.progress import Progress
+    from podtune.local.local_run import LocalRun
+
+
+def run_experiment(
+    manifest: Annotated[
+        Path | None, typer.Argument(metavar="[MANIFEST]", help="YAML file of an Experiment; - is standard input.")
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- COMMAND]...", help="Run this in the place of the container's command."),
+    ] = None,
+    *,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="DIRECTORY", help="Go on with a run, where it was left.")
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--directory", help="Where all of the run is kept.", show_default="podtune-runs/NAME"),
+    ] = None,
+    workdir: Annotated[
+        Path | None, typer.Option("--workdir", help="Where programs run; else the current directory.")
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=0, help="How many GPUs to deal out; else those that nvidia-smi lists.")
+    ] = None,
+) -> None:
+    """Run an Experiment on this machine, without a cluster: each trial is a process.
+
+    The operator's own code decides. Ctrl-C pauses all trials; --resume goes on with them.
+    """
+    try:
+        if resume is not None:
+            if manifest is not None or command or directory is not None or workdir is not None:
+                raise CliError(f"--resume {resume} goes on with what is there; leave out all else but --gpus")
+            run = _resume(resume, gpus)
+        elif manifest is None:
+            raise CliError("name the manifest of an Experiment, or a run to go on with by --resume")
+        else:
+            run = _start(manifest, command or [], directory, workdir, gpus)
+        code = _run(run)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        extras = "local,gp" if package in ("scipy", "sklearn") else "local"
+        raise CliError(
+            f"the experiment needs the package {package}, which is not installed; pip install 'podtune[{extras}]'"
+        ) from error
+    raise typer.Exit(code)
+
+
+def _start(
+    manifest: Path, command: list[str], directory: Path | None, workdir: Path | None, gpus: int | None
+) -> LocalRun:
+    from podtune.local.starting import start_run  # noqa: PLC0415 - other commands do without it, and start faster
+
+    name, resource = read_resource(manifest)
+    run, notes = start_run(
+        name, resource, environ=os.environ, command=command, directory=directory, workdir=workdir, gpus=gpus
+    )
+    for note in notes:
+        print_note(f"note: {note}")
+    return run
+
+
+def _resume(directory: Path, gpus: int | None) -> LocalRun:
+    from podtune.local.starting import resume_run  # noqa: PLC0415 - see `_start`
+
+    return resume_run(directory, environ=os.environ, gpus=gpus)
+
+
+def _run(run: LocalRun) -> int:
+    """Runs to the end, and says what came of it; returns the exit code."""
+    with closing(run), _heed_interrupts(run):
+        last = _show(run.follow())
+    archive = run.write_archive()
+    view = run.progress.experiment
+    assert view is not None  # a run begins with one
+    if view.status.best is not None:
+        print_lines([run.locate(line) for line in tables.render_best(tables.collect_best(view))])
+    print_note(f"everything is in {run.path}; `podtune dashboard {archive}` shows it")
+    outcome = last.outcome if last else None
+    if outcome is None:
+        print_note(f"interrupted; go on with `podtune run --resume {run.path}`")
+        return ExitStatus.INTERRUPTED
+    code, words = outcome
+    typer.echo(f"{view.name}: {words}", err=code != 0)
+    return code
+
+
+def _show(states: Iterator[Progress]) -> Progress | None:
+    """Shows how it goes, as `watch` does."""
+    from rich.console import Console  # noqa: PLC0415 - other commands do without it, and start faster
+
+    from podtune.cli.views import watch_view  # noqa: PLC0415
+
+    if sys.stdout.isatty():
+        return watch_view.show_live(states, Console(), lambda: datetime.now(UTC))
+    return watch_view.show_lines(states, typer.echo, lambda: datetime.now(UTC))
+
+
+@contextmanager
+def _heed_interrupts(run: LocalRun) -> Iterator[None]:
+    """Ctrl-C has the run pause, and once more has it end at once."""
+    asked = False
+
+    def interrupt(number: int, _: object) -> None:
+        nonlocal asked
+        if asked:
+            run.kill()
+            os._exit(128 + number)
+        asked = True
+        print_note("trials store a checkpoint and pause; Ctrl-C once more ends them at once")
+        run.interrupt()
+
+    former = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)

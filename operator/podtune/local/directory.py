@@ -1,0 +1,248 @@
+"""The directory of a run: the objects that the API server would hold, what programs leave, and the store.
+
+    run.json            how to go on: the programs' directory, the GPUs
+    experiment.json     the Experiment, as the API server would give it
+    trials/NAME.json    its Trials
+    pods/NAME.json      the pods that are not done with
+    attempts/NAME/      of each attempt: `shared` is its /podtune, output.log what it has printed
+    events.jsonl        what would be Kubernetes Events
+    store/              checkpoints, and all else that goes to the store
+    archive.json        the experiment in one file, for `podtune dashboard` and `podtune import`
+
+Each object is replaced as a whole, so a process that is killed at any moment leaves either the old or the new one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from podtune.cli.errors import CliError
+from podtune.kube.manifests import Manifest
+from podtune.runner.records import Pod
+from podtune.trial import layout
+
+_POD: TypeAdapter[Pod] = TypeAdapter(Pod)
+_LEFT_BEHIND = (layout.CHECKPOINTS, layout.RESTORED)
+"""What a program and its agent leave that is large, and is in the store."""
+
+
+class RunDirectoryError(CliError):
+    """The directory can't be used; the text names it and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a run needs to know again when it goes on.
+
+    Attributes:
+        workdir: Where programs run.
+        gpus: How many GPUs were said to be there; None where they are counted.
+    """
+
+    workdir: str
+    gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPod:
+    """A pod as it was written last: its manifest, and what the runner knows of it."""
+
+    manifest: Manifest
+    record: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process, told from a later one with the same number by when it started; number 0: it was about to start."""
+
+    pid: int
+    started: str
+
+
+class RunDirectory:
+    """Reads and writes the directory of one run, which one process at a time holds."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    # The directory as a whole
+
+    def create(self, settings: RunSettings) -> None:
+        """Makes the directory.
+
+        Raises:
+            RunDirectoryError: It is there already, or can't be made.
+        """
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise RunDirectoryError(
+                f"{self.path} exists already; go on with it by --resume {self.path}, or name another with --directory"
+            )
+        try:
+            for folder in ("trials", "pods", "attempts", "store"):
+                (self.path / folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunDirectoryError(
+                f"{self.path}: {error.strerror or error}; name another directory with --directory"
+            ) from error
+        self.lock()
+        self._write("run.json", {"workdir": settings.workdir, "gpus": settings.gpus})
+
+    def lock(self) -> None:
+        """Keeps other processes from working in the directory, for as long as this one lives.
+
+        Raises:
+            RunDirectoryError: Another one does.
+        """
+        try:
+            self._lock = os.open(self.path / "lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self.close()
+            raise RunDirectoryError(f"another podtune run works in {self.path}; end that first") from error
+        except OSError as error:
+            raise RunDirectoryError(
+                f"{self.path}: {error.strerror or error}; name the directory of a run, such as podtune-runs/NAME"
+            ) from error
+
+    def close(self) -> None:
+        """Lets another process have it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def read_settings(self) -> RunSettings:
+        """Reads how to go on.
+
+        Raises:
+            RunDirectoryError: It is no run's directory.
+        """
+        settings = self._read("run.json")
+        return RunSettings(str(settings["workdir"]), settings["gpus"])
+
+    @property
+    def store(self) -> Path:
+        """The folder that is the store."""
+        return self.path / "store"
+
+    # The API server's objects
+
+    def write_experiment(self, body: Mapping[str, Any]) -> None:
+        """Writes the Experiment."""
+        self._write("experiment.json", body)
+
+    def read_experiment(self) -> Manifest:
+        """Reads the Experiment; raises as `read_settings`."""
+        return self._read("experiment.json")
+
+    def write_trial(self, body: Mapping[str, Any]) -> None:
+        """Writes a Trial."""
+        self._write(f"trials/{body['metadata']['name']}.json", body)
+
+    def read_trials(self) -> list[Manifest]:
+        """Reads all Trials; raises as `read_settings`."""
+        return [self._read(f"trials/{path.name}") for path in sorted((self.path / "trials").glob("*.json"))]
+
+    def write_pod(self, pod: StoredPod) -> None:
+        """Writes a pod."""
+        body = {"manifest": pod.manifest, "record": _POD.dump_python(pod.record, mode="json")}
+        self._write(f"pods/{pod.record.name}.json", body)
+
+    def read_pods(self) -> Iterator[StoredPod]:
+        """Reads all pods; raises as `read_settings`."""
+        for path in sorted((self.path / "pods").glob("*.json")):
+            body = self._read(f"pods/{path.name}")
+            try:
+                yield StoredPod(body["manifest"], _POD.validate_python(body["record"]))
+            except (LookupError, ValidationError) as error:
+                raise RunDirectoryError(f"{path}: it can't be read; remove it, its attempt is then retried") from error
+
+    def remove_pod(self, name: str) -> None:
+        """Forgets a pod; what it has printed and reported stays."""
+        (self.path / f"pods/{name}.json").unlink(missing_ok=True)
+
+    def append_event(self, event: Mapping[str, Any]) -> None:
+        """Adds what would be a Kubernetes Event."""
+        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(event, ensure_ascii=False) + "\n")
+
+    def write_archive(self, text: str) -> Path:
+        """Writes the experiment in one file; returns its path."""
+        return self._replace("archive.json", text)
+
+    # Attempts
+
+    def find_attempt(self, pod: str) -> Path:
+        """The directory of an attempt."""
+        return self.path / "attempts" / pod
+
+    def find_shared(self, pod: str) -> Path:
+        """What is /podtune to the attempt's program."""
+        return self.find_attempt(pod) / "shared"
+
+    def find_output(self, pod: str) -> Path:
+        """What the attempt's program prints."""
+        return self.find_attempt(pod) / "output.log"
+
+    def find_agent_log(self, pod: str) -> Path:
+        """What the agent beside it has to say."""
+        return self.find_attempt(pod) / "agent.log"
+
+    def find_termination_message(self, pod: str) -> Path:
+        """Where the agent writes its final commit."""
+        return self.find_attempt(pod) / "termination.json"
+
+    def write_process(self, pod: str, process: ProcessIdentity) -> None:
+        """Notes which process an attempt has."""
+        self._write(f"attempts/{pod}/process.json", {"pid": process.pid, "started": process.started})
+
+    def read_process(self, pod: str) -> ProcessIdentity | None:
+        """Which process an attempt has; None where none was started."""
+        try:
+            body = self._read(f"attempts/{pod}/process.json")
+        except RunDirectoryError:
+            return None
+        return ProcessIdentity(int(body["pid"]), str(body["started"]))
+
+    def clear_attempt(self, pod: str) -> None:
+        """Frees the disk of what an ended attempt has left of checkpoints."""
+        for name in _LEFT_BEHIND:
+            with suppress(OSError):
+                shutil.rmtree(self.find_shared(pod) / name)
+
+    # Files
+
+    def _write(self, name: str, body: Mapping[str, Any]) -> None:
+        self._replace(name, json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+
+    def _replace(self, name: str, text: str) -> Path:
+        path = self.path / name
+        file, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        with os.fdopen(file, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(temporary).replace(path)
+        return path
+
+    def _read(self, name: str) -> Manifest:
+        path = self.path / name
+        try:
+            body = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            words = error.strerror if isinstance(error, OSError) else "it is not JSON"
+            raise RunDirectoryError(
+                f"{path}: {words}; name the directory of a run, such as podtune-runs/NAME"
+            ) from error
+        if not isinstance(body, dict):
+            raise RunDirectoryError(f"{path}: it holds no object; name the directory of a run")
+        return body

@@ -1,0 +1,152 @@
+"""Whole experiments on this machine: the operator's runner with real processes, a few words of shell each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from podtune.api.names import TrialState
+from podtune.api.pods.template_policy import UNKNOWN_POLICY
+from podtune.api.validation import parse_experiment
+from podtune.cli.archives.archive import read_archive
+from podtune.cli.client.resources import TrialView
+from podtune.cli.errors import CliError
+from podtune.local.adaptation import adapt
+from podtune.local.directory import RunDirectory
+from podtune.local.local_run import LocalRun
+from podtune.local.processes import FoundProcess
+from podtune.local.starting import resume_run, start_run
+from podtune.simulation.curves.base import Curves, LearningCurve
+from podtune.simulation.simulation import Simulation
+from podtune.tuning.searchers.base import Configuration
+from tests.unit.local.experiments import COUNT, PATIENCE, STORE, follow, make_manifest, make_run
+
+DIGITS = Path("examples/digits/experiment.yaml")
+FOREVER = "while :; do sleep 1; done"
+
+
+def _list_trials(run: LocalRun) -> list[TrialView]:
+    return sorted(run.progress.trials.values(), key=lambda trial: trial.index)
+
+
+def _read_starts(path: Path, trial: str) -> list[str]:
+    """What each attempt of a trial went on from."""
+    return (path / f"{trial}.txt").read_text().splitlines()
+
+
+def test_an_experiment_runs_to_its_end_with_its_files_and_output(tmp_path: Path) -> None:
+    script = 'echo "x is $PODTUNE_PARAM_x"; cat "$PODTUNE_DIR/parameters.json"; echo done >&2'
+    pattern = {"stdout": {"pattern": "x is (?P<score>[0-9.e-]+)"}}
+    run = make_run(make_manifest(script, trials=2, concurrent=2, results=pattern), tmp_path)
+    follow(run)
+    assert run.progress.outcome == (0, "all 2 trials are done")
+    for trial in _list_trials(run):
+        assert trial.state == TrialState.TERMINATED
+        assert float(trial.status.last_result["score"]) == float(trial.proposed["x"])
+        output = (tmp_path / f"run/attempts/{trial.name}-1/output.log").read_text()
+        assert json.loads(output.splitlines()[1].removesuffix("done")) == {"x": float(trial.proposed["x"])}
+    assert [trial["name"] for trial in read_archive(run.write_archive()).trials] == ["tiny-0", "tiny-1"]
+
+
+def test_a_failed_trial_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    failing = 'if [ $i = 2 ] && [ "$PODTUNE_ATTEMPT" = 1 ]; then echo no luck; exit 7; fi'
+    failures = {"maxFailures": 1, "backoff": {"initial": "1s", "max": "1s"}}
+    run = make_run(make_manifest(COUNT % failing, trials=1, checkpoints=STORE, failures=failures), tmp_path)
+    follow(run)
+    (trial,) = _list_trials(run)
+    assert (trial.state, trial.status.failures, trial.status.attempt) == (TrialState.TERMINATED, 1, 2)
+    assert _read_starts(tmp_path, "tiny-0") == ["from 0", "from 2"]
+    kept = [run.locate(checkpoint.uri) for checkpoint in trial.status.checkpoints]
+    assert [(Path(uri) / "data/step").read_text() for uri in kept] == ["3\n", "4\n"]
+    assert not (tmp_path / "run/attempts/tiny-0-2/shared/checkpoints").exists()
+
+
+def test_a_program_that_is_not_there_fails_its_trial_for_good(tmp_path: Path) -> None:
+    manifest = make_manifest(trials=1)
+    manifest["spec"]["trialTemplate"]["spec"]["containers"][0]["command"] = ["no-such-program"]
+    run = make_run(manifest, tmp_path)
+    follow(run)
+    (trial,) = _list_trials(run)
+    assert (trial.state, trial.status.attempt) == (TrialState.ERROR, 1)
+    assert "no-such-program" in trial.status.message
+
+
+def test_gpus_are_dealt_out_and_named_to_programs(tmp_path: Path) -> None:
+    script = (
+        'echo "$CUDA_VISIBLE_DEVICES" > "$PODTUNE_TRIAL.gpu"; echo "{\\"score\\": 1}" >> "$PODTUNE_DIR/results.jsonl"'
+    )
+    manifest = make_manifest(script, trials=2, concurrent=2)
+    container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"nvidia.com/gpu": 2}}
+    with pytest.raises(CliError, match="a trial asks for 2 GPUs, this machine has 1; .*--gpus"):
+        make_run(manifest, tmp_path, gpus=1)
+    assert not (tmp_path / "run").exists()
+    follow(make_run(manifest, tmp_path, gpus=3))
+    assert {(tmp_path / f"tiny-{index}.gpu").read_text() for index in range(2)} == {"0,1\n"}
+
+
+def test_an_interrupted_run_pauses_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    waiting = f'if [ $i = 2 ] && [ "$PODTUNE_ATTEMPT" = 1 ]; then {FOREVER}; fi'
+    run = make_run(make_manifest(COUNT % waiting, trials=1, checkpoints={**STORE, "requestTimeout": "1s"}), tmp_path)
+    interrupted = False
+
+    def interrupt_once(run: LocalRun) -> bool:
+        nonlocal interrupted
+        if not interrupted and any(trial.status.last_result.get("step") == 2 for trial in run.progress.trials.values()):
+            interrupted = True
+            run.interrupt()
+        return False
+
+    follow(run, interrupt_once)
+    assert run.progress.outcome is None
+    assert [trial.state for trial in _list_trials(run)] == [TrialState.PAUSED]
+    again = resume_run(tmp_path / "run", environ=os.environ)
+    follow(again)
+    (trial,) = _list_trials(again)
+    assert (trial.state, trial.status.failures, trial.status.disruptions) == (TrialState.TERMINATED, 0, 0)
+    assert _read_starts(tmp_path, "tiny-0") == ["from 0", "from 2"]
+
+
+class _Points(Curves):
+    """One result a trial, as the program reports it."""
+
+    optimum = None
+
+    def build_curve(self, configuration: Configuration, trial: int) -> LearningCurve:
+        return _Point(float(configuration["learning_rate"]))
+
+
+class _Point(LearningCurve):
+    length = 1
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def compute_metrics(self, iteration: int) -> Mapping[str, float]:
+        return {"accuracy": self.value, "epoch": 27}
+
+    def compute_seconds(self, iteration: int) -> float:
+        return 1.0
+
+
+def test_one_trial_at_a_time_is_proposed_what_the_operators_runner_proposes_in_the_simulation(tmp_path: Path) -> None:
+    manifest: dict[str, Any] = yaml.safe_load(DIGITS.read_text())
+    manifest["spec"] |= {"maxConcurrentTrials": 1, "failures": {}}
+    manifest["spec"]["search"] |= {"maxTrials": 5, "tpe": {"startupTrials": 2}}
+    report = 'echo "{\\"epoch\\": 27, \\"accuracy\\": $PODTUNE_PARAM_learning_rate}" >> "$PODTUNE_DIR/results.jsonl"'
+    command = ["sh", "-c", report]
+    run, _ = start_run("digits", manifest, environ=os.environ, command=command, directory=tmp_path / "run")
+    follow(run)
+    spec = parse_experiment(adapt(manifest, command, {}).resource, UNKNOWN_POLICY)
+    simulated = Simulation(spec, _Points(), name="digits").run()
+    assert [trial.proposed for trial in _list_trials(run)] == [trial.spec.parameters for trial in simulated.trials]
+    assert len(simulated.trials) == 5
