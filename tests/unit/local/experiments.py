@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,8 +44,7 @@ def make_manifest(script: str = REPORT, *, trials: int = 2, concurrent: int = 1,
 
 
 def make_run(manifest: dict[str, Any], path: Path, **options: Any) -> LocalRun:
-    import os
-
+    path.mkdir(exist_ok=True)
     run, _ = start_run("tiny", manifest, environ=os.environ, directory=path / "run", workdir=path, **options)
     return run
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,14 +20,12 @@ from podtune.cli.archives.archive import read_archive
 from podtune.cli.client.resources import TrialView
 from podtune.cli.errors import CliError
 from podtune.local.adaptation import adapt
-from podtune.local.directory import RunDirectory
 from podtune.local.local_run import LocalRun
-from podtune.local.processes import FoundProcess
 from podtune.local.starting import resume_run, start_run
 from podtune.simulation.curves.base import Curves, LearningCurve
 from podtune.simulation.simulation import Simulation
 from podtune.tuning.searchers.base import Configuration
-from tests.unit.local.experiments import COUNT, PATIENCE, STORE, follow, make_manifest, make_run
+from tests.unit.local.experiments import COUNT, STORE, follow, make_manifest, make_run
 
 DIGITS = Path("examples/digits/experiment.yaml")
 FOREVER = "while :; do sleep 1; done"
@@ -87,7 +84,7 @@ def test_gpus_are_dealt_out_and_named_to_programs(tmp_path: Path) -> None:
     manifest = make_manifest(script, trials=2, concurrent=2)
     container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
     container["resources"] = {"limits": {"nvidia.com/gpu": 2}}
-    with pytest.raises(CliError, match="a trial asks for 2 GPUs, this machine has 1; .*--gpus"):
+    with pytest.raises(CliError, match=r"a trial asks for 2 GPUs, this machine has 1; .*--gpus"):
         make_run(manifest, tmp_path, gpus=1)
     assert not (tmp_path / "run").exists()
     follow(make_run(manifest, tmp_path, gpus=3))
@@ -122,7 +119,9 @@ class _Points(Curves):
     optimum = None
 
     def build_curve(self, configuration: Configuration, trial: int) -> LearningCurve:
-        return _Point(float(configuration["learning_rate"]))
+        value = configuration["learning_rate"]
+        assert isinstance(value, float)
+        return _Point(value)
 
 
 class _Point(LearningCurve):
@@ -150,3 +149,39 @@ def test_one_trial_at_a_time_is_proposed_what_the_operators_runner_proposes_in_t
     simulated = Simulation(spec, _Points(), name="digits").run()
     assert [trial.proposed for trial in _list_trials(run)] == [trial.spec.parameters for trial in simulated.trials]
     assert len(simulated.trials) == 5
+
+
+KILLED_AFTER = [1, 2, 4, 5, 6, 8, 9, 10, 12, 14]
+"""Lines of what the command prints, after which it is killed: from the first Trials to the last decisions."""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`podtune run`, with three trials that count to four, one at a time."""
+    (tmp_path / "experiment.yaml").write_text(json.dumps(make_manifest(COUNT % ":", trials=3, checkpoints=STORE)))
+    words = ["-m", "podtune.cli.main", "run", "experiment.yaml", "--directory", "run"]
+    process = subprocess.Popen([sys.executable, *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    with process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    "lines", [pytest.param(lines, marks=[] if lines == 5 else pytest.mark.long) for lines in KILLED_AFTER]
+)
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(
+    command: subprocess.Popen[str], tmp_path: Path, lines: int
+) -> None:
+    assert command.stdout is not None
+    for _ in range(lines):
+        command.stdout.readline()
+    command.kill()
+    command.wait()
+    run = resume_run(tmp_path / "run", environ=os.environ)
+    follow(run)
+    trials = _list_trials(run)
+    undisturbed = make_run(make_manifest(trials=3), tmp_path / "undisturbed")
+    follow(undisturbed)
+    assert [trial.proposed for trial in trials] == [trial.proposed for trial in _list_trials(undisturbed)]
+    assert [(trial.state, trial.status.last_result["step"]) for trial in trials] == [(TrialState.TERMINATED, 4)] * 3
+    assert sum(trial.status.failures + trial.status.disruptions for trial in trials) == 0
