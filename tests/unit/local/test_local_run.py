@@ -98,7 +98,7 @@ def test_an_interrupted_run_pauses_and_goes_on_where_it_was(tmp_path: Path) -> N
 
     def interrupt_once(run: LocalRun) -> bool:
         nonlocal interrupted
-        if not interrupted and any(trial.status.last_result.get("step") == 2 for trial in run.progress.trials.values()):
+        if not interrupted and any(trial.status.last_result.get("step") == "2" for trial in run.progress.trials.values()):
             interrupted = True
             run.interrupt()
         return False
@@ -183,5 +183,5 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     undisturbed = make_run(make_manifest(trials=3), tmp_path / "undisturbed")
     follow(undisturbed)
     assert [trial.proposed for trial in trials] == [trial.proposed for trial in _list_trials(undisturbed)]
-    assert [(trial.state, trial.status.last_result["step"]) for trial in trials] == [(TrialState.TERMINATED, 4)] * 3
+    assert [(trial.state, trial.status.last_result["step"]) for trial in trials] == [(TrialState.TERMINATED, "4")] * 3
     assert sum(trial.status.failures + trial.status.disruptions for trial in trials) == 0
