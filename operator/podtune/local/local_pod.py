@@ -132,7 +132,11 @@ class LocalPod(threading.Thread):
             if not self._restore(settings, log) or not self._start():
                 return
         sidecar = Sidecar(settings, log, Random(), output, connect=self._connect)
-        sidecar.run(self._wait_for_end)
+        try:
+            sidecar.run(self._wait_for_end)
+        finally:
+            self._is_over.set()
+            sidecar.close()
         self._finish(sidecar.attempt.done)
 
     def _read_settings(self) -> Settings:

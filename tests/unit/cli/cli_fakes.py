@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from podtune.cli.client.api_client import Change
@@ -116,7 +117,7 @@ def experiment(name: str = "digits", namespace: str = NAMESPACE, **status: Any) 
 
 def _as_written(status: dict[str, Any]) -> dict[str, Any]:
     """A status with what an operator always writes, and tests leave out."""
-    whole = dict(status)
+    whole = deepcopy(status)  # tests change what they get, and share what they give
     if "conditions" in status:
         always = {"reason": "Because", "lastTransitionTime": "2026-01-01T10:02:00Z"}
         whole["conditions"] = [always | condition for condition in status["conditions"]]

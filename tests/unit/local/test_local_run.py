@@ -98,7 +98,9 @@ def test_an_interrupted_run_pauses_and_goes_on_where_it_was(tmp_path: Path) -> N
 
     def interrupt_once(run: LocalRun) -> bool:
         nonlocal interrupted
-        if not interrupted and any(trial.status.last_result.get("step") == "2" for trial in run.progress.trials.values()):
+        if not interrupted and any(
+            trial.status.last_result.get("step") == "2" for trial in run.progress.trials.values()
+        ):
             interrupted = True
             run.interrupt()
         return False

@@ -75,6 +75,8 @@ class Sender(threading.Thread):
         while self._attempt.next is None:
             with self._attempt.changed:
                 while (wait := self._attempt.compute_next_report_time() - time.monotonic()) > 0:
+                    if self._attempt.fenced:
+                        return
                     self._attempt.changed.wait(wait)
                 report = self._attempt.build_report(time.monotonic())
             try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import TextIO
 
@@ -24,6 +25,8 @@ from podtune.storage.checkpoint.shards import Commit, GatherShards, StoreShard, 
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.stores import make_store
 
+_LAST_SECONDS = 60.0
+"""How long an upload that is late is waited for where the process goes on."""
 _POLL = 0.15
 """Seconds between two looks at the results file."""
 _SHORTEST_POLL = 0.004
@@ -157,14 +160,8 @@ class Sidecar:
         if self._segments and was_running:
             self._segments.resume()
         self._result_reader.poll()
-        if not self._settings.follows:
-            self._sender.start()
-        if self._log_stream:
-            self._log_stream.start()
-        if self._uploader:
-            self._uploader.start()
-        if self._segments:
-            self._segments.start()
+        for thread in self._list_threads():
+            thread.start()
         if self._settings.reuse:
             self._run_shared(wait_for_end)
             return
@@ -174,6 +171,20 @@ class Sidecar:
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
             message = "results of a gang come from rank 0; those of this rank count for nothing"
             self._log.info("results ignored", results=self.attempt.ignored, message=message)
+
+    def close(self) -> None:
+        """Ends what `run` has left behind, where the process goes on: a sender still speaks, an upload may be late."""
+        with self.attempt.changed:
+            self.attempt.fenced = True
+            self.attempt.changed.notify_all()
+        for thread in self._list_threads():
+            if thread.ident is not None:
+                thread.join(_LAST_SECONDS)
+
+    def _list_threads(self) -> Iterator[threading.Thread]:
+        if not self._settings.follows:
+            yield self._sender
+        yield from filter(None, (self._log_stream, self._uploader, self._segments))
 
     def _run_shared(self, wait_for_end: Callable[[float], bool]) -> None:
         """Runs until the pod has got another trial, or its program has ended."""
