@@ -17,7 +17,8 @@ from e2e.namespaces import create_namespace
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives the tests here time for several of their deadlines, which are long."""
+    """Gives the tests here time for several of their deadlines, which are long, and has the longest begin first."""
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(1200))

@@ -136,6 +136,7 @@ def break_some(cluster: Cluster, namespace: Kubernetes) -> None:
     evict(namespace, "trapped-0-1")
 
 
+@pytest.mark.first
 def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernetes) -> None:
     start_all(cluster, namespace)
     break_some(cluster, namespace)

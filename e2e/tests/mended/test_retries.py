@@ -78,7 +78,7 @@ def test_a_trial_stores_a_checkpoint_by_request_and_goes_on(cluster: Cluster, na
     namespace.apply(experiment("asked", counter(slow), search=ONE, checkpoints={"store": store(cluster)}))
     eventually(lambda: trial_status(namespace, "asked-0").get("iteration", 0) >= 2, what="it trains")
     assert "checkpoint" not in trial_status(namespace, "asked-0")
-    uri = namespace.podtune("checkpoints", "request", "asked-0", "--wait").split()[-1]
+    uri = namespace.podtune("checkpoint", "asked-0", "--wait").split()[-1]
     status = trial_status(namespace, "asked-0")
     assert status["checkpointRequest"]["checkpoint"]["uri"] == uri == status["checkpoint"]["uri"]
     assert (status["state"], status["attempt"]) == ("RUNNING", 1)
