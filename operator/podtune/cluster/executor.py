@@ -25,7 +25,10 @@ from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, ResourceConflict, ResourceNotFound
 from podtune.kube.manifests import Manifest, make_labels, make_trial, refer_to_experiment
 from podtune.runner.actions import (
+    AGENT_LOG_LINES,
     DONE,
+    LOG_LINES,
+    LOG_TAIL,
     ActionResult,
     ActionStatus,
     AdoptTrial,
@@ -55,10 +58,6 @@ FIND_SECONDS = 30.0
 """Seconds until a look-up of one checkpoint is given up."""
 LEARN_SECONDS = 300.0
 """Seconds until a look-up of all trials of an experiment is given up."""
-LOG_LINES = 200
-LOG_TAIL = 16384
-"""Characters of the program's last lines that are looked at: by `failures.rules`, and by people, the last of them."""
-AGENT_LOG_LINES = 5000
 MAX_LOG_BYTES = 4 << 20
 """A log is read up to here: a line may be as long as a program likes."""
 

@@ -20,7 +20,10 @@ from podtune.local.local_pod import LOCAL_AGENT, LocalPod, Machine
 from podtune.local.objects import LocalObjects
 from podtune.local.storage_jobs import do_storage_job
 from podtune.runner.actions import (
+    AGENT_LOG_LINES,
     DONE,
+    LOG_LINES,
+    LOG_TAIL,
     Action,
     ActionResult,
     ActionStatus,
@@ -50,10 +53,6 @@ from podtune.runner.records import Pod, StoragePod, Waiting
 from podtune.runner.search.session import SearcherSession
 from podtune.tuning.searchers.base import NoConfiguration
 
-_PROGRAM_LINES = 200
-_LONGEST_TAIL = 16384
-"""Characters of the program's last lines that are looked at, as in a cluster."""
-_AGENT_LINES = 5000
 _ELSEWHERE = ActionResult(ActionStatus.REFUSED, "other experiments are not known here")
 
 
@@ -239,12 +238,11 @@ class LocalExecutor:
         program, agent = "", tuple[str, ...]()
         if action.program:
             path = self._directory.find_output(action.failed or action.pod)
-            program = "".join(_read_last_lines(path, _PROGRAM_LINES))
+            program = "".join(_read_last_lines(path, LOG_LINES))
         if action.agent:
-            agent = tuple(
-                line.rstrip("\n") for line in _read_last_lines(self._directory.find_agent_log(action.pod), _AGENT_LINES)
-            )
-        return ActionResult(ActionStatus.DONE, logs=Logs(program[-_LONGEST_TAIL:].strip(), agent))
+            lines = _read_last_lines(self._directory.find_agent_log(action.pod), AGENT_LOG_LINES)
+            agent = tuple(line.rstrip("\n") for line in lines)
+        return ActionResult(ActionStatus.DONE, logs=Logs(program[-LOG_TAIL:].strip(), agent))
 
     def _emit(self, action: EmitEvent) -> None:
         self._directory.append_event(

@@ -456,6 +456,12 @@ class ActionStatus(StrEnum):
     """It may work later."""
 
 
+LOG_LINES = 200
+LOG_TAIL = 16384
+"""Characters of the program's last lines that are looked at: by `failures.rules`, and by people, the last of them."""
+AGENT_LOG_LINES = 5000
+
+
 @dataclass(frozen=True, slots=True)
 class Logs:
     """What an ended pod's containers printed; empty where it could not be had."""

@@ -11,7 +11,7 @@ import yaml
 
 from podtune.api.resources.failures import FailureAction, Failures
 from podtune.api.validation import parse_experiment
-from podtune.cluster.executor import LOG_LINES, LOG_TAIL
+from podtune.runner.actions import LOG_LINES, LOG_TAIL
 from podtune.runner.attempts.classification import FailureClass
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "handle-failures.md").read_text(encoding="utf-8")
