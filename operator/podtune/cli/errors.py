@@ -53,6 +53,15 @@ class TimeRanOut(CliError):
     """What a command has waited for has not come in time."""
 
 
+def explain_missing_package(error: ModuleNotFoundError, extras: str) -> CliError:
+    """The error of a command that runs an experiment's parts, with what to install: these extras, or `gp` as well."""
+    package = (error.name or "").partition(".")[0]
+    extras += ",gp" if package in ("scipy", "sklearn") else ""
+    return CliError(
+        f"the experiment needs the package {package}, which is not installed; pip install 'podtune[{extras}]'"
+    )
+
+
 def explain_error(error: Exception) -> str:
     """What a command says of an error."""
     match error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podtune.cli.client.experiment_file import read_spec
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, explain_missing_package
 from podtune.cli.options import (
     EvaluationTime,
     Format,
@@ -164,8 +164,4 @@ def explain_failures() -> Iterator[None]:
     except (CurveError, SimulationError) as error:
         raise CliError(str(error)) from error
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        extras = "cli,operator,gp" if package in ("scipy", "sklearn") else "cli,operator"
-        raise CliError(
-            f"the experiment needs the package {package}, which is not installed; pip install 'podtune[{extras}]'"
-        ) from error
+        raise explain_missing_package(error, "cli,operator") from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from podtune.cli.client.experiment_file import read_resource
-from podtune.cli.errors import CliError, ExitStatus
+from podtune.cli.errors import CliError, ExitStatus, explain_missing_package
 from podtune.cli.output import print_lines, print_note
 from podtune.cli.views import tables
 
@@ -61,11 +61,7 @@ def run_experiment(
             run = _start(manifest, command or [], directory, workdir, gpus)
         code = _run(run)
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        extras = "local,gp" if package in ("scipy", "sklearn") else "local"
-        raise CliError(
-            f"the experiment needs the package {package}, which is not installed; pip install 'podtune[{extras}]'"
-        ) from error
+        raise explain_missing_package(error, "local") from error
     raise typer.Exit(code)
 
 
