@@ -82,40 +82,62 @@ class ExperimentRun:
 
 
 def measure(full: bool) -> Measurement:
-    """Runs an Experiment between two bare Jobs, as a shared machine's speed changes, on fake nodes of the cluster."""
+    """Runs an Experiment between Jobs, as a shared machine's speed changes, on fake nodes of the cluster.
+
+    A bare Job runs before and after. So does a Job with a trial's pods, agent and volumes and all: what lies between
+    the two Jobs is the pods' weight, and what lies between the second one and the Experiment is Podtune's work.
+    """
     trials = FULL_TRIALS if full else TRIALS
     cluster = Cluster.connect()
     cluster.add_kwok_nodes(NODES)
     try:
-        before = _job(cluster, trials)
+        same_pods = _read_pod_of_trial(cluster)
+        bare, same = _run_job(cluster, trials, PODS), _run_job(cluster, trials, same_pods)
         with fresh_namespace(cluster, "bench-podtune") as kubernetes:
             experiment = run_experiment(kubernetes, trials, PARALLELISM, {"spec": PODS})
-        job = before + _job(cluster, trials)
+        same += _run_job(cluster, trials, same_pods)
+        bare += _run_job(cluster, trials, PODS)
     finally:
         cluster.remove_kwok_nodes()
     setting = (
         f"{trials} no-op trials, {PARALLELISM} at once, on {NODES} fake nodes of a real API server and scheduler; the "
-        "bare Job runs before and after"
+        "bare Job and the Job with a trial's pods run before and after"
     )
-    return Measurement(setting, _figures(job, experiment))
+    return Measurement(setting, _figures(bare, same, experiment))
 
 
-def _job(cluster: Cluster, pods: int) -> JobRun:
+def _read_pod_of_trial(cluster: Cluster) -> Object:
+    """The spec of a trial's pod, for a Job: with Podtune's agent and volumes, and what the API server fills in."""
+    with fresh_namespace(cluster, "bench-pod") as kubernetes:
+        kubernetes.apply(experiment_of(PARALLELISM, 1, {"spec": PODS}))
+        kubernetes.kubectl("wait", "--for=create", "pod/bare-0-1", f"--timeout={DEADLINE:.0f}s")
+        spec: Object = kubernetes.get("pod", "bare-0-1")["spec"]
+    return {key: value for key, value in spec.items() if key not in {"nodeName", "priority", "preemptionPolicy"}}
+
+
+def _run_job(cluster: Cluster, pods: int, spec: Object) -> JobRun:
     with fresh_namespace(cluster, "bench-job") as kubernetes:
-        return run_job(kubernetes, pods, PARALLELISM, PODS)
+        return run_job(kubernetes, pods, PARALLELISM, spec)
 
 
-def _figures(job: JobRun, experiment: ExperimentRun) -> list[Figure]:
+def _figures(bare: JobRun, same: JobRun, experiment: ExperimentRun) -> list[Figure]:
     trials = experiment.trials
+    runs = (
+        ("bare Job", bare, bare.pods),
+        ("Job with a trial's pods", same, same.pods),
+        ("Podtune", experiment, trials),
+    )
     components = [
         Figure(f"{name}, {who}", run.components[name] / pods, "ms a pod")
-        for name in sorted(experiment.components | job.components)
-        for who, run, pods in (("bare Job", job, job.pods), ("Podtune", experiment, trials))
+        for name in sorted(experiment.components | bare.components)
+        for who, run, pods in runs
     ]
     return [
-        Figure("bare Job", job.rate, "pods/s"),
+        Figure("bare Job", bare.rate, "pods/s"),
+        Figure("Job with a trial's pods", same.rate, "pods/s"),
         Figure("Podtune", experiment.rate, "trials/s"),
-        Figure("trials a second, as a share of a bare Job's pods", experiment.rate / job.rate),
+        Figure("trials a second, as a share of a bare Job's pods", experiment.rate / bare.rate),
+        Figure("trials a second, as a share of a Job's with a trial's pods", experiment.rate / same.rate),
         Figure("operator's API writes a no-op trial", experiment.writes.total() / trials),
         *(Figure(f"of these {kind}", count / trials) for kind, count in experiment.writes.most_common()),
         Figure("operator's processor time a no-op trial", 1000 * experiment.processor_seconds / trials, "ms"),
