@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -19,18 +20,39 @@ Connect = Callable[[], Awaitable[Client]]
 WAIT = 30
 """Seconds for what comes in moments: a busy machine is no fault."""
 REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+LONG = 600.0
+"""Seconds for headers that no machine needs: they pass when a test says so."""
+
+
+class LoopClock:
+    """The running event loop's clock, which can be put forward."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0.0
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() + self._ahead)
+
+    async def put_forward(self, seconds: float) -> None:
+        """Lets so much time pass, and all happen that is due then."""
+        self._ahead += seconds
+        await asyncio.sleep(0.01)
+
+
+async def answer_at_once() -> None:
+    """Has nothing to wait for."""
 
 
 @asynccontextmanager
-async def serving(header_seconds: float = 0.3, most_of_one: int = 100, takes: float = 0.0) -> AsyncIterator[Connect]:
+async def serving(
+    header_seconds: float = 0.3, most_of_one: int = 100, work: Callable[[], Awaitable[object]] = answer_at_once
+) -> AsyncIterator[Connect]:
     async def answer(_: web.Request) -> web.Response:
-        await asyncio.sleep(takes)
+        await work()
         return web.Response(text="ok")
 
     guard = Connections(header_seconds, most_of_one)
     application = web.Application(middlewares=[guard.middleware])
     application.router.add_get("/", answer)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    runner = web.AppRunner(application, shutdown_timeout=0.1, keepalive_timeout=1000 * LONG)
     await runner.setup()
     assert runner.server is not None
     listening = await guard.listen(runner.server, 0)
@@ -68,12 +90,16 @@ async def test_headers_that_do_not_come_are_not_waited_for(sent: bytes) -> None:
         writer.close()
 
 
-async def test_nor_are_those_of_a_later_request() -> None:
-    async with serving(header_seconds=1.0) as connect:
+async def test_nor_are_those_of_a_later_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = LoopClock(monkeypatch)
+    async with serving(header_seconds=LONG) as connect:
         reader, writer = await connect()
         assert await answered((reader, writer))
         writer.write(REQUEST[:10])
-        assert await ended(reader)
+        gone = asyncio.create_task(reader.read(1))
+        while not gone.done():  # the server sees the first byte a moment later
+            await clock.put_forward(LONG)
+        assert isinstance(gone.exception(), ConnectionError) or gone.result() == b""
         writer.close()
 
 
@@ -90,11 +116,12 @@ async def test_headers_that_drip_have_no_more_time() -> None:
         writer.close()
 
 
-async def test_an_answer_may_take_longer_and_a_connection_may_rest() -> None:
-    async with serving(header_seconds=1.0, takes=1.1) as connect:
+async def test_an_answer_may_take_longer_and_a_connection_may_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = LoopClock(monkeypatch)
+    async with serving(header_seconds=LONG, work=lambda: clock.put_forward(LONG + 1)) as connect:
         client = await connect()
         assert await answered(client)
-        await asyncio.sleep(1.1)
+        await clock.put_forward(LONG + 1)
         assert await answered(client)
         client[1].close()
 
