@@ -2,12 +2,13 @@
 
 For each pair a run is recorded. Then it is run again many times (`make test-long`: a hundred), each time cut after
 another event: the operator is made anew of what the Trials record, and has to make the next proposal and the next
-decision that the uncut run made. Some of the runs go on to their end, and have to be the uncut run whole.
+decision that the uncut run made. Some of the runs go on to their end, and have to be the uncut run whole; there, the
+quick tests cut a run several times, and the long ones once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
@@ -23,12 +24,14 @@ from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
-from tests.unit.runner.world.examples import draw
+from tests.unit.runner.world.examples import are_all_run, draw
 from tests.unit.tuning.manifests import experiment
 
 CUTS = draw(100)
 WHOLE = 5
 """So many of the cut runs go on to their end, or one more."""
+RUNS = 2
+"""So many runs share the cuts where each run is cut several times."""
 LENGTH = 9
 SPACE: list[dict[str, Any]] = [
     {"name": "rate", "float": {"min": 0.0001, "max": 0.1, "scale": "log"}},
@@ -199,9 +202,33 @@ def cut_here(simulation: Simulation, until: SimulationResult) -> SimulationResul
     return fork.outcome
 
 
-def cut_for_good(simulation: Simulation) -> SimulationResult:
-    """How it goes on to its end if the operator is killed now."""
-    return simulation.fork().run()
+def check_whole_runs(
+    make: Callable[[], Simulation],
+    cuts: Collection[int],
+    check: Callable[[SimulationResult], None],
+    watch: Callable[[Simulation], object] = lambda _: None,
+) -> None:
+    """Cuts runs that go on to their end: each at every so many of the cuts, or each at one where all are asked for.
+
+    Args:
+        make: Sets up the run.
+        cuts: After how many events it is cut.
+        check: Looks at how a cut run has ended.
+        watch: It is cut wherever this changes, too.
+    """
+    runs = 1 if are_all_run() else RUNS
+    for number in range(runs):
+        again, met = make(), 0
+        while not again.is_over:
+            before = watch(again)
+            again.step()
+            if again.events in cuts or watch(again) != before:
+                met += 1
+                if are_all_run():
+                    check(again.fork().run())
+                elif met % runs == number:
+                    again.restart()
+        check(again.outcome)
 
 
 def assert_begins_like(cut: SimulationResult, uncut: SimulationResult) -> None:
@@ -314,6 +341,5 @@ def check_cuts(
         again.step()
         if again.events in cuts:
             assert_begins_like(cut_here(again, uncut), uncut)
-        if again.events in cuts[:: CUTS // WHOLE]:
-            assert_whole(cut_for_good(again), uncut)
+    check_whole_runs(lambda: make_simulation(spec, model), cuts[:: CUTS // WHOLE], lambda cut: assert_whole(cut, uncut))
     return uncut

@@ -13,7 +13,7 @@ from podtune.api.resources.trial_template import TrialTemplate
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
 from tests.unit.runner.world.examples import draw
-from tests.unit.simulation.test_restart_matrix import assert_begins_like, assert_is, make_simulation, make_spec
+from tests.unit.simulation.test_restart_matrix import assert_is, check_whole_runs, make_simulation, make_spec
 
 CHANGED = (400.0, 900.0, 901.0)
 """Seconds after which the template is another one: twice at almost the same time."""
@@ -44,13 +44,7 @@ def test_a_template_that_changes_stands_cuts(algorithm: str, scheduler: str, tem
     uncut = recorded.run()
     assert_takes_each_template(uncut)
     cuts = {1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)}
-    again = make_changing(algorithm, scheduler, template)
-    while not again.is_over:
-        again.step()
-        if again.events in cuts:
-            cut = again.fork().run()
-            assert_begins_like(cut, uncut)
-            assert_is(cut, uncut)
+    check_whole_runs(lambda: make_changing(algorithm, scheduler, template), cuts, lambda cut: assert_is(cut, uncut))
 
 
 def assert_takes_each_template(uncut: SimulationResult) -> None:

@@ -16,8 +16,8 @@ from podtune.simulation.trace import SimulationResult
 from tests.unit.runner.world.examples import draw
 from tests.unit.simulation.test_restart_matrix import (
     INITIAL,
-    assert_begins_like,
     assert_is,
+    check_whole_runs,
     make_simulation,
     make_spec,
 )
@@ -57,14 +57,12 @@ def test_a_list_that_grows_stands_cuts(algorithm: str, scheduler: str, search: d
     uncut = recorded.run()
     assert count_entries(uncut) == 1 + len(GROWS)
     cuts = {1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)}
-    again = make_growing(algorithm, scheduler, search)
-    while not again.is_over:
-        before = count_entries(again.outcome)
-        again.step()
-        if again.events in cuts or count_entries(again.outcome) != before:
-            cut = again.fork().run()
-            assert_begins_like(cut, uncut)
-            assert_is(cut, uncut)
+    check_whole_runs(
+        lambda: make_growing(algorithm, scheduler, search),
+        cuts,
+        lambda cut: assert_is(cut, uncut),
+        lambda simulation: count_entries(simulation.outcome),
+    )
 
 
 def count_entries(outcome: SimulationResult) -> int:

@@ -12,7 +12,7 @@ import pytest
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
 from tests.unit.runner.world.examples import draw
-from tests.unit.simulation.test_restart_matrix import assert_begins_like, assert_is, make_simulation, make_spec
+from tests.unit.simulation.test_restart_matrix import assert_is, check_whole_runs, make_simulation, make_spec
 
 RETRIED = ((200.0, 0), (400.0, 1), (401.0, 1), (700.0, 2), (740.0, 3))
 """After how many seconds which trial is retried: one of them twice at almost the same time."""
@@ -41,14 +41,9 @@ def test_requests_to_retry_stand_cuts(algorithm: str, scheduler: str, template: 
     uncut = recorded.run()
     assert count_retries(uncut) >= 2
     cuts = {1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)}
-    again = make_retried(algorithm, scheduler, template)
-    while not again.is_over:
-        before = count_answers(again)
-        again.step()
-        if again.events in cuts or count_answers(again) != before:
-            cut = again.fork().run()
-            assert_begins_like(cut, uncut)
-            assert_is(cut, uncut)
+    check_whole_runs(
+        lambda: make_retried(algorithm, scheduler, template), cuts, lambda cut: assert_is(cut, uncut), count_answers
+    )
 
 
 def count_answers(simulation: Simulation) -> int:

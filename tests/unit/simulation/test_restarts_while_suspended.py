@@ -10,7 +10,7 @@ from podtune.simulation.curves.functions import CURVE_FUNCTIONS
 from podtune.simulation.curves.synthetic import SyntheticCurves
 from podtune.simulation.simulation import Simulation
 from tests.unit.runner.world.examples import draw
-from tests.unit.simulation.test_restart_matrix import LENGTH, PROMPT, assert_is, make_spec
+from tests.unit.simulation.test_restart_matrix import LENGTH, PROMPT, assert_is, check_whole_runs, make_spec
 
 SUSPENDED, RESUMED = 200.0, 2000.0
 CUTS = draw(25)
@@ -44,8 +44,4 @@ def test_a_cut_run_goes_on_as_the_uncut_one(algorithm: str, scheduler: str) -> N
     assert not [start for start in uncut.starts if SUSPENDED < start.seconds < RESUMED], "nothing starts meanwhile"
     assert any(decision.entry.action == "PAUSE" for decision in uncut.decisions)
     cuts = {1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)}
-    again = make(spec)
-    while not again.is_over:
-        again.step()
-        if again.events in cuts:
-            assert_is(again.fork().run(), uncut)
+    check_whole_runs(lambda: make(spec), cuts, lambda cut: assert_is(cut, uncut))

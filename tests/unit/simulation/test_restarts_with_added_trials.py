@@ -14,7 +14,7 @@ from podtune.api.restore_from import RestoreFrom
 from podtune.runner.records import Trial
 from podtune.simulation.simulation import Simulation
 from podtune.simulation.trace import SimulationResult
-from tests.unit.simulation.test_restart_matrix import assert_begins_like, assert_is, make_simulation, make_spec
+from tests.unit.simulation.test_restart_matrix import assert_is, check_whole_runs, make_simulation, make_spec
 
 OWN = {"rate": "0.01", "width": "64", "kind": "tanh"}
 CUTS = 6
@@ -60,15 +60,17 @@ def test_added_trials_stand_cuts(algorithm: str, scheduler: str, changes: dict[s
     assert None not in places
     assert len(uncut.trials) == 12 + 4
     cuts = {1 + place * (recorded.events - 2) // (CUTS - 1) for place in range(CUTS)}
-    again = make_added(algorithm, scheduler, changes)
-    while not again.is_over:
-        before = count_known(again.outcome)
-        again.step()
-        if again.events in cuts or count_known(again.outcome) != before:
-            cut = again.fork().run()
-            assert_begins_like(without_added(cut), without_added(uncut))
-            assert_is(without_added(cut), without_added(uncut))
-            assert [trial.status for trial in find_added(cut)] == [trial.status for trial in added]
+
+    def check(cut: SimulationResult) -> None:
+        assert_is(without_added(cut), without_added(uncut))
+        assert [trial.status for trial in find_added(cut)] == [trial.status for trial in added]
+
+    check_whole_runs(
+        lambda: make_added(algorithm, scheduler, changes),
+        cuts,
+        check,
+        lambda simulation: count_known(simulation.outcome),
+    )
 
 
 def find_added(outcome: SimulationResult) -> list[Trial]:

@@ -8,6 +8,11 @@ ALL = "PODTUNE_ALL_EXAMPLES"
 """Set: run all; `make test-long` does."""
 
 
+def are_all_run() -> bool:
+    """Whether all are asked for."""
+    return bool(os.environ.get(ALL))
+
+
 def draw(count: int) -> int:
     """How many of so many are run: a third, but at least ten, unless all are asked for."""
-    return count if os.environ.get(ALL) else max(10, count // 3)
+    return count if are_all_run() else max(10, count // 3)
