@@ -7,7 +7,7 @@ from itertools import islice
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.storage.address import S3Address
@@ -17,6 +17,7 @@ from podtune.storage.cleanup.prune import prune_checkpoints, purge
 from podtune.storage.errors import StoreError
 from podtune.storage.s3.store import S3Store
 from tests.unit.fuzz.junk import assert_one_sentence, fuzzed
+from tests.unit.runner.world.examples import draw
 from tests.unit.storage.memory_store import MemoryStore
 from tests.unit.storage.web_server import WebServer
 
@@ -79,7 +80,7 @@ def answering() -> Iterator[Callable[[bytes], S3Store]]:
         server.close()
 
 
-@fuzzed
+@settings(fuzzed, max_examples=draw(60))  # each is some requests to a server
 @given(listings | st.binary(max_size=60))
 def test_a_listing_names_objects_below_what_was_asked_for_or_is_refused(
     answering: Callable[[bytes], S3Store], body: bytes

@@ -131,7 +131,8 @@ def test_one_that_is_better_than_the_best_stores_its_last_checkpoint_and_displac
 
 def test_what_was_displaced_leaves_the_bucket_while_other_trials_run() -> None:
     three = {**TWO, "search": {"algorithm": "random", "maxTrials": 3, "seed": 7}}
-    simulation = Simulation(spec(**three), Program(steps=2000, checkpoint_every=1, upload=0.5))
+    settings = RunnerSettings(prune_period=60.0)
+    simulation = Simulation(spec(**three), Program(steps=200, checkpoint_every=1, upload=0.5), settings=settings)
     started = simulation.now
     for index in (0, 1):
         run_until_trained(simulation, index, iteration=2 + index)
