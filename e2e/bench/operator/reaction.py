@@ -35,7 +35,7 @@ async def measure_reaction(running: int, seconds: float, spread: float) -> Measu
     """Does it with so many trials at once, for so long after so many seconds in which they begin.
 
     Raises:
-        TimeoutError: They do not come to run.
+        TimeoutError: They do not come to run, or none of them gets an answer.
     """
     pace = _Pace(spread)
     async with run_fake_cluster(lambda _: pace.run) as cluster:
@@ -48,6 +48,9 @@ async def measure_reaction(running: int, seconds: float, spread: float) -> Measu
         begun = time.monotonic()
         pace.waits.clear()
         await asyncio.sleep(seconds)
+        if not await until(lambda: bool(pace.waits), DEADLINE):
+            raise TimeoutError(f"no result was answered: {cluster.problems[:3]}")
+        measured = time.monotonic() - begun
         # All places are taken, so with each end one gets free, and the pods that are made next take them in order.
         freed = zip(sorted(cluster.ended.values()), sorted(cluster.created.values())[running:], strict=False)
         made = [1000 * (after - before) for before, after in freed if before > begun]
@@ -57,8 +60,8 @@ async def measure_reaction(running: int, seconds: float, spread: float) -> Measu
             Figure("result to decision, p99", percentile(answered, 0.99), "ms"),
             Figure("pod's end to the next pod's POST, p50", percentile(made, 0.5), "ms"),
             Figure("pod's end to the next pod's POST, p99", percentile(made, 0.99), "ms"),
-            Figure("results a second meanwhile", len(answered) / seconds, "results/s"),
-            Figure("pods a second meanwhile", len(made) / seconds, "pods/s"),
+            Figure("results a second meanwhile", len(answered) / measured, "results/s"),
+            Figure("pods a second meanwhile", len(made) / measured, "pods/s"),
         ]
         setting = (
             f"{running:,} trials at once under ASHA, each reports every {PERIOD:g} s and ends after {MOST_RESULTS} "

