@@ -104,7 +104,7 @@ PLACES = {
     "timeouts": "The same, never answered",
     "watches": "The operator's watches",
     "reports": "The agents' reports to the operator; those of a zombie that comes back while its successor runs",
-    "leaders": "A second leader, while the first is frozen or goes on",
+    "leaders": "A second leader, while the first is frozen or goes on; the renewal of the leader's Lease",
     "clocks": "The operator's clock, an hour ahead or back",
     "bucket": "The agent's requests to S3, and the agent itself; also beside a program whose disk is full",
     "volume": "The agent's calls to the file system of a volume in the bucket's place, and the agent itself",

@@ -143,10 +143,17 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         Scenario("plain"),
+        Scenario("lasting", steps=5, step_seconds=0.6),  # longer than it takes to write that a trial runs
         Scenario(
             "mixed",
             checkpoint_every=1,
             faults={0: (ScheduledFault(Fault.CRASH, 2),), 1: (ScheduledFault(Fault.EVICTED, 1),)},
+        ),
+        Scenario(
+            "crashing",  # an evicted pod may be gone before anybody reads its log
+            checkpoint_every=1,
+            faults={0: (ScheduledFault(Fault.CRASH, 2),), 1: (ScheduledFault(Fault.CRASH, 1),)},
+            spec=TWO,
         ),
         Scenario(
             "asha",

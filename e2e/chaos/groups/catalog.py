@@ -15,14 +15,14 @@ LIFE: tuple[tuple[str, Call, tuple[int, ...]], ...] = (
     ("plain", Call.EXPERIMENT_STATUS, (1, 2)),
     ("plain", Call.CREATE_TRIAL, (1, 2, 3)),
     ("plain", Call.CREATE_POD, (1, 2, 3)),
-    ("plain", Call.TRIAL_RUNNING, (1, 2)),
+    ("lasting", Call.TRIAL_RUNNING, (1, 2)),
     ("plain", Call.TRIAL_END, (1, 2, 3)),
     ("plain", Call.EXPERIMENT_END, (1,)),
     ("plain", Call.DELETE_PODS, (1,)),
     ("mixed", Call.TRIAL_CHECKPOINT, (1, 3, 6)),
     ("mixed", Call.ATTEMPT_END, (1, 2)),
     ("mixed", Call.CREATE_POD, (3, 4, 5)),
-    ("mixed", Call.POD_LOG, (1, 2)),
+    ("crashing", Call.POD_LOG, (1, 2)),
     ("mixed", Call.EVENT, (1, 2)),
     ("mixed", Call.TRIAL_END, (2,)),
     ("asha", Call.TRIAL_DECISION, (1, 2)),
@@ -155,8 +155,6 @@ def _calls() -> Iterator[Perturbation]:
     yield from each(REFUSALS, kinds.values())
     review = [("plain", Call.TOKEN_REVIEW, n) for n in (1, 3)]
     yield from each((Fault.REFUSE_429, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW), review)
-    lease = [("plain", Call.LEASE, 1)]
-    yield from each((Fault.REFUSE_409, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW, Fault.GARBLED), lease)
 
 
 def _timeouts() -> Iterator[Perturbation]:
@@ -204,6 +202,9 @@ def _leaders() -> Iterator[Perturbation]:
         ("flowing", Call.REPORT, 9),
     ]
     yield from each((Fault.SECOND_LEADER, Fault.FREEZE), places)
+    # A Lease is nobody's: beside others, one experiment would take the faults of another, and one would go without.
+    lease = [("lasting", Call.LEASE, 1)]
+    yield from each((Fault.REFUSE_409, Fault.REFUSE_500, Fault.LOSE_REPLY, Fault.SLOW, Fault.GARBLED), lease)
 
 
 def _clocks() -> Iterator[Perturbation]:
