@@ -35,14 +35,23 @@ class Server:
 
 
 @contextmanager
-def running_server(directory: Path) -> Iterator[Server]:
-    """Runs a server with one bucket below a directory."""
+def running_server(directory: Path, *options: str) -> Iterator[Server]:
+    """Runs a server with one bucket below a directory; `options` are further ones of its command line."""
     (directory / "buckets" / BUCKET).mkdir(parents=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [_versitygw(), "--port", f"127.0.0.1:{port}", "--region", _REGION, "posix", str(directory / "buckets")],
+        [
+            find_versitygw(),
+            "--port",
+            f"127.0.0.1:{port}",
+            "--region",
+            _REGION,
+            *options,
+            "posix",
+            str(directory / "buckets"),
+        ],
         env={"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY, "PATH": os.environ["PATH"]},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -72,7 +81,8 @@ def environment(endpoint: str) -> dict[str, str]:
     }
 
 
-def _versitygw() -> str:
+def find_versitygw() -> str:
+    """The path of the server's program."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     built = sorted(cache.glob("podtune/tools/*/bin/versitygw"), key=lambda path: path.stat().st_mtime)
     found = shutil.which("versitygw") or (str(built[-1]) if built else None)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from podtune.storage.address import S3Address
 from podtune.storage.content import PIECE, BytesContent, Content
-from podtune.storage.errors import AccessDenied, InvalidCredentials, RequestRejected, Unreachable
+from podtune.storage.errors import (
+    AccessDenied,
+    InvalidCredentials,
+    NotFound,
+    RequestRejected,
+    StoreError,
+    Unreachable,
+)
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart, compute_part_size
 
 if TYPE_CHECKING:
@@ -47,8 +54,10 @@ class S3Store:
     def check(self) -> None:
         """See `ObjectStore.check`."""
         # HEAD would do, but its answer has no body, and so no reason where it is a refusal.
+        # Policies name what lies below the prefix: without the slash, this would be a request for more.
+        prefix = f"{self._address.prefix}/" if self._address.prefix else ""
         with self._ask("listing the bucket") as client:
-            client.list_objects_v2(Bucket=self._bucket, Prefix=self._address.prefix, MaxKeys=1)
+            client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1)
 
     def put(self, key: str, source: Reader, size: int) -> None:
         """See `ObjectStore.put`."""
@@ -154,7 +163,7 @@ class S3Store:
         """See `ObjectStore.get`."""
         whole = start == 0 and size is None
         wanted: Any = {} if whole else {"Range": f"bytes={start}-{'' if size is None else start + size - 1}"}
-        with self._ask(f"reading {key}") as client:
+        with self._ask_for(key) as client:
             answer = client.get_object(Bucket=self._bucket, Key=key, **wanted)
             status = answer["ResponseMetadata"]["HTTPStatusCode"]
             with closing(answer["Body"]) as body:
@@ -165,7 +174,7 @@ class S3Store:
 
     def get_bytes(self, key: str, limit: int) -> bytes:
         """See `ObjectStore.get_bytes`."""
-        with self._ask(f"reading {key}") as client:
+        with self._ask_for(key) as client:
             answer = client.get_object(Bucket=self._bucket, Key=key)
             with closing(answer["Body"]) as body:
                 return _read(body, limit + 1)
@@ -250,6 +259,28 @@ class S3Store:
         except InvalidCredentials:
             self._client = None  # the next call looks for them anew
             raise
+
+    @contextmanager
+    def _ask_for(self, key: str) -> Iterator[S3Client]:
+        """The client, to read an object, with its errors translated.
+
+        Of one that is not there, S3 says so to those alone who may list the whole bucket. All others it refuses; those
+        who may list below a prefix can find out all the same.
+        """
+        try:
+            with self._ask(f"reading {key}") as client:
+                yield client
+        except AccessDenied as error:
+            if self._is_missing(key):
+                raise NotFound(f"{self._address.where} has no object {key}") from error
+            raise
+
+    def _is_missing(self, key: str) -> bool:
+        """Whether a listing says that there is no such object; not where it is refused, too."""
+        try:
+            return not self.exists(key)
+        except StoreError:
+            return False
 
     def _connect(self) -> S3Client:
         from podtune.storage.s3.client import make_client  # noqa: PLC0415 - imports boto3

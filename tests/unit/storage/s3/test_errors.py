@@ -12,7 +12,7 @@ from podtune.storage import errors
 from podtune.storage.address import S3Address
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
-from tests.unit.storage.web_server import Answer, WebServer
+from tests.unit.storage.web_server import Answer, RecordedRequest, WebServer
 
 
 class Streamed(io.BytesIO):
@@ -108,6 +108,31 @@ def test_credentials_that_were_refused_are_looked_for_again(server: WebServer, m
     with pytest.raises(errors.InvalidCredentials):
         bucket.check()
     assert "Credential=NEW/" in server.asked[-1].headers["authorization"]
+
+
+@pytest.mark.parametrize(("listed", "kind"), [("", errors.NotFound), ("a/manifest.json", errors.AccessDenied)])
+def test_what_is_not_there_is_told_from_what_may_not_be_read(
+    server: WebServer, listed: str, kind: type[errors.StoreError]
+) -> None:
+    """S3 refuses both to somebody who may list below a prefix alone."""
+
+    def answer(asked: RecordedRequest) -> Answer:
+        if "list-type=2" not in asked.target:
+            return refusal("AccessDenied", 403)
+        content = f"<Contents><Key>{listed}</Key></Contents>" if listed else ""
+        return 200, {}, f"<ListBucketResult>{content}</ListBucketResult>".encode()
+
+    server.answer = answer
+    with pytest.raises(kind):
+        store(server).get_bytes("a/manifest.json", 100)
+    with pytest.raises(kind):
+        list(store(server).get("a/manifest.json"))
+
+
+def test_where_neither_reading_nor_listing_is_allowed_the_refusal_of_reading_is_told(server: WebServer) -> None:
+    server.answer = lambda asked: refusal("AccessDenied", 403)
+    with pytest.raises(errors.AccessDenied, match="does not allow reading a"):
+        store(server).get_bytes("a", 100)
 
 
 def test_a_range_is_cut_out_where_the_server_sends_everything(server: WebServer) -> None:
