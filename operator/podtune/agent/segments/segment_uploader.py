@@ -26,8 +26,10 @@ from podtune.storage.segments.segment_stream import SegmentStream
 
 TRIES_AT_END = 5
 """How often storing the rest is tried once the program has ended."""
-TRIES_IF_REFUSED = 2
-"""The same where the store refuses it: that may be once, as while credentials are renewed, but most often it is not."""
+TRIES_IF_REFUSED = 4
+"""The same where the store refuses it: that may be over in seconds, as while credentials are renewed or a volume is
+mounted anew, but most often it is not.
+"""
 LOG_END_SECONDS = 5.0
 """Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
 
