@@ -78,7 +78,7 @@ chaos: cluster ## Inject every fault, one at a time, and hold each run to the un
 
 .PHONY: chaos-sample
 chaos-sample: cluster ## Inject some of the faults, evenly chosen
-	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 23
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 25
 
 .PHONY: test-long
 test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests

@@ -95,6 +95,11 @@ PROMISES = (
         "snapshot's facts go.",
         ("restores",),
     ),
+    Promise(
+        "A stopped trial whose checkpoints are not to be kept ends without waiting for one, leaves none, and loses "
+        "none.",
+        ("discards",),
+    ),
 )
 PLACES = {
     "kills": "The operator is killed before a call, or after it; twice; or ended by SIGTERM",
@@ -114,7 +119,10 @@ PLACES = {
     "added": "While a trial that a person adds is made the experiment's, runs and is observed, or is refused",
     "snapshots": "While records of the experiment itself are handed out, stored and acknowledged, by agents and by "
     "storage pods",
-    "restores": "The cluster loses the experiment, which is restored from the bucket under another name",
+    "restores": "The cluster loses the experiment, which is restored from the bucket, or from the volume, under "
+    "another name",
+    "discards": "While trials are stopped that keep no checkpoint (`checkpoints.keep.stopped: 0`), in a bucket and on "
+    "a volume",
     "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",
 }
 

@@ -38,11 +38,9 @@ class Bucket:
         read_segments(S3Store(address), address.experiment_prefix(uid), truth)
 
     def read_records(self, prefix: str, uid: str, truth: GroundTruth) -> None:
-        """Writes down the newest records of an experiment's snapshot."""
+        """See the function of this name."""
         address = S3Address(self.name, prefix, self.endpoint)
-        store, own = S3Store(address), address.experiment_prefix(uid)
-        for name, versions in list_records(store, own).items():
-            truth.records[name] = json.loads(store.get_bytes(format_key(own, versions[0]), MAX_RECORD))
+        read_records(S3Store(address), address.experiment_prefix(uid), truth)
 
     def locate(self, prefix: str, uid: str) -> str:
         """The address by which people restore an experiment."""
@@ -57,6 +55,12 @@ class Bucket:
                 address = CheckpointAddress(store.uri, key.removesuffix(MANIFEST))
                 found[address.uri] = address.step
         return found
+
+
+def read_records(store: ReadableStore, experiment_prefix: str, truth: GroundTruth) -> None:
+    """Writes down the newest records of an experiment's snapshot."""
+    for name, versions in list_records(store, experiment_prefix).items():
+        truth.records[name] = json.loads(store.get_bytes(format_key(experiment_prefix, versions[0]), MAX_RECORD))
 
 
 def read_segments(store: ReadableStore, experiment_prefix: str, truth: GroundTruth) -> None:

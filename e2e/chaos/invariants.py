@@ -14,6 +14,7 @@ from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.pods.user_requests import Ask
 from e2e.chaos.scenarios import Scenario
+from podtune.runner.checkpoints.retention import STOPPED_REASONS
 from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.simulation.faults import Fault
 
@@ -121,7 +122,9 @@ def no_accepted_checkpoint_is_lost(run: Run) -> Iterator[str]:
     """No accepted checkpoint is lost; an attempt goes on from the last committed step, or a later one."""
     for trial in run.history.trials:
         chosen = {r.back_to for r in run.scenario.requests if r.ask is Ask.RETURN and trial.endswith(f"-{r.index}")}
-        steps = [(s.get("checkpoint") or {}).get("step", 0) for s in run.history.statuses(trial)]
+        # Of a trial that is stopped, all may be let go of.
+        statuses = [s for s in run.history.statuses(trial) if not (s.get("decision") or {}).get("discards")]
+        steps = [(s.get("checkpoint") or {}).get("step", 0) for s in statuses]
         for before, after in pairwise(steps):
             if after < before and after not in chosen:
                 yield f"{trial}: its checkpoint went from step {before} back to {after}"
@@ -152,7 +155,8 @@ def no_result_is_lost_or_doubled(run: Run) -> Iterator[str]:
         heard = [step for a in attempts for step in a.values if step <= _last_that_counts(statuses, a)]
         if not max(heard, default=0) <= iteration <= max(reported):
             yield f"{trial}: iteration {iteration} is recorded, and {max(reported)} was reported"
-        best = max((value for step, value in reported.items() if step <= iteration), default=None)
+        best_of = run.scenario.best_of
+        best = best_of((value for step, value in reported.items() if step <= iteration), default=None)
         if scores := [attempt for attempt in run.truth.of_trial(trial) if attempt.evaluates]:
             best = max(scores[-1].values.values(), default=None)  # those before it have failed
         if best is not None and float(status.get("bestValue") or "nan") != best:
@@ -220,6 +224,22 @@ def nothing_is_left_in_the_bucket(run: Run) -> Iterator[str]:
             yield f"{uri} is in the bucket, and is not kept"
 
 
+def stopped_trials_keep_no_more_than_policy_says(run: Run) -> Iterator[str]:
+    """Where stopped trials keep no checkpoint, none is recorded of them in the end, and none is in the bucket."""
+    if run.scenario.keeps_stopped:
+        return
+    stopped = [trial for trial in run.history.trials if run.history.last(trial).get("reason") in STOPPED_REASONS]
+    if not stopped:
+        yield "no trial was stopped"
+    for trial in stopped:
+        status = run.history.last(trial)
+        if not (status.get("decision") or {}).get("discards"):
+            yield f"{trial}: was stopped, and its decision does not say that it keeps nothing"
+        recorded = {kept["uri"] for kept in status.get("checkpoints") or ()}
+        for uri in sorted(recorded | {uri for uri in run.truth.bucket if f"/{trial}/" in uri}):
+            yield f"{trial}: was stopped, and still has {uri}"
+
+
 def what_is_stored_is_whole(run: Run) -> Iterator[str]:
     """What is stored is whole, file by file, and nothing unfinished is left beside it."""
     yield from run.truth.damaged
@@ -284,12 +304,15 @@ def _lost_by(run: Run, attempt: AttemptTruth) -> int:
     """Step of the newest checkpoint that an attempt has lost; 0 where it has lost none that anybody misses.
 
     Where it was stopped or paused, what it has reported afterwards is no loss, unless the pause is left with nothing.
+    Of a trial that keeps none, none is.
     """
     stored = max(_stored_by(run, attempt), default=0)
     missing = [step for step in attempt.reported if step > stored]
     if not missing:
         return 0
     decision = _decision_on(run.history.statuses(attempt.trial), attempt.number)
+    if decision is not None and decision.get("discards"):
+        return 0
     if decision is None or min(missing) <= attempt.restored + decision["seq"]:
         return max(missing)
     left_with_nothing = decision["action"] == "PAUSE" and stored < decision["step"]
@@ -364,6 +387,7 @@ INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
     every_trial_ends,
     the_end_is_the_undisturbed_one,
     nothing_is_left_in_the_bucket,
+    stopped_trials_keep_no_more_than_policy_says,
     what_is_stored_is_whole,
     results_and_output_are_kept_whole,
     the_snapshot_tells_the_end,

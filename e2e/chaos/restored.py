@@ -17,6 +17,7 @@ from e2e.chaos.invariants import (
     one_writer_a_trial,
     results_and_output_are_kept_whole,
     the_snapshot_tells_the_end,
+    what_is_stored_is_whole,
 )
 
 _SAME = ("parameters", "state", "reason", "iteration", "best", "last", "rungs", "decision", "checkpoint")
@@ -51,6 +52,7 @@ RESTORED: tuple[Callable[[Run], Iterator[str]], ...] = (
     one_writer_a_trial,
     results_and_output_are_kept_whole,
     the_snapshot_tells_the_end,
+    what_is_stored_is_whole,
     what_was_recorded_stands,
     the_end_follows_from_the_snapshot,
 )

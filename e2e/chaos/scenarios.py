@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -87,6 +87,18 @@ class Scenario:
         return bool(self.spec.get("logs"))
 
     @property
+    def keeps_stopped(self) -> bool:
+        """Whether a checkpoint is kept of trials that are stopped early."""
+        keep: Object = self.spec.get("checkpoints", {}).get("keep", {})
+        return bool(keep.get("stopped", 1))
+
+    @property
+    def best_of(self) -> Callable[..., Any]:
+        """What the best of some values is."""
+        mode = self.spec.get("objective", {}).get("mode", "max")
+        return min if mode == "min" else max
+
+    @property
     def keeps_snapshots(self) -> bool:
         """Whether the experiment itself is stored."""
         return self.snapshot_period != "0s"
@@ -139,6 +151,12 @@ ROLES: Object = {
 TWO = {"search": {"algorithm": "random", "maxTrials": 2, "seed": 7}}
 ASHA = {"asha": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
 PROMOTION = {"ashaPromotion": {"maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
+DISCARDING: Object = {
+    "objective": {"metric": "value", "mode": "min"},  # each trial is worse than the one before
+    "checkpoints": {"keep": {"count": 2, "stopped": 0}},
+    "maxConcurrentTrials": 1,
+}
+"""All trials but the first are stopped, and none of those keeps a checkpoint."""
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -285,6 +303,32 @@ SCENARIOS = {
             },
             same_end=False,  # how far they come until they hear of the pause
         ),
+        Scenario(
+            "discarding",
+            steps=4,
+            checkpoint_every=1,
+            stuck={2: (2,)},  # a stop that waited for it would not come to an end
+            spec={
+                **DISCARDING,
+                "scheduler": {"asha": {"maxTime": 4, "gracePeriod": 2, "reductionFactor": 2}},
+                "search": {"algorithm": "random", "maxTrials": 4, "seed": 7},
+            },
+        ),
+        Scenario(
+            "discarded",
+            steps=3,
+            step_seconds=0.6,
+            look_seconds=2.0,
+            checkpoint_every=1,
+            waits=False,
+            agent_bytes=200_000,
+            spec={
+                **DISCARDING,
+                "scheduler": {"asha": {"maxTime": 3, "gracePeriod": 2, "reductionFactor": 2}},
+                "search": {"algorithm": "random", "maxTrials": 2, "seed": 7},
+            },
+            same_end=False,  # how far they come until they hear of the stop
+        ),
         Scenario("retried", steps=4, checkpoint_every=1, requests=(UserRequest(Ask.RETRY, 0, 2),), spec=TWO),
         Scenario("returned", steps=5, checkpoint_every=1, requests=(UserRequest(Ask.RETURN, 0, 3, 2),), spec=TWO),
         Scenario("asked", steps=4, checkpoint_every=9, requests=(UserRequest(Ask.CHECKPOINT, 0, 2),), spec=TWO),
@@ -366,7 +410,7 @@ SCENARIOS = {
         Scenario("flowing", steps=12, step_seconds=0.1, waits=False, spec={"maxConcurrentTrials": 3}),
     )
 }
-ON_VOLUMES = ("stored", "large", "saved", "hasty", "stopped", "paused")
+ON_VOLUMES = ("stored", "kept", "large", "saved", "hasty", "stopped", "paused", "discarded", "recorded")
 """Scenarios with a real agent that there is also with a volume in the bucket's place: `stored-on-volume`."""
 SCENARIOS |= {
     scenario.name: scenario

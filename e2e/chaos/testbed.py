@@ -16,7 +16,7 @@ from pathlib import Path
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
 from e2e.chaos.bucket import AgentProcesses, Bucket
 from e2e.chaos.faults import refusals
-from e2e.chaos.faults.calls import Call, Request, classify_api, classify_report, classify_s3
+from e2e.chaos.faults.calls import Call, Request, classify_api, classify_report, classify_s3, classify_volume
 from e2e.chaos.faults.injector import Armed, Injector
 from e2e.chaos.faults.proxy import Answer, Proxy, text_answer
 from e2e.chaos.faults.volume_faults import VolumeFaults
@@ -26,7 +26,7 @@ from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.leftovers import LABEL
 from e2e.chaos.perturbation import TIMEOUTS, Fault, Perturbation
 from e2e.chaos.pods import volumes
-from e2e.chaos.pods.claims import Claim, look_into
+from e2e.chaos.pods.claims import Claim, list_checkpoints, look_into
 from e2e.chaos.pods.kubelet import Kubelet
 from e2e.chaos.pods.training_pod import ExperimentScript
 from e2e.chaos.pods.user_requests import RequestAnswers
@@ -126,7 +126,13 @@ class Testbed:
             "weights", volumes.home() / namespace / "volume", volumes.home() / f"{namespace}.sock"
         )
         self._claim = Claim(api, namespace, self._volume)
-        self._volume_faults = VolumeFaults(self.injector, lambda: AgentProcesses(self.kubelet), self._volume.faults)
+        self._volume_faults = VolumeFaults(
+            self.injector,
+            lambda: AgentProcesses(self.kubelet),
+            self._volume.faults,
+            classify=self._classify_file,
+            lose_cluster=self._lose_cluster,
+        )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Testbed]:
@@ -212,8 +218,11 @@ class Testbed:
         name, uid = f"{lost}{RESTORED}", self.historian.of(lost).experiment["metadata"]["uid"]
         script = self._scripts[lost]
         self._make_script(name, script.scenario, script.random.randrange(1 << 30), former_uid=uid)
-        address = self._bucket.locate(PREFIX, uid)
-        await restore(Path(os.environ["KUBECONFIG"]), self._namespace, address, self._bucket.endpoint, name)
+        request = (Path(os.environ["KUBECONFIG"]), self._namespace, name)
+        if script.volume is not None:
+            await restore(*request, script.volume.locate(PREFIX, uid), first=script.volume.first_of_reader)
+        else:
+            await restore(*request, self._bucket.locate(PREFIX, uid), "--endpoint", self._bucket.endpoint)
         return name
 
     def _classify_object(
@@ -223,10 +232,17 @@ class Testbed:
         call, subject = classify_s3(method, path, query, headers, body)
         return call, subject or self.historian.find_by_uid(f"{path} {query.get('prefix', '')}")
 
+    def _classify_file(self, operation: str, path: str) -> tuple[Call, str]:
+        """As `classify_volume`, with the same exception."""
+        call, subject = classify_volume(operation, path)
+        return call, subject or self.historian.find_by_uid(path)
+
     def _look_into_store(self, script: ExperimentScript, uid: str) -> None:
         """Has the ground truth know what the real agents have left behind."""
         if script.volume is not None:
             look_into(script.volume, PREFIX, uid, script.truth)
+            if script.former_uid:
+                script.truth.bucket |= list_checkpoints(script.volume, PREFIX, script.former_uid)
         else:
             for each in filter(None, (uid, script.former_uid)):
                 script.truth.bucket |= self._bucket.checkpoints(PREFIX, each)

@@ -74,13 +74,17 @@ class Call(StrEnum):
     VOLUME_WRITE = "volume-write"
     VOLUME_WRITE_MANIFEST = "volume-write-manifest"
     VOLUME_WRITE_HISTORY = "volume-write-history"
+    VOLUME_WRITE_RECORD = "volume-write-record"
     VOLUME_SYNC = "volume-sync"
     VOLUME_RENAME = "volume-rename"
     VOLUME_RENAME_MANIFEST = "volume-rename-manifest"
+    VOLUME_RENAME_RECORD = "volume-rename-record"
     VOLUME_READ = "volume-read"
     VOLUME_READ_MANIFEST = "volume-read-manifest"
     VOLUME_LIST = "volume-list"
+    VOLUME_LIST_RECORDS = "volume-list-records"
     VOLUME_DELETE = "volume-delete"
+    VOLUME_DELETE_RECORD = "volume-delete-record"
     OTHER = "other"
 
 
@@ -117,9 +121,17 @@ VOLUME_WRITES = (
     Call.VOLUME_WRITE,
     Call.VOLUME_WRITE_MANIFEST,
     Call.VOLUME_WRITE_HISTORY,
+    Call.VOLUME_WRITE_RECORD,
 )
 """What takes room on a volume."""
-VOLUME_CHANGES = (*VOLUME_WRITES, Call.VOLUME_RENAME, Call.VOLUME_RENAME_MANIFEST, Call.VOLUME_DELETE)
+VOLUME_CHANGES = (
+    *VOLUME_WRITES,
+    Call.VOLUME_RENAME,
+    Call.VOLUME_RENAME_MANIFEST,
+    Call.VOLUME_RENAME_RECORD,
+    Call.VOLUME_DELETE,
+    Call.VOLUME_DELETE_RECORD,
+)
 VOLUME_CALLS = (
     *VOLUME_CHANGES,
     Call.VOLUME_OPEN,
@@ -127,9 +139,17 @@ VOLUME_CALLS = (
     Call.VOLUME_READ,
     Call.VOLUME_READ_MANIFEST,
     Call.VOLUME_LIST,
+    Call.VOLUME_LIST_RECORDS,
 )
 RECORDS = f"/{SNAPSHOT_FOLDER}/"
 _RECORD_CALLS = {"PUT": Call.S3_PUT_RECORD, "GET": Call.S3_LIST_RECORDS, "HEAD": Call.S3_LIST_RECORDS}
+_RECORD_FILE_CALLS = {
+    "pwrite": Call.VOLUME_WRITE_RECORD,
+    "rename": Call.VOLUME_RENAME_RECORD,
+    "scandir": Call.VOLUME_LIST_RECORDS,
+    "unlink": Call.VOLUME_DELETE_RECORD,
+}
+"""Of records on a volume; what else happens to their files happens to all files alike."""
 _UNFINISHED = re.compile(r"\.podtune-[0-9a-f]{16}-(.+)")
 _WATCHES = {
     "experiments": Call.WATCH_EXPERIMENTS,
@@ -284,11 +304,16 @@ def classify_s3(
 
 
 def classify_volume(operation: str, path: str) -> tuple[Call, str]:
-    """Which call of an agent's to the file system of its store this is: `operation` is that of `os`."""
+    """Which call of an agent's to the file system of its store this is: `operation` is that of `os`.
+
+    Paths hold the trial's name, but for the Experiment's records.
+    """
     subject, name = _s3_subject(path), path.rpartition("/")[2]
     final = found[1] if (found := _UNFINISHED.fullmatch(name)) else name
     if final == "Probe":
         return Call.OTHER, subject
+    if RECORDS in path and operation in _RECORD_FILE_CALLS:
+        return _RECORD_FILE_CALLS[operation], subject
     is_manifest = final == "manifest.json"
     match operation:
         case "open":

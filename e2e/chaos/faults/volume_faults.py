@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import errno
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from e2e.chaos.faults.calls import classify_volume
+from e2e.chaos.faults.calls import Call
 from e2e.chaos.faults.injector import Armed, Injector
 from e2e.chaos.faults.proxy import SLOW_SECONDS, Processes
 from e2e.chaos.perturbation import Fault
@@ -32,10 +32,28 @@ Reply = dict[str, str | int]
 class VolumeFaults:
     """Answers the agents of a testbed."""
 
-    def __init__(self, injector: Injector, processes: Callable[[], Processes], socket: Path) -> None:
-        """Makes it; `socket` is where agents ask."""
+    def __init__(
+        self,
+        injector: Injector,
+        processes: Callable[[], Processes],
+        socket: Path,
+        *,
+        classify: Callable[[str, str], tuple[Call, str]],
+        lose_cluster: Callable[[Armed], Awaitable[None]],
+    ) -> None:
+        """Makes it.
+
+        Args:
+            injector: Says what happens to a call.
+            processes: The agents.
+            socket: Where agents ask.
+            classify: Says which call it is, and of which experiment.
+            lose_cluster: Has the cluster lose an experiment.
+        """
         self._injector = injector
         self._processes = processes
+        self._classify = classify
+        self._lose_cluster = lose_cluster
         self._socket = socket
         self._server: asyncio.Server | None = None
         self._talks: set[asyncio.Task[None]] = set()
@@ -62,9 +80,12 @@ class VolumeFaults:
         with contextlib.closing(writer), contextlib.suppress(OSError):
             while line := await reader.readline():
                 asked = json.loads(line)
-                fault, armed = self._injector.strike(*classify_volume(asked["operation"], asked["path"]))
+                fault, armed = self._injector.strike(*self._classify(asked["operation"], asked["path"]))
                 if fault is Fault.KILL_BEFORE and armed is not None:
                     await self._processes().kill(armed)
+                    return
+                if fault is Fault.LOSE_CLUSTER and armed is not None:
+                    await self._lose_cluster(armed)
                     return
                 writer.write(json.dumps(await _decide(fault, armed)).encode() + b"\n")
                 await writer.drain()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from e2e.chaos.faults.calls import Call
-from e2e.chaos.groups import paths, stores
+from e2e.chaos.groups import kept, paths, stores
 from e2e.chaos.groups.group import WATCH_FAULTS, Group, each
 from e2e.chaos.perturbation import Fault, Perturbation
 
@@ -117,8 +117,9 @@ def groups() -> tuple[Group, ...]:
         Group("gangs", 5, tuple(paths.list_gangs())),
         Group("evaluations", 5, tuple(paths.list_evaluations())),
         Group("added", 5, tuple(paths.list_added())),
-        Group("snapshots", 6, tuple(paths.list_snapshots())),
-        Group("restores", 3, tuple(paths.list_restores())),
+        Group("snapshots", 6, tuple(kept.list_snapshots())),
+        Group("restores", 3, tuple(kept.list_restores())),
+        Group("discards", 6, tuple(kept.list_discards())),
     )
 
 

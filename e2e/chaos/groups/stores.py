@@ -34,6 +34,17 @@ READ_FAULTS = (
     Fault.TRUNCATED,
     Fault.BIT_FLIPPED,
 )
+VOLUME_FAULTS = (
+    Fault.DISK_FULL,
+    Fault.READ_ONLY,
+    Fault.STALE_HANDLE,
+    Fault.IO_ERROR,
+    Fault.DONE_BUT_IO_ERROR,
+    Fault.SLOW,
+    Fault.KILL_BEFORE,
+    Fault.KILL_AFTER,
+)
+VOLUME_LIST_FAULTS = (Fault.READ_ONLY, Fault.STALE_HANDLE, Fault.IO_ERROR, Fault.SLOW)
 FOLLOW_FAULTS = (Fault.REFUSE_429, Fault.REFUSE_500, Fault.REFUSE_503, Fault.LOSE_REQUEST, Fault.WATCH_CUT)
 
 
@@ -60,6 +71,7 @@ def list_segments() -> Iterator[Perturbation]:
     """While results and output are on their way into the bucket, by segments that are stored again and again."""
     yield from each(STORE_FAULTS, [("kept", Call.S3_PUT_SEGMENT, n) for n in (1, 4, 9)])
     yield from each(FOLLOW_FAULTS, [("kept", call, n) for call in (Call.FOLLOW_LOG, Call.AGENT_LOG) for n in (1, 2)])
+    yield from each(VOLUME_FAULTS, [("kept-on-volume", Call.VOLUME_WRITE_HISTORY, n) for n in (1, 4, 9)])
 
 
 def list_ends() -> Iterator[Perturbation]:
@@ -75,16 +87,6 @@ def list_ends() -> Iterator[Perturbation]:
     yield Perturbation("cut-short", Call.TRIAL_END, 1, Fault.KILL_AFTER)
 
 
-VOLUME_FAULTS = (
-    Fault.DISK_FULL,
-    Fault.READ_ONLY,
-    Fault.STALE_HANDLE,
-    Fault.IO_ERROR,
-    Fault.DONE_BUT_IO_ERROR,
-    Fault.SLOW,
-    Fault.KILL_BEFORE,
-    Fault.KILL_AFTER,
-)
 VOLUME_READ_FAULTS = (Fault.STALE_HANDLE, Fault.IO_ERROR, Fault.SLOW, Fault.TRUNCATED, Fault.BIT_FLIPPED)
 
 
@@ -105,7 +107,7 @@ def list_volume() -> Iterator[Perturbation]:
     reads = [("stored-on-volume", Call.VOLUME_READ, 1), ("stored-on-volume", Call.VOLUME_READ_MANIFEST, 1)]
     yield from each(VOLUME_READ_FAULTS, reads)
     others = [("stored-on-volume", Call.VOLUME_LIST, 1), ("stored-on-volume", Call.VOLUME_DELETE, 1)]
-    yield from each((Fault.READ_ONLY, Fault.STALE_HANDLE, Fault.IO_ERROR, Fault.SLOW), others)
+    yield from each(VOLUME_LIST_FAULTS, others)
     parts = [("large-on-volume", Call.VOLUME_WRITE, n) for n in (2, 40, 200)]
     yield from each((Fault.DISK_FULL, Fault.STALE_HANDLE, Fault.KILL_BEFORE, Fault.KILL_AFTER), parts)
     last = [

@@ -6,10 +6,11 @@ import asyncio
 import random
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from e2e.chaos.api import Api, Object
-from e2e.chaos.bucket import MANIFEST, read_segments
+from e2e.chaos.bucket import MANIFEST, read_records, read_segments
 from e2e.chaos.ground_truth import GroundTruth
 from e2e.chaos.leftovers import LABEL
 from e2e.chaos.pods.volumes import MountedVolume
@@ -79,13 +80,25 @@ def look_into(volume: MountedVolume, prefix: str, uid: str, truth: GroundTruth) 
     """Writes down what is stored of an experiment, what is wrong with it, and what was never finished."""
     address = VolumeAddress(volume.claim, prefix, str(volume.directory))
     store, own = VolumeStore(address), address.experiment_prefix(uid)
-    for key in store.list(own):
-        if key.endswith(MANIFEST):
-            checkpoint = CheckpointAddress(address.uri, key.removesuffix(MANIFEST))
-            truth.bucket[checkpoint.uri] = checkpoint.step
-            truth.damaged += _find_damage(store, address, checkpoint)
+    for checkpoint in _list_checkpoints(store, address, own):
+        truth.bucket[checkpoint.uri] = checkpoint.step
+        truth.damaged += _find_damage(store, address, checkpoint)
+    read_records(store, own, truth)
     read_segments(store, own, truth)
     truth.unfinished += [upload.key for upload in store.list_uploads(own)]
+
+
+def list_checkpoints(volume: MountedVolume, prefix: str, uid: str) -> dict[str, int]:
+    """The checkpoints of an experiment: URI and step of each that has a manifest."""
+    address = VolumeAddress(volume.claim, prefix, str(volume.directory))
+    found = _list_checkpoints(VolumeStore(address), address, address.experiment_prefix(uid))
+    return {checkpoint.uri: checkpoint.step for checkpoint in found}
+
+
+def _list_checkpoints(store: VolumeStore, address: VolumeAddress, own: str) -> Iterator[CheckpointAddress]:
+    for key in store.list(own):
+        if key.endswith(MANIFEST):
+            yield CheckpointAddress(address.uri, key.removesuffix(MANIFEST))
 
 
 def _find_damage(store: VolumeStore, address: VolumeAddress, checkpoint: CheckpointAddress) -> list[str]:

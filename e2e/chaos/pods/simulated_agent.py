@@ -236,18 +236,27 @@ class SimulatedAgent:
     def _take(self, report: object, reply: Reply) -> None:
         self._truth.answered(self._own, report, reply)  # type: ignore[arg-type]
         self.attempt.take_reply(reply, time.monotonic())
+        if self.attempt.discards:
+            self._stop_storing()
         self._keep(reply)
         self._changed.set()
 
+    def _stop_storing(self) -> None:
+        """No checkpoint of the trial is kept: what is on its way is broken off."""
+        _post, upload = self._tasks
+        upload.cancel()
+        self.attempt.checkpoints.give_up()
+
     def _keep(self, reply: Reply) -> None:
-        """Deletes checkpoints that are neither kept nor newer than the newest that is."""
-        if not reply.kept:
+        """Deletes checkpoints that are neither kept nor newer than the newest that is; where none is kept, all."""
+        discards = self.attempt.discards
+        if not reply.kept and not discards:
             return
         prefix = self._home.rpartition("/")[0] + "/"
-        kept_steps = [self._truth.bucket[uri] for uri in reply.kept if uri in self._truth.bucket]
+        kept_steps = [self._truth.bucket[uri] for uri in reply.kept or () if uri in self._truth.bucket]
         newest = max(kept_steps, default=0)
         for uri, step in list(self._truth.bucket.items()):
-            if uri.startswith(prefix) and uri not in reply.kept and step < newest:
+            if uri.startswith(prefix) and uri not in (reply.kept or ()) and (discards or step < newest):
                 del self._truth.bucket[uri]
                 self._truth.deleted.append(uri)
 

@@ -7,10 +7,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from podtune.storage.address import VolumeAddress
+from podtune.storage.volume.store import VolumeStore
+
+if TYPE_CHECKING:
+    from podtune.cli.client.reader_pod import ReaderPlan
 
 _ROOT = Path(tempfile.gettempdir()) / "podtune-chaos-pods"
 
@@ -47,6 +54,15 @@ class MountedVolume:
         """Where it is."""
         return VolumeAddress(self.claim, directory=str(self.directory))
 
+    def locate(self, prefix: str, uid: str) -> str:
+        """The address by which people restore an experiment."""
+        return f"{self.address.uri}/{prefix}/{uid}"
+
+    @property
+    def first_of_reader(self) -> str:
+        """The statement that comes before the command line, for which no pod can run that mounts it."""
+        return f"from e2e.chaos.pods.volumes import read_without_pod; read_without_pod({str(self.directory)!r})"
+
     @property
     def first(self) -> str:
         """The statement that comes before an agent's program."""
@@ -56,6 +72,17 @@ class MountedVolume:
     def place(self, store: str) -> str:
         """What agents are told of the store, with the directory."""
         return json.dumps({**json.loads(store), "directory": str(self.directory)})
+
+
+def read_without_pod(directory: str) -> None:
+    """Has the command line of this process read volumes from a directory, where it would make a pod that does."""
+    from podtune.cli.client import volume_access
+
+    @contextmanager
+    def open_directory(_: object, plan: ReaderPlan) -> Iterator[VolumeStore]:
+        yield VolumeStore(replace(plan.address, directory=directory))
+
+    volume_access.open_volume = open_directory  # type: ignore[attr-defined]
 
 
 def mount(directory: Path, size: int) -> None:

@@ -40,16 +40,24 @@ async def lose(api: Api, namespace: str, experiment: str) -> None:
                     raise
 
 
-async def restore(kubeconfig: Path, namespace: str, address: str, endpoint: str, name: str) -> str:
+async def restore(kubeconfig: Path, namespace: str, name: str, address: str, *options: str, first: str = "") -> str:
     """`kubectl podtune restore`; returns what it prints.
+
+    Args:
+        kubeconfig: Of the cluster.
+        namespace: Where the Experiment is made.
+        name: Its new name.
+        address: Where it is stored.
+        options: What else the command line says.
+        first: A statement that comes before it.
 
     Raises:
         NotRestored: It has failed.
     """
     process = await start_module(
-        "podtune.cli.main", "restore", address, "--endpoint", endpoint, "--name", name,
-        "--namespace", namespace, "--kubeconfig", str(kubeconfig), "--anyway",
-        environment={}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        "podtune.cli.main", "restore", address, *options, "--name", name,
+        "--namespace", namespace, "--kubeconfig", str(kubeconfig), "--anyway", "--agent-image", "none",
+        environment={}, first=first, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     said, _ = await process.communicate()
     if process.returncode:

@@ -316,6 +316,49 @@ def test_what_is_reported_after_a_decision_is_no_loss(decision: dict[str, Any], 
     assert bool(broken(losing({**STORED, "decision": decision}, ENDED))) is is_loss
 
 
+DISCARDING = replace(ONE, spec={**ONE.spec, "checkpoints": {"keep": {"stopped": 0}}})
+DISCARDED = {
+    **RUNNING,
+    "state": "TERMINATED",
+    "reason": "StoppedByScheduler",
+    "completionTime": "now",
+    "lastAttempt": LAST,
+    "iteration": 2,
+    "bestValue": "0.2",
+    "decision": {"action": "STOP", "attempt": 1, "step": 2, "seq": 2, "discards": True},
+}
+
+
+def discarding(end: dict[str, Any], *, deleted: bool = True) -> Run:
+    """A run whose trial is stopped, and keeps nothing; it has reported checkpoints at 1 and 2, and stored that of 1."""
+    run = make_run(RUNNING, STORED, end)
+    run.truth.attempts[0].reported += [1, 2, 3]
+    if deleted:
+        run.truth.bucket.clear()
+    return replace(run, scenario=DISCARDING)
+
+
+def test_a_stopped_trial_that_keeps_nothing_has_lost_nothing() -> None:
+    assert broken(discarding(DISCARDED)) == []
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (discarding(DISCARDED, deleted=False), f"c1-0: was stopped, and still has {URI}"),
+        (discarding({**DISCARDED, "checkpoints": [CHECKPOINT]}), f"c1-0: was stopped, and still has {URI}"),
+        (
+            discarding({**DISCARDED, "decision": {**DISCARDED["decision"], "discards": False}}),
+            "c1-0: was stopped, and its decision does not say that it keeps nothing",
+        ),
+        (discarding({**DISCARDED, "reason": "Completed"}), "no trial was stopped"),
+        (discarding(LOST | DISCARDED), "c1-0: attempt 1 is said to have lost step 3; 2 is stored"),
+    ],
+)
+def test_what_a_stopped_trial_should_not_have_or_tell_is_seen(run: Run, words: str) -> None:
+    assert words in broken(run)
+
+
 def test_of_an_attempt_that_has_vanished_nobody_can_tell() -> None:
     run = losing(STORED, ENDED)
     run.truth.attempts[0].ended = faults.Fault.VANISHED.value

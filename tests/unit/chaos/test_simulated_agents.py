@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import cast
 
 import aiohttp
@@ -11,7 +13,8 @@ import pytest
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.pods.simulated_agent import SimulatedAgent, Uploads
-from podtune.protocol.messages import FinalCommit, Unstored, parse_final_commit
+from e2e.chaos.polling import until
+from podtune.protocol.messages import FinalCommit, Reply, Unstored, parse_final_commit
 from podtune.simulation.uploads import OUT_OF_TIME
 
 
@@ -22,7 +25,25 @@ class Unreachable:
         raise OSError
 
 
-def agent_of(truth: GroundTruth, attempt: AttemptTruth, uploads: Uploads) -> SimulatedAgent:
+class Answering:
+    """An operator that has one answer to all."""
+
+    status = 200
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    @asynccontextmanager
+    async def post(self, *args: object, **kwargs: object) -> AsyncIterator[Answering]:
+        yield self
+
+    async def read(self) -> bytes:
+        return self._reply.to_json()
+
+
+def agent_of(
+    truth: GroundTruth, attempt: AttemptTruth, uploads: Uploads, operator: Unreachable | Answering | None = None
+) -> SimulatedAgent:
     return SimulatedAgent(
         truth,
         attempt,
@@ -31,7 +52,7 @@ def agent_of(truth: GroundTruth, attempt: AttemptTruth, uploads: Uploads) -> Sim
         token=lambda: "token",
         home="s3://bucket/uid/c1-0/pod-1",
         uploads=uploads,
-        session=cast(aiohttp.ClientSession, Unreachable()),
+        session=cast(aiohttp.ClientSession, operator or Unreachable()),
         rng=random.Random(1),
     )
 
@@ -69,6 +90,20 @@ async def test_what_does_not_come_to_an_end_is_told_as_not_stored() -> None:
     assert last.unstored == Unstored(since=2, seq=2, step=2, waits=True)
     assert last.store_problem == OUT_OF_TIME
     assert (reported, stored) == ([1, 2], [1])
+
+
+async def test_a_trial_that_keeps_nothing_stores_no_more_and_deletes_what_there_is() -> None:
+    of_another = "s3://bucket/uid/c1-1/pod-9/1"
+    truth = GroundTruth(bucket={"s3://bucket/uid/c1-0/pod-0/1": 1, of_another: 1})
+    reply = Reply(1, 1, decision="STOP", kept=(), discards=True)
+    agent = agent_of(truth, AttemptTruth("c1-0", 1, "pod-1"), Uploads(stuck_from=2), Answering(reply))
+    agent.result(2, 0.5, checkpoint=True)
+    await agent.start()
+    assert await until(lambda: agent.attempt.discards and not agent.is_storing, 60.0, interval=0.01)
+    assert truth.bucket == {of_another: 1}
+    last = parse_final_commit(await agent.end())
+    assert last is not None
+    assert (last.unstored, last.checkpoints) == (None, ())
 
 
 async def test_where_time_is_short_the_newest_alone_is_stored() -> None:

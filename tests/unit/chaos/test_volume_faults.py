@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.chaos.faults.calls import Call, classify_volume
-from e2e.chaos.faults.injector import Injector
+from e2e.chaos.faults.injector import Armed, Injector
 from e2e.chaos.faults.volume_faults import VolumeFaults
 from e2e.chaos.perturbation import Fault, Perturbation
 from e2e.chaos.pods.volumes import MountedVolume
@@ -69,7 +69,13 @@ async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
     volume = MountedVolume("weights", tmp_path / "volume", tmp_path / "faults.sock")
     volume.directory.mkdir()
     injector = Injector()
-    faults = VolumeFaults(injector, lambda: pytest.fail("nobody is to be killed"), volume.faults)
+    faults = VolumeFaults(
+        injector,
+        lambda: pytest.fail("nobody is to be killed"),
+        volume.faults,
+        classify=classify_volume,
+        lose_cluster=lambda _: pytest.fail("no cluster is to be lost"),
+    )
     await faults.start()
     yield Agent(volume, injector)
     await faults.stop()
@@ -105,6 +111,32 @@ async def test_what_is_read_is_cut_off_or_changed(agent: Agent) -> None:
     assert sum(one != "y" for one in flipped) == 1
 
 
+async def test_a_cluster_is_lost_before_the_call_is_made(tmp_path: Path) -> None:
+    lost: list[str] = []
+
+    async def lose_cluster(armed: Armed) -> None:
+        lost.append(armed.subject)
+
+    injector = Injector()
+    faults = VolumeFaults(
+        injector,
+        lambda: pytest.fail("nobody is to be killed"),
+        tmp_path / "faults.sock",
+        classify=classify_volume,
+        lose_cluster=lose_cluster,
+    )
+    injector.arm(Perturbation("recorded-on-volume", Call.VOLUME_WRITE_MANIFEST, 1, Fault.LOSE_CLUSTER), "c1", seed=1)
+    await faults.start()
+    try:
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "faults.sock")
+        writer.write(json.dumps({"operation": "pwrite", "path": f"/{KEY}"}).encode() + b"\n")
+        assert await reader.read() == b"", "the agent is not told to go on"
+        writer.close()
+    finally:
+        await faults.stop()
+    assert lost == ["c1"]
+
+
 def test_calls_are_told_apart_by_what_the_file_is_going_to_be() -> None:
     place = "/chaos/uid/c1-0/pod-1/2"
     assert classify_volume("pwrite", f"{place}/.podtune-0123456789abcdef-manifest.json") == (
@@ -114,3 +146,13 @@ def test_calls_are_told_apart_by_what_the_file_is_going_to_be() -> None:
     assert classify_volume("pwrite", f"{place}/data/.podtune-0123456789abcdef-weights") == (Call.VOLUME_WRITE, "c1")
     assert classify_volume("create", f"{place}/.podtune-0123456789abcdef-Probe") == (Call.OTHER, "c1")
     assert classify_volume("fsync", f"{place}/a")[0] is Call.VOLUME_SYNC
+
+
+def test_records_of_the_snapshot_are_told_from_other_files() -> None:
+    folder = "/chaos/uid/_snapshot"
+    unfinished = f"{folder}/trials/c1-0/.podtune-0123456789abcdef-00000000000000000007.json"
+    assert classify_volume("pwrite", unfinished) == (Call.VOLUME_WRITE_RECORD, "c1")
+    assert classify_volume("rename", f"{folder}/experiment/7.json") == (Call.VOLUME_RENAME_RECORD, "")
+    assert classify_volume("scandir", f"{folder}/trials/c1-0/") == (Call.VOLUME_LIST_RECORDS, "c1")
+    assert classify_volume("unlink", f"{folder}/trials/c1-0/7.json") == (Call.VOLUME_DELETE_RECORD, "c1")
+    assert classify_volume("create", unfinished) == (Call.VOLUME_CREATE, "c1")
