@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue
 from pydantic.alias_generators import to_camel
@@ -46,7 +46,7 @@ class Problem:
 class ApiModel(BaseModel):
     """A frozen model with camelCase names on the wire; a field that it doesn't know is an error."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel,
         populate_by_name=True,
         extra="forbid",
@@ -59,7 +59,7 @@ class ApiModel(BaseModel):
 class StatusModel(ApiModel):
     """A model of what the operator itself writes: fields of a later version are passed over, not refused."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class InvalidExperiment(InvalidArgument):
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
 
 
 class NotCreated(PodtuneError):

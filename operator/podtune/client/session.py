@@ -32,6 +32,8 @@ class ClusterSession:
         self._connect = connect
         self.store_options = store_options
         self._lock = threading.Lock()
+        self.namespace: str
+        """Which namespace is meant where none is named."""
         with raise_own_errors():
             self._api, self.namespace = connect()
 

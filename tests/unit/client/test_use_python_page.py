@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import podtune.client
 from docs.fenced_blocks import DOCS, find_blocks
 from podtune.cli.client import api_client, store_access
 from podtune.cli.client.api_client import Change
@@ -29,6 +30,10 @@ POD = paths.pod(NAMESPACE, "digits-7-2")
 def test_the_examples_that_are_checked_are_those_of_the_page() -> None:
     blocks = [block.text for block in find_blocks(DOCS / "how-to" / "use-python.md") if block.language == "python"]
     assert EXAMPLES.read_text(encoding="utf-8") == HEADER + "\n".join(blocks)
+
+
+def test_type_checkers_read_the_types_of_the_package() -> None:
+    assert (Path(podtune.client.__file__).parents[1] / "py.typed").exists()
 
 
 def test_the_examples_do_what_the_page_says(

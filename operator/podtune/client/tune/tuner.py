@@ -48,7 +48,7 @@ class Tuner:
             if not isinstance(given, kind):
                 raise InvalidArgument(f"{name}: {given!r:.64} is no {kind.__name__}; write tune.{kind.__name__}(…)")
         self._client = client
-        self.experiment = Experiment.from_function(
+        self.experiment: Experiment = Experiment.from_function(
             trainable,
             name=run_config.name,
             metric=tune_config.metric,
