@@ -29,6 +29,7 @@ class ConfigurationRules:
 
     Attributes:
         refuses: Whether some values make no configuration.
+        sampled: Names of the parameters that a searcher chooses values for.
     """
 
     def __init__(self, parameters: Sequence[Parameter], constraints: Sequence[str] = ()) -> None:
@@ -46,6 +47,7 @@ class ConfigurationRules:
         self._parameters = {parameter.name: parameter for parameter in parameters}
         self._fixed = {parameter.name: parameter.fixed.value for parameter in parameters if parameter.fixed is not None}
         self.refuses = bool(self._constraints or self.dependencies.expressions)
+        self.sampled = tuple(parameter.name for parameter in parameters if parameter.is_sampled)
 
     def build_configuration(self, values: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
         """The configuration that sampled values make: the parameters that exist, in the manifest's order.
@@ -88,7 +90,7 @@ class ConfigurationRules:
         for name in given.keys() - values.keys():
             if name in self._parameters:
                 raise FieldError(name, "is computed; leave it out")
-            chosen = ", ".join(p.name for p in self._parameters.values() if p.is_sampled)
+            chosen = ", ".join(self.sampled)
             raise FieldError(name, f"is not a parameter; remove or correct it (parameters: {chosen})")
         return self.build_configuration(values)
 

@@ -19,6 +19,7 @@ from podtune.api.tuning.search_settings import (
     Nsga3Settings,
     QmcSettings,
 )
+from podtune.api.tuning.search_space import ParameterName
 
 Algorithm = Literal["random", "grid", "qmc", "bruteForce", "tpe", "gp", "cmaes", "bohb", "nsga2", "nsga3", "plugin"]
 MAX_TRIALS = 100_000
@@ -36,6 +37,15 @@ class GridSettings(ApiModel):
         ge=2,
         le=1000,
         description="How many evenly spaced points represent a float parameter without a step.",
+    )
+    parameters: list[ParameterName] = Field(
+        default_factory=list,
+        max_length=64,
+        description=(
+            "Which parameters make the grid. All others are drawn at random for each trial, and after its last "
+            "combination the grid begins again with new draws, up to maxTrials. Defaults to all parameters, each "
+            "combination once."
+        ),
     )
 
 

@@ -34,7 +34,29 @@ def check_search(
             "search.repeats",
             f"{search.repeats} can't be combined with scheduler {scheduler}; use {', '.join(sorted(REPEATABLE))}, or 1",
         )
+    _check_grid(search, rules)
     _check_initial(search, rules, objective)
+
+
+def _check_grid(search: SearchSpec, rules: ConfigurationRules) -> None:
+    """Refuses a grid of parameters that nobody chooses values for, or that exist beside some draws alone."""
+    names = search.grid.parameters if search.grid is not None else []
+    sampled = rules.sampled
+    for index, name in enumerate(names):
+        path = f"search.grid.parameters[{index}]"
+        if name not in sampled:
+            raise FieldError(
+                path, f"{name!r} is no parameter that a value is chosen for; use one of {', '.join(sampled)}"
+            )
+        if name in names[:index]:
+            raise FieldError(path, f"{name!r} is listed twice; remove it here")
+        drawn = [parent for parent in rules.dependencies.closures[name] if parent in sampled and parent not in names]
+        if drawn:
+            raise FieldError(
+                path,
+                f"{name!r} does not exist beside every value of {drawn[0]}, which is drawn at random; add {drawn[0]}, "
+                f"or remove {name}",
+            )
 
 
 def _check_initial(search: SearchSpec, rules: ConfigurationRules, objective: Objective) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from podtune.client.errors import InvalidArgument
 from podtune.client.tune.schedulers import TrialScheduler
-from podtune.client.tune.space import count_grid
+from podtune.client.tune.space import find_grid
 
 _MOST_FAILURES = 1000
 """What `max_failures=-1`, which means without a limit, comes to."""
@@ -29,8 +29,8 @@ class TuneConfig:
     Attributes:
         metric: Name of the objective among the metrics that the function reports.
         mode: Whether more of it is better (max) or less (min).
-        num_samples: How many trials; of a grid, how often each point is trained, each time with another seed. -1 for
-            as many as `time_budget_s` allows.
+        num_samples: How many trials; of a grid, how often each point is trained, each time with another seed and, of
+            parameters that are not on the grid, other draws. -1 for as many as `time_budget_s` allows.
         search_alg: Name of a search algorithm, such as "tpe" or "random", or the field `search` of a manifest.
         scheduler: Which trials go on; the field `scheduler` of a manifest will do.
         max_concurrent_trials: How many trials have a pod at the same time.
@@ -61,15 +61,20 @@ class TuneConfig:
             raise InvalidArgument("num_samples: -1 never ends by itself; set time_budget_s, or a number of trials")
         given = {"algorithm": self.search_alg} if isinstance(self.search_alg, str) else self.search_alg or {}
         search: dict[str, Any] = {"seed": self.seed, **given}
-        points = count_grid(param_space)
-        if points is None:
+        grid = find_grid(param_space)
+        if grid is None:
             return {"maxTrials": "unlimited" if self.num_samples == -1 else self.num_samples, **search}
-        if self.search_alg is not None or self.num_samples == -1:
-            wrong = "num_samples=-1" if self.search_alg is None else f"search_alg={self.search_alg!r}"
+        if self.search_alg is not None:
             raise InvalidArgument(
-                f"{wrong} can't be combined with grid_search; write choice in its place, or remove it"
+                f"search_alg={self.search_alg!r} can't be combined with grid_search; write choice in its place, or "
+                "remove it"
             )
-        return {"algorithm": "grid", **search, "maxTrials": points * self.num_samples, "repeats": self.num_samples}
+        if not grid.is_whole:
+            trials = "unlimited" if self.num_samples == -1 else grid.size * self.num_samples
+            return {"algorithm": "grid", **search, "grid": {"parameters": [*grid.names]}, "maxTrials": trials}
+        if self.num_samples == -1:
+            raise InvalidArgument("num_samples=-1 can't be combined with grid_search alone, which ends; give a number")
+        return {"algorithm": "grid", **search, "maxTrials": grid.size * self.num_samples, "repeats": self.num_samples}
 
     def describe_scheduler(self) -> Mapping[str, Any] | None:
         """The field `scheduler` of the manifest; None for its default."""

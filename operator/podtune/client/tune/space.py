@@ -5,15 +5,20 @@ Where Ray leaves the upper bound of an integer out, so do these functions: the m
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
+from podtune.api.base import FieldError
+from podtune.api.tuning.search import GridSettings
 from podtune.api.tuning.search_space import Parameter
 from podtune.api.validation import NO_FUNCTIONS, explain
 from podtune.client.errors import InvalidArgument
+from podtune.tuning.searchers.grid import GridSearcher
+from podtune.tuning.searchers.spaces.active_space import ActiveSpace
+from podtune.tuning.searchers.spaces.point_tree import TooManyCombinations
 
 
 class ParameterDomain(dict[str, Any]):
@@ -84,7 +89,7 @@ def choice(categories: Sequence[Any]) -> ParameterDomain:
 
 
 def grid_search(values: Sequence[Any]) -> ParameterDomain:
-    """Each of the listed values, with each of the values of the other parameters."""
+    """Each of the listed values, with each value of other grids; parameters with other domains are drawn beside it."""
     grid = choice(values)
     grid.is_grid = True
     return grid
@@ -109,23 +114,37 @@ def read_param_space(param_space: Mapping[str, Any]) -> dict[str, Mapping[str, A
     return {name: _read_entry(name, entry) for name, entry in param_space.items()}
 
 
-def count_grid(param_space: Mapping[str, Any]) -> int | None:
-    """How many points the grid has, or None where there is no `grid_search`.
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What `grid_search` asks for.
+
+    Attributes:
+        names: The parameters that are on the grid.
+        size: How many points it has, before constraints.
+        is_whole: Whether it is all of the space: no other parameter is drawn.
+    """
+
+    names: tuple[str, ...]
+    size: int
+    is_whole: bool
+
+
+def find_grid(param_space: Mapping[str, Any]) -> Grid | None:
+    """The grid of a search space; None where there is no `grid_search`.
 
     Raises:
-        InvalidArgument: There are other domains beside it.
+        InvalidArgument: Its points can't be counted; the message says why.
     """
-    domains = {name: entry for name, entry in param_space.items() if isinstance(entry, ParameterDomain)}
-    grids = [name for name, domain in domains.items() if domain.is_grid]
-    if not grids:
+    names = [name for name, entry in param_space.items() if isinstance(entry, ParameterDomain) and entry.is_grid]
+    if not names:
         return None
-    others = [name for name, domain in domains.items() if not domain.is_grid and "expression" not in domain]
-    if others:
-        raise InvalidArgument(
-            f"param_space: {grids[0]} is a grid_search, but {others[0]} is drawn; make {grids[0]} a choice, so that "
-            f"the search algorithm draws both, or list the values of {others[0]} in a grid_search, too"
-        )
-    return math.prod(len(domains[name]["choice"]["values"]) for name in grids)
+    domains = read_param_space(param_space)
+    try:
+        space = ActiveSpace([Parameter.model_validate({"name": name, **domain}) for name, domain in domains.items()])
+        size = GridSearcher(space, GridSettings(parameters=names)).size
+    except (FieldError, TooManyCombinations) as error:
+        raise InvalidArgument(f"param_space: {error}") from error
+    return Grid(tuple(names), size, is_whole=len(space.sampled) == len(names))
 
 
 def _read_entry(name: str, entry: Any) -> ParameterDomain:

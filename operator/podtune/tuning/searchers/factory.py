@@ -73,7 +73,7 @@ def _make_without_initial(spec: ExperimentSpec, space: ActiveSpace) -> Searcher:
         case "grid":
             from podtune.tuning.searchers.grid import GridSearcher  # noqa: PLC0415
 
-            return GridSearcher(space, search.grid or GridSettings())
+            return GridSearcher(space, search.grid or GridSettings(), search.seed)
         case "qmc":
             from podtune.tuning.searchers.qmc import QmcSearcher  # noqa: PLC0415
 

@@ -54,6 +54,27 @@ def test_repeats_go_with_schedulers_that_look_at_each_trial_alone(scheduler: str
     assert SCHEDULERS.keys() >= REPEATABLE
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["a", "c"], "spec.search.grid.parameters[1]: 'c' is no parameter that a value is chosen for; use one of a, b"),
+        (["a", "a"], "spec.search.grid.parameters[1]: 'a' is listed twice; remove it here"),
+        (["b"], "'b' does not exist beside every value of a, which is drawn at random; add a, or remove b"),
+    ],
+)
+def test_a_grid_is_of_parameters_that_exist_beside_all_draws(names: list[str], message: str) -> None:
+    space = [
+        {"name": "a", "choice": {"values": [1, 2]}},
+        {"name": "b", "int": {"min": 1, "max": 2}, "when": {"a": [1]}},
+        {"name": "c", "fixed": {"value": 1}},
+    ]
+    search = {"algorithm": "grid", "maxTrials": 4, "grid": {"parameters": names}}
+    with pytest.raises(ValidationError) as refused:
+        experiment(parameters=space, search=search)
+    assert message in explain(refused.value)
+    assert experiment(parameters=space, search={**search, "grid": {"parameters": ["a", "b"]}})
+
+
 def test_a_search_without_a_limit_needs_something_that_ends_it() -> None:
     assert experiment(search={"maxTrials": "unlimited"}, stop={"totalTime": "2h"}).search.trial_limit == MAX_TRIALS
     assert experiment(search={"maxTrials": "unlimited"}, stop={"experiment": [{"target": 0.9}]})

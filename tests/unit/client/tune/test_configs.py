@@ -23,6 +23,16 @@ def configure(**settings: Any) -> tune.TuneConfig:
         ({"search_alg": {"algorithm": "tpe", "seed": 7}}, SPACE, {"algorithm": "tpe", "maxTrials": 1, "seed": 7}),
         ({"num_samples": -1, "time_budget_s": 60}, SPACE, {"maxTrials": "unlimited", "seed": 0}),
         ({"num_samples": 2}, GRID, {"algorithm": "grid", "maxTrials": 6, "repeats": 2, "seed": 0}),
+        (
+            {"num_samples": 2},
+            {**GRID, **SPACE},
+            {"algorithm": "grid", "grid": {"parameters": ["a"]}, "maxTrials": 6, "seed": 0},
+        ),
+        (
+            {"num_samples": -1, "time_budget_s": 60},
+            {**GRID, **SPACE},
+            {"algorithm": "grid", "grid": {"parameters": ["a"]}, "maxTrials": "unlimited", "seed": 0},
+        ),
     ],
 )
 def test_search_is_as_the_manifest_has_it(settings: Any, space: Any, search: Any) -> None:
@@ -35,7 +45,7 @@ def test_search_is_as_the_manifest_has_it(settings: Any, space: Any, search: Any
         ({"num_samples": -1}, SPACE, "num_samples: -1 never ends by itself; set time_budget_s"),
         ({"num_samples": 1.5}, SPACE, "num_samples: 1.5 is no number of trials"),
         ({"search_alg": "tpe"}, GRID, "search_alg='tpe' can't be combined with grid_search; write choice"),
-        ({"num_samples": -1, "time_budget_s": 9}, GRID, "num_samples=-1 can't be combined with grid_search"),
+        ({"num_samples": -1, "time_budget_s": 9}, GRID, "num_samples=-1 can't be combined with grid_search alone"),
     ],
 )
 def test_search_that_makes_no_sense_is_refused(settings: Any, space: Any, message: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from podtune.client import tune
 from podtune.client.errors import InvalidArgument
-from podtune.client.tune.space import count_grid, read_param_space
+from podtune.client.tune.space import Grid, find_grid, read_param_space
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,15 @@ def test_condition_takes_a_list() -> None:
 
 def test_grid_has_as_many_points_as_its_values_have_combinations() -> None:
     space = {"a": tune.grid_search([1, 2, 3]), "b": tune.grid_search(["x", "y"]), "c": 5, "d": tune.expression("a * 2")}
-    assert count_grid(space) == 6
-    assert count_grid({"a": tune.choice([1, 2, 3])}) is None
+    assert find_grid(space) == Grid(("a", "b"), 6, is_whole=True)
+    assert find_grid({**space, "b": tune.grid_search(["x", "y"]).when(a=[1])}) == Grid(("a", "b"), 4, is_whole=True)
+    assert find_grid({**space, "e": tune.uniform(0, 1)}) == Grid(("a", "b"), 6, is_whole=False)
+    assert find_grid({"a": tune.choice([1, 2, 3])}) is None
 
 
-def test_grid_beside_what_is_drawn_is_refused_with_both_ways_out() -> None:
-    with pytest.raises(InvalidArgument, match=r"a is a grid_search, but b is drawn; make a a choice.*values of b"):
-        count_grid({"a": tune.grid_search([1, 2]), "b": tune.uniform(0, 1)})
+def test_grid_that_depends_on_nothing_known_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"param_space: parameters\[0\]\.when\.b: .* is not another parameter"):
+        find_grid({"a": tune.grid_search([1, 2]).when(b=[1])})
 
 
 @pytest.mark.parametrize(

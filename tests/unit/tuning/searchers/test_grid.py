@@ -79,3 +79,41 @@ def test_a_grid_of_billions_takes_no_memory() -> None:
     searcher = GridSearcher(ActiveSpace(parameters({"name": "x", **wide}, {"name": "y", **wide})), GridSettings())
     assert searcher.size == 10**18
     assert propose(searcher, 10**18 - 1) == {"x": 10**9, "y": 10**9}
+
+
+HALF_DRAWN = (
+    {"name": "x", "float": {"min": 0, "max": 1}},
+    {"name": "a", "choice": {"values": ["u", "v"]}},
+    {"name": "b", "int": {"min": 1, "max": 2}, "when": {"a": ["v"]}},
+)
+
+
+def half_drawn(*, seed: int = 7, constraints: Sequence[str] = ()) -> GridSearcher:
+    space = ActiveSpace(parameters(*HALF_DRAWN), constraints)
+    return GridSearcher(space, GridSettings(parameters=["a", "b"]), seed)
+
+
+def test_beside_the_grid_other_parameters_are_drawn_each_time() -> None:
+    searcher = half_drawn()
+    assert searcher.size == 3
+    found = [propose(searcher, number) for number in range(9)]
+    on_grid = [{name: configuration[name] for name in configuration if name != "x"} for configuration in found]
+    assert on_grid == [{"a": "u"}, {"a": "v", "b": 1}, {"a": "v", "b": 2}] * 3
+    assert len({configuration["x"] for configuration in found}) == 9
+    again = half_drawn()
+    assert propose(again, 8) == found[8], "what comes does not depend on what was asked for before"
+    assert propose(half_drawn(seed=8), 0) != found[0]
+
+
+def test_draws_that_a_constraint_refuses_are_drawn_anew_and_no_point_loses_its_turn() -> None:
+    found = [propose(half_drawn(constraints=["x < 0.2"]), number) for number in range(6)]
+    assert [configuration["a"] for configuration in found] == ["u", "v", "v"] * 2
+    assert all(float(str(configuration["x"])) < 0.2 for configuration in found)
+
+
+def test_draws_that_come_up_twice_are_two_trials() -> None:
+    space = ActiveSpace(
+        parameters({"name": "a", "choice": {"values": [1, 2]}}, {"name": "b", "choice": {"values": [3]}})
+    )
+    searcher = GridSearcher(space, GridSettings(parameters=["a"]))
+    assert [propose(searcher, number) for number in range(4)] == [{"a": 1, "b": 3}, {"a": 2, "b": 3}] * 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from podtune.api.tuning.configuration import ConfigurationRules, InvalidConfiguration
-from podtune.api.tuning.search_space import Domain, Parameter, Scalar, format_value
+from podtune.api.tuning.search_space import Parameter, Scalar, format_value
 from podtune.tuning.domains.points import Points, find_finite_points
 from podtune.tuning.searchers.base import Configuration, NoConfiguration
 from podtune.tuning.searchers.spaces.point_tree import PointTree, TooManyCombinations
@@ -54,16 +54,17 @@ class ActiveSpace:
         """The configuration that values in a manifest make; see `ConfigurationRules.complete`."""
         return self._rules.complete(given)
 
-    def find_points(self, axis: Callable[[Domain], Points | None] = find_finite_points) -> PointTree | None:
+    def find_points(self, axis: Callable[[Parameter], Points | None] | None = None) -> PointTree | None:
         """All points of the space; None where they are infinitely many.
 
         Args:
-            axis: The values of a domain that take part; None where they are infinitely many.
+            axis: The values of a parameter that take part, None where they are infinitely many; without it all values.
 
         Raises:
             TooManyCombinations: The conditions can meet in too many ways for the points to be counted.
         """
-        axes = {parameter.name: axis(parameter.domain) for parameter in self.sampled}
+        find_axis = axis or (lambda parameter: find_finite_points(parameter.domain))
+        axes = {parameter.name: find_axis(parameter) for parameter in self.sampled}
         finite = {name: points for name, points in axes.items() if points is not None}
         return PointTree(finite, self.dependencies, self._fixed) if len(finite) == len(axes) else None
 
