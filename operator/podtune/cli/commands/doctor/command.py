@@ -11,7 +11,7 @@ import typer
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import DatedApi
 from podtune.cli.client.store_access import StoreOptions
-from podtune.cli.commands.doctor import installation, namespace, rights
+from podtune.cli.commands.doctor import evidence, installation, namespace, rights
 from podtune.cli.commands.doctor.findings import Diagnosis, Health, InstallationCheck, Patient, run_check
 from podtune.cli.completion import complete_experiments
 from podtune.cli.errors import ExitStatus
@@ -40,6 +40,8 @@ _CHECKS: Mapping[str, InstallationCheck] = {
     "store": namespace.check_stores,
     "images": namespace.check_images,
     "quota": namespace.check_quotas,
+    "agents": evidence.check_agents,
+    "Events of pods": evidence.check_pod_events,
 }
 _MARKS = {Health.FINE: "ok     ", Health.WRONG: "PROBLEM", Health.UNKNOWN: "?      "}
 

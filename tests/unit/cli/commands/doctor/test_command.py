@@ -24,6 +24,7 @@ from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment, trial
 from tests.unit.storage.memory_store import MemoryStore
 
 HOME = "podtune-system"
+AGENTS_LOG = paths.log_of(paths.pod(NAMESPACE, "digits-7-1"))
 ACCOUNT = f"system:serviceaccount:{HOME}:podtune"
 
 
@@ -55,6 +56,7 @@ class StandIn(FakeApi):
         self.add_trial(trial(7, state="RUNNING"))
         self.objects[paths.secret(NAMESPACE, "podtune-s3")] = {"data": {}}
         self.objects[paths.pod(NAMESPACE, "digits-7-1")] = self.trial_pod = make_pod("digits-7-1")
+        self.logs[AGENTS_LOG] = [json.dumps({"event": "started"})]
 
     def read_date(self) -> datetime | None:
         return datetime.now(UTC) - self.skew
@@ -196,6 +198,38 @@ def fill_the_quota(api: StandIn) -> None:
     }
 
 
+def cut_off_agents(api: StandIn, why: str) -> None:
+    lines = [
+        "not JSON",
+        json.dumps({"event": "report not delivered", "message": f"no answer from the operator: {why}", "failures": 9}),
+    ]
+    api.logs[AGENTS_LOG] = lines
+
+
+def lose_names(api: StandIn) -> None:
+    cut_off_agents(api, "[Errno -3] Temporary failure in name resolution")
+
+
+def forbid_connections(api: StandIn) -> None:
+    cut_off_agents(api, "timed out")
+
+
+def tell_an_event(api: StandIn, pod: Manifest, namespace: str, reason: str, message: str) -> None:
+    pod["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    about = {"kind": "Pod", "name": pod["metadata"]["name"]}
+    now = datetime.now(UTC).isoformat()
+    event = {"involvedObject": about, "reason": reason, "message": message, "lastTimestamp": now}
+    api.objects[paths.name_in(paths.core_events(namespace), "told")] = event
+
+
+def lose_a_volume(api: StandIn) -> None:
+    tell_an_event(api, api.trial_pod, NAMESPACE, "FailedMount", 'secret "data" not found')
+
+
+def lose_the_operators_volume(api: StandIn) -> None:
+    tell_an_event(api, api.operator, HOME, "FailedMount", 'secret "tls" not found')
+
+
 def lose_the_service(api: StandIn) -> None:
     del api.objects[paths.name_in(paths.services(HOME), "podtune-results")]
 
@@ -223,6 +257,10 @@ def lose_the_operator(api: StandIn) -> None:
         (shift_the_clock, "clocks", "s ahead of the API server"),
         (lose_the_image, "images", "train:7 can't be pulled: not found (pod digits-7-1)"),
         (lose_the_leader, "leader", "no operator leads since"),
+        (lose_names, "DNS", "the agent of pod digits-7-1 can't resolve the operator's name (no answer"),
+        (forbid_connections, "agents", "can't deliver its reports (no answer from the operator: timed out); look at"),
+        (lose_a_volume, "Events of pods in vision", 'FailedMount of Pod digits-7-1: secret "data" not found; create'),
+        (lose_the_operators_volume, "Events of pods in podtune-system", "FailedMount of Pod podtune-a: secret"),
         (fill_the_quota, "quota", "ResourceQuota gpus is full: 8 of 8 requests.nvidia.com/gpu"),
     ],
 )
@@ -245,6 +283,23 @@ def test_what_the_caller_may_not_see_is_unknown_and_no_problem(
     assert unknown >= {"definitions", "operator", "DNS", "quota", "store of digits"}
     assert cli.main(["doctor"]) == ExitStatus.DONE
     assert capsys.readouterr().err.startswith("all is well, as far as can be seen: ")
+
+
+def test_what_is_over_is_no_problem(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    lose_names(api)
+    told = api.logs[AGENTS_LOG]
+    assert isinstance(told, list)
+    told.append(json.dumps({"event": "operator answers again", "failures": 9}))
+    lose_a_volume(api)
+    (event,) = api.list_all(paths.core_events(NAMESPACE))
+    event["lastTimestamp"] = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    examine(capsys, expect=ExitStatus.DONE)
+
+
+def test_an_agent_that_has_not_started_says_nothing(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    api.logs[AGENTS_LOG] = make_refusal(400, "BadRequest", "container podtune-agent is waiting to start")
+    states = {subject: state for subject, state, _ in examine(capsys, expect=ExitStatus.DONE)}
+    assert states["agents"] == "unknown"
 
 
 def test_a_key_that_may_not_read_is_a_problem_for_people_too(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
