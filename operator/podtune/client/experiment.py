@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from podtune.api.base import parse_duration
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND
 from podtune.api.resources.resume import RestartPolicy, ResumePolicy
 from podtune.cli.client.experiment_file import write_document
@@ -30,14 +28,11 @@ from podtune.client.session import ClusterSession, check_name
 from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.steering import Steering
 from podtune.client.trial import Trial, check_step
-from podtune.client.watch import ExperimentWatch
+from podtune.client.watch import ExperimentWatch, read_seconds
 from podtune.kube.manifests import Manifest
 
 if TYPE_CHECKING:
     import pandas
-
-_MAX_SECONDS = threading.TIMEOUT_MAX
-"""Longest time that can be waited for: some three hundred years."""
 
 
 class Experiment:
@@ -481,23 +476,6 @@ class Experiment:
     def make_trial(self, view: TrialView, experiment: ExperimentView) -> Trial:
         """Makes a Trial of what was read."""
         return Trial(self._require_session(), view, experiment)
-
-
-def read_seconds(timeout: float | str | None) -> float | None:
-    """Reads how long somebody wants to wait.
-
-    Raises:
-        InvalidArgument: It is no length of time.
-    """
-    if timeout is None:
-        return None
-    try:
-        seconds = parse_duration(timeout) if isinstance(timeout, str) else float(timeout)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"timeout: {error}; give seconds, or a duration such as 90s") from error
-    if not 0 <= seconds <= _MAX_SECONDS:
-        raise InvalidArgument(f"timeout: {timeout!r} is no time to wait; give seconds from 0 to {_MAX_SECONDS:.0f}")
-    return seconds
 
 
 def _check_policy(argument: str, value: object, kinds: type[StrEnum]) -> str:

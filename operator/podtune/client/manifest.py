@@ -85,12 +85,33 @@ def to_plain(argument: str, value: object) -> Any:
     """A value in the types that JSON has: of NumPy's numbers Python's, of tuples lists.
 
     Raises:
-        InvalidArgument: It holds something else.
+        InvalidArgument: It holds something else; the text says where.
     """
     try:
         return json.loads(json.dumps(value, default=_make_plain))
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"{argument}: {error}; write numbers, texts, lists and maps") from error
+        place = ": ".join(part for part in (argument, _find_stranger(value, "")) if part)
+        raise InvalidArgument(f"{place}: {error}; write numbers, texts, lists and maps") from error
+
+
+def _find_stranger(value: object, path: str) -> str:
+    """Where in a value the first thing is that JSON has no type for; empty where that is nowhere, or all of it."""
+    match value:
+        case Mapping():
+            inside = [(f"{path}.{key}".lstrip("."), entry) for key, entry in value.items()]
+        case list() | tuple():
+            inside = [(f"{path}[{position}]", entry) for position, entry in enumerate(value)]
+        case _:
+            return path if _is_strange(value) else ""
+    return next((found for place, entry in inside if (found := _find_stranger(entry, place))), "")
+
+
+def _is_strange(value: object) -> bool:
+    try:
+        json.dumps(value, default=_make_plain)
+    except (TypeError, ValueError):
+        return True
+    return False
 
 
 def _make_plain(value: object) -> object:

@@ -156,9 +156,12 @@ class Trial(TrialFacts):
             parameters: Other values than before, by the parameters' names.
 
         Raises:
+            InvalidArgument: They are no map, or a value is none that a manifest can hold.
             NotPossible: It has ended, it runs, or the search space does not allow the values.
             PodtuneError: The API server refuses, or does not answer.
         """
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise InvalidArgument(f"parameters: {parameters!r:.64} is no map; give a value for each name")
         values = [f"{name}={_write_value(name, value)}" for name, value in (parameters or {}).items()]
         return self._steering.resume(values)
 

@@ -7,19 +7,24 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from numbers import Real
 from types import TracebackType
 from typing import Self
 
+from podtune.api.base import parse_duration
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.views.progress import Inbox, Progress, follow
 from podtune.client.display import WatchDisplay
-from podtune.client.errors import ExperimentFailed, NotPossible, WaitTimeout, raise_own_errors
+from podtune.client.errors import ExperimentFailed, InvalidArgument, NotPossible, WaitTimeout, raise_own_errors
 from podtune.client.page import draw_snapshot
 from podtune.client.session import ClusterSession, is_expired
 from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.trial import Trial
 from podtune.kube.errors import ApiRefusal
+
+_MAX_SECONDS = threading.TIMEOUT_MAX
+"""Longest time that can be waited for: some three hundred years."""
 
 
 class _Left(Exception):
@@ -60,19 +65,21 @@ class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
         """
         return next(self._snapshots)
 
-    def wait(self, timeout: float | None = None) -> ExperimentSnapshot[Trial]:
+    def wait(self, timeout: float | str | None = None) -> ExperimentSnapshot[Trial]:
         """Follows it to its end; returns the last snapshot.
 
         Args:
-            timeout: Seconds to wait at most; None for any time.
+            timeout: How long to wait at most: seconds, or a duration such as 90s; None for any time.
 
         Raises:
+            InvalidArgument: That is no length of time.
             WaitTimeout: It goes on after that time.
             PodtuneError: The API server can't be asked any more.
         """
-        seconds = "" if timeout is None else f" after {timeout:g} s"
-        late = WaitTimeout(f"experiment {self._name} goes on{seconds}; wait again, for longer, or stop it")
-        with self, _call_after(timeout, partial(self._leave, late)):
+        seconds = read_seconds(timeout)
+        after = "" if seconds is None else f" after {seconds:g} s"
+        late = WaitTimeout(f"experiment {self._name} goes on{after}; wait again, for longer, or stop it")
+        with self, _call_after(seconds, partial(self._leave, late)):
             last = deque(self, maxlen=1)
         if not last:
             raise NotPossible(f"the watch on experiment {self._name} was closed before it had told anything")
@@ -140,6 +147,25 @@ class ExperimentWatch(Iterator[ExperimentSnapshot[Trial]]):
     def _make_snapshot(self, progress: Progress, view: ExperimentView) -> ExperimentSnapshot[Trial]:
         trials = tuple(progress.trials.values())
         return ExperimentSnapshot(view, trials, self._make_trial, is_deleted=progress.experiment is None)
+
+
+def read_seconds(timeout: float | str | None) -> float | None:
+    """Reads how long somebody wants to wait.
+
+    Raises:
+        InvalidArgument: It is no length of time.
+    """
+    if timeout is None:
+        return None
+    if not isinstance(timeout, str | Real):
+        raise InvalidArgument(f"timeout: {timeout!r:.64} is no length of time; give seconds, or a duration such as 90s")
+    try:
+        seconds = parse_duration(timeout) if isinstance(timeout, str) else float(timeout)
+    except ValueError as error:
+        raise InvalidArgument(f"timeout: {error}; give seconds, or a duration such as 90s") from error
+    if not 0 <= seconds <= _MAX_SECONDS:
+        raise InvalidArgument(f"timeout: {timeout!r} is no time to wait; give seconds from 0 to {_MAX_SECONDS:.0f}")
+    return seconds
 
 
 @contextmanager

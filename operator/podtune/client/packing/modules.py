@@ -22,9 +22,11 @@ def collect_files(modules: Iterable[ModuleType]) -> dict[str, str]:
         Text by path, as the modules lie below a directory of `sys.path`.
 
     Raises:
-        PackingError: A module has no source.
+        PackingError: A module has no source, or they are none.
     """
     files: dict[str, str] = {}
+    if not isinstance(modules, Iterable):
+        raise PackingError(f"modules takes a list of modules, not {modules!r:.80}; put it in brackets")
     for module in modules:
         if not isinstance(module, ModuleType):
             raise PackingError(

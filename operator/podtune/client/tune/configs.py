@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from numbers import Real
 from types import ModuleType
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -59,6 +60,11 @@ class TuneConfig:
             )
         if self.num_samples == -1 and self.time_budget_s is None:
             raise InvalidArgument("num_samples: -1 never ends by itself; set time_budget_s, or a number of trials")
+        if self.search_alg is not None and not isinstance(self.search_alg, str | Mapping):
+            raise InvalidArgument(
+                f"search_alg: {self.search_alg!r:.64} is no search algorithm of Podtune; name one, such as tpe or "
+                'random, or write the field of a manifest, such as {"algorithm": "tpe"}'
+            )
         given = {"algorithm": self.search_alg} if isinstance(self.search_alg, str) else self.search_alg or {}
         search: dict[str, Any] = {"seed": self.seed, **given}
         grid = find_grid(param_space)
@@ -164,7 +170,12 @@ class RunConfig:
     spec: Mapping[str, Any] | None = None
 
     def describe_resources(self) -> dict[str, Any] | None:
-        """The field `resources` of the training container: requests for what is shared, limits for what is not."""
+        """The field `resources` of the training container: requests for what is shared, limits for what is not.
+
+        Raises:
+            InvalidArgument: They are no dict.
+        """
+        _check_kind("resources", self.resources, Mapping, 'a dict, such as {"cpu": 2, "gpu": 1}')
         amounts = {_RESOURCES.get(name, name): amount for name, amount in (self.resources or {}).items()}
         if not amounts:
             return None
@@ -206,12 +217,22 @@ def describe_run(tune_config: TuneConfig, run_config: RunConfig) -> dict[str, An
         stop["metrics"] = dict(run_config.stop)
     if tune_config.time_budget_s is not None:
         budget = tune_config.time_budget_s
+        _check_kind("time_budget_s", budget, (Real, timedelta), "seconds, or a timedelta")
         seconds = budget.total_seconds() if isinstance(budget, timedelta) else budget
         stop["totalTime"] = f"{math.ceil(seconds)}s"
     if stop:
         spec["stop"] = stop
+    _check_kind("failure_config", run_config.failure_config, FailureConfig, "a tune.FailureConfig(…)")
+    _check_kind("checkpoint_config", run_config.checkpoint_config, CheckpointConfig, "a tune.CheckpointConfig(…)")
+    _check_kind("spec", run_config.spec, Mapping, 'a dict of fields, such as {"maxConcurrentTrials": 4}')
     if run_config.failure_config is not None:
         spec["failures"] = run_config.failure_config.describe()
     if run_config.checkpoint_config is not None:
         spec["checkpoints"] = {"keep": run_config.checkpoint_config.describe(tune_config.metric)}
     return spec
+
+
+def _check_kind(argument: str, given: object, kinds: type | tuple[type, ...], wanted: str) -> None:
+    """Refuses what is neither left out nor of a kind."""
+    if given is not None and not isinstance(given, kinds):
+        raise InvalidArgument(f"{argument}: {given!r:.64} is of type {type(given).__name__}; give {wanted}")

@@ -116,8 +116,21 @@ class PopulationBasedTraining:
         """The field `scheduler` of the manifest.
 
         Raises:
-            InvalidArgument: A mutation is no list or domain.
+            InvalidArgument: A mutation is no list or domain, or the factors are not two numbers.
         """
+        if not isinstance(self.hyperparam_mutations, Mapping):
+            raise InvalidArgument(
+                f"hyperparam_mutations: {self.hyperparam_mutations!r:.64} is no dict; give a list of values, or a "
+                "domain, by the parameter's name"
+            )
+        match self.perturbation_factors:
+            case (int() | float() as one, int() | float() as other):
+                factors = {"up": max(one, other), "down": min(one, other)}
+            case given:
+                raise InvalidArgument(
+                    f"perturbation_factors: {given!r:.64} are not two numbers; give one above 1 and one "
+                    "below, such as (1.2, 0.8)"
+                )
         settings: dict[str, Any] = {
             "timeAttribute": self.time_attr,
             "interval": self.perturbation_interval,
@@ -125,7 +138,7 @@ class PopulationBasedTraining:
             "mutations": [_describe_mutation(name, given) for name, given in self.hyperparam_mutations.items()],
             "quantile": self.quantile_fraction,
             "resampleProbability": self.resample_probability,
-            "perturbationFactors": {"up": max(self.perturbation_factors), "down": min(self.perturbation_factors)},
+            "perturbationFactors": factors,
             "synchronous": self.synch,
         }
         return {"pbt": settings}

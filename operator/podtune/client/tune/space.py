@@ -5,8 +5,9 @@ Where Ray leaves the upper bound of an integer out, so do these functions: the m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from pydantic import ValidationError
@@ -70,7 +71,7 @@ def qrandn(mean: float, sd: float, q: float) -> ParameterDomain:
 
 def randint(lower: int, upper: int) -> ParameterDomain:
     """Whole numbers from `lower` up to, but not including, `upper`."""
-    return ParameterDomain(int={"min": lower, "max": upper - 1})
+    return ParameterDomain(int={"min": lower, "max": _exclude(upper)})
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> ParameterDomain:
@@ -80,17 +81,25 @@ def qrandint(lower: int, upper: int, q: int = 1) -> ParameterDomain:
 
 def lograndint(lower: int, upper: int) -> ParameterDomain:
     """Whole numbers from `lower` up to, but not including, `upper`, drawn evenly on a logarithmic scale."""
-    return ParameterDomain(int={"min": lower, "max": upper - 1, "scale": "log"})
+    return ParameterDomain(int={"min": lower, "max": _exclude(upper), "scale": "log"})
 
 
 def choice(categories: Sequence[Any]) -> ParameterDomain:
-    """One of the listed texts, numbers, booleans, lists or maps."""
-    return ParameterDomain(choice={"values": [*categories]})
+    """One of the listed texts, numbers, booleans, lists or maps.
+
+    Raises:
+        InvalidArgument: It is no list.
+    """
+    return _choose_among("categories", categories)
 
 
 def grid_search(values: Sequence[Any]) -> ParameterDomain:
-    """Each of the listed values, with each value of other grids; parameters with other domains are drawn beside it."""
-    grid = choice(values)
+    """Each of the listed values, with each value of other grids; parameters with other domains are drawn beside it.
+
+    Raises:
+        InvalidArgument: It is no list.
+    """
+    grid = _choose_among("values", values)
     grid.is_grid = True
     return grid
 
@@ -145,6 +154,17 @@ def find_grid(param_space: Mapping[str, Any]) -> Grid | None:
     except (FieldError, TooManyCombinations) as error:
         raise InvalidArgument(f"param_space: {error}") from error
     return Grid(tuple(names), size, is_whole=len(space.sampled) == len(names))
+
+
+def _exclude(upper: Any) -> Any:
+    """The highest number below a bound; what is no whole number is left for the check of the domain."""
+    return upper - 1 if isinstance(upper, Integral) else upper
+
+
+def _choose_among(argument: str, values: Sequence[Any]) -> ParameterDomain:
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{argument}: {values!r:.64} is no list of values; write one, such as [32, 64]")
+    return ParameterDomain(choice={"values": [*values]})
 
 
 def _read_entry(name: str, entry: Any) -> ParameterDomain:

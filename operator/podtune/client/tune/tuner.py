@@ -8,11 +8,12 @@ from typing import Any
 from podtune.api.names import ExperimentState
 from podtune.client.client import Client
 from podtune.client.errors import InvalidArgument
-from podtune.client.experiment import Experiment, read_seconds
+from podtune.client.experiment import Experiment
 from podtune.client.manifest import merge_fields
 from podtune.client.tune.configs import RunConfig, TuneConfig, describe_run
 from podtune.client.tune.result_grid import ResultGrid
 from podtune.client.tune.space import read_param_space
+from podtune.client.watch import read_seconds
 
 
 class Tuner:
@@ -47,6 +48,8 @@ class Tuner:
         for name, given, kind in (("tune_config", tune_config, TuneConfig), ("run_config", run_config, RunConfig)):
             if not isinstance(given, kind):
                 raise InvalidArgument(f"{name}: {given!r:.64} is no {kind.__name__}; write tune.{kind.__name__}(…)")
+        if client is not None and not isinstance(client, Client):
+            raise InvalidArgument(f"client: {client!r:.64} is no Client; write Client(…), or leave it out")
         self._client = client
         self.experiment: Experiment = Experiment.from_function(
             trainable,
