@@ -39,6 +39,14 @@ lint: install ## Check style, types, layers and generated files
 	@$(BIN)/python docs/generate_performance.py --check
 	@$(BIN)/python docs/measure_codebase.py --check
 
+.PHONY: pyright
+pyright: install ## Check with pyright, too, what programs that use podtune.client see: a download
+	@$(UV) pip install --quiet --target build/pyright --require-hashes -r requirements/pyright.txt
+	@export PATH="$(CURDIR)/$(BIN):$$PATH" PYTHONPATH="$(CURDIR)/build/pyright"; \
+	  python -m basedpyright --level error tests/unit/client/use_python_examples.py && \
+	  python -m basedpyright --ignoreexternal --verifytypes podtune.client && \
+	  python -m basedpyright --ignoreexternal --verifytypes podtune.trial
+
 .PHONY: measures
 measures: install ## Measure how the code reads: walks, double names, folders, tiny modules, lines
 	@$(BIN)/python docs/measure_codebase.py
