@@ -178,7 +178,7 @@ def _find_lack(ended: EndedAttempt) -> str:
     if not lack:
         return ""
     lost = "; some of its results were lost" if ended.results_lost else ""
-    return f"{lack}{lost}; {usable_results.describe_remedy(objective)}"
+    return f"{lack}{lost}; {usable_results.describe_remedy(status, ended.spec)}"
 
 
 def _record(

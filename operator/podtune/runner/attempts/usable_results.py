@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import TrialStatus
 from podtune.api.tuning.objective import Objective
 from podtune.protocol.messages import MetricValue, read_number
@@ -22,11 +23,18 @@ def is_lacking(status: TrialStatus, objective: Objective, last: Mapping[str, Met
     return any(not _is_finite(read_number(last, metric)) for metric in _list_missing(status, objective))
 
 
-def describe_remedy(objective: Objective) -> str:
+def describe_remedy(status: TrialStatus, spec: ExperimentSpec) -> str:
     """What to do about it."""
-    names = [criterion.metric for criterion in objective.criteria]
+    names = [criterion.metric for criterion in spec.objective.criteria]
     field = "objective.metric" if len(names) == 1 else "objective"
-    return f"report a finite number for {' and '.join(names)}, or correct {field}"
+    if status.last_result.keys() - TIMES:
+        return f"report a finite number for {' and '.join(names)}, or correct {field}"
+    if spec.results.stdout is not None:
+        return "correct results.stdout.pattern, which has matched nothing that the program has printed"
+    return (
+        f"report {' and '.join(names)} by podtune.trial.report or as a line of JSON in $PODTUNE_DIR/results.jsonl, or "
+        "set results.stdout to have read what the program prints"
+    )
 
 
 def _list_missing(status: TrialStatus, objective: Objective) -> list[str]:

@@ -97,6 +97,22 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
     )
 
 
+@pytest.mark.parametrize(
+    ("results", "remedy"),
+    [
+        (
+            {},
+            "report accuracy by podtune.trial.report or as a line of JSON in $PODTUNE_DIR/results.jsonl, or set",
+        ),
+        ({"stdout": {"pattern": "acc=(?P<accuracy>.*)"}}, "correct results.stdout.pattern, which has matched nothing"),
+    ],
+)
+def test_of_a_program_that_reports_nothing_the_message_says_how_to_report(results: Any, remedy: str) -> None:
+    simulation = Simulation(spec(**ONE, results=results), Program(steps=0)).run()
+    assert simulation.status().reason == TrialReason.NO_USABLE_RESULT
+    assert f"accuracy was never reported; metrics seen: none; {remedy}" in simulation.status().message
+
+
 @pytest.mark.parametrize("written", ["inf", "-inf", "nan"])
 def test_what_is_not_finite_is_no_best_value_whoever_wrote_it(written: str) -> None:
     assert find_best_value(TrialStatus(best={"accuracy": written}), "accuracy") is None
