@@ -56,7 +56,7 @@ PODTUNE = Group(
         ),
         "dashboard": Command(
             "show:show_dashboard",
-            "Show the Experiments of the cluster, or an exported one, in the browser, on this machine alone, "
+            "Show the Experiments of the cluster, an exported one or a run, in the browser, on this machine, "
             "until Ctrl+C.",
         ),
         "logs": Command(

@@ -43,6 +43,7 @@ def serve_cluster(
     announce: Callable[[str], None],
     *,
     price: GpuPrice = NO_PRICE,
+    title: str = "",
 ) -> None:
     """Serves what a cluster has, until the program is interrupted.
 
@@ -52,12 +53,13 @@ def serve_cluster(
         port: Where to listen on loopback; 0 for any free port.
         announce: Is told the address as soon as it answers.
         price: Of a GPU-hour, for experiments whose manifest has none.
+        title: What is shown, in a few words; else the namespace.
 
     Raises:
         CliError: The Experiments may not be read, or there are none to be known, or the port is taken.
         ApiError: The API server can't be reached.
     """
-    source = ClusterSource(connect, namespace)
+    source = ClusterSource(connect, namespace, title=title)
     listener = _listen(port)
     try:
         source.start()

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.pods.pod_template import find_trial_container
+from podtune.cli.client.run_directory import STORE_CLAIM
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 from podtune.local.program import COMPUTED_FIELDS, is_computed
+from podtune.local.volumes import ConfigMaps, find_missing_volumes
 
-STORE_CLAIM = "local"
-"""Stands for the claim of the volume that is the store: checkpoints are `volume://local/…`."""
+_NONE: ConfigMaps = {}
 _OWN_COMMAND = "or give the command to run here after --"
 
 
@@ -35,6 +36,15 @@ class LocalManifest:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What there is here."""
+
+    environ: Mapping[str, str]
+    config_maps: ConfigMaps
+    has_images: bool
+
+
 class NotLocal(CliError):
     """The experiment asks for what can't be had on one machine.
 
@@ -47,13 +57,22 @@ class NotLocal(CliError):
         self.problems = tuple(problems)
 
 
-def adapt(resource: Mapping[str, Any], command: Sequence[str], environ: Mapping[str, str]) -> LocalManifest:
+def adapt(
+    resource: Mapping[str, Any],
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    config_maps: ConfigMaps = _NONE,
+    *,
+    in_containers: bool = False,
+) -> LocalManifest:
     """Adapts an Experiment that is right by itself.
 
     Args:
         resource: The manifest.
         command: What to run in the place of the training container's command; empty for that.
         environ: The caller's environment: the program inherits it.
+        config_maps: What travels with the manifest.
+        in_containers: Whether programs run in containers of their images.
 
     Raises:
         NotLocal: It can't be run here.
@@ -68,11 +87,12 @@ def adapt(resource: Mapping[str, Any], command: Sequence[str], environ: Mapping[
     if not problems:
         pod_spec = spec["trialTemplate"]["spec"]
         if command:
-            notes += _put_command(pod_spec, command, environ)
-        problems += _find_missing_of_pod(pod_spec, "spec.trialTemplate.spec", environ, _OWN_COMMAND)
+            notes += _put_command(pod_spec, command, environ, in_containers=in_containers)
+        machine = _Machine(environ, config_maps, in_containers)
+        problems += _find_missing_of_pod(pod_spec, "spec.trialTemplate.spec", machine, _OWN_COMMAND)
         if evaluation := (spec.get("evaluation") or {}).get("template"):
             problems += _find_missing_of_pod(
-                evaluation["spec"], "spec.evaluation.template.spec", environ, "or remove spec.evaluation"
+                evaluation["spec"], "spec.evaluation.template.spec", machine, "or remove spec.evaluation"
             )
     if problems:
         raise NotLocal(problems)
@@ -126,8 +146,10 @@ def _adapt_checkpoints(checkpoints: dict[str, Any]) -> Iterator[str]:
         yield "checkpoints.export.to: checkpoints are exported to the folder that is the store"
 
 
-def _put_command(pod_spec: dict[str, Any], command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Puts a command in the place of the training container's; what belongs to its image goes with that."""
+def _put_command(
+    pod_spec: dict[str, Any], command: Sequence[str], environ: Mapping[str, str], *, in_containers: bool
+) -> Iterator[str]:
+    """Puts a command in the place of the training container's; what belongs to its image goes with that, or stays."""
     name = find_trial_container(pod_spec)
     trial = next(container for container in pod_spec["containers"] if container.get("name", "") == name)
     trial["command"] = list(command)
@@ -137,9 +159,10 @@ def _put_command(pod_spec: dict[str, Any], command: Sequence[str], environ: Mapp
     pod_spec["containers"] = [trial]
     if others:
         yield f"trialTemplate: the containers {', '.join(others)} are passed over"
-    if pod_spec.pop("volumes", None):
-        yield "trialTemplate: volumes are passed over"
-    trial.pop("volumeMounts", None)
+    if not in_containers:
+        if pod_spec.pop("volumes", None):
+            yield "trialTemplate: volumes are passed over"
+        trial.pop("volumeMounts", None)
     lacking = [entry["name"] for entry in trial.get("env") or () if not _is_had(entry, environ)]
     if lacking:
         trial["env"] = [entry for entry in trial["env"] if entry["name"] not in lacking]
@@ -153,26 +176,23 @@ def _list_containers(pod_spec: Mapping[str, Any], path: str) -> Iterator[tuple[M
         yield container, f"{path}.containers[{position}]"
 
 
-def _find_missing_of_pod(
-    pod_spec: Mapping[str, Any], path: str, environ: Mapping[str, str], otherwise: str
-) -> Iterator[str]:
+def _find_missing_of_pod(pod_spec: Mapping[str, Any], path: str, machine: _Machine, otherwise: str) -> Iterator[str]:
     """What of a pod can't be had here."""
     training = find_trial_container(pod_spec)
     for position, container in enumerate(pod_spec.get("initContainers") or ()):
         name = container.get("name", "")
         yield f"{path}.initContainers[{position}]: {name!r} can't run here; do its work before, remove it, {otherwise}"
-    for position, volume in enumerate(pod_spec.get("volumes") or ()):
-        name = volume.get("name", "")
-        yield f"{path}.volumes[{position}]: {name!r} can't be mounted here; remove it, {otherwise}"
+    for position, problem in find_missing_volumes(pod_spec, machine.config_maps):
+        yield f"{path}.volumes[{position}]: {problem}, {otherwise}"
     for container, place in _list_containers(pod_spec, path):
         if container.get("name", "") != training:
             yield f"{place}: {container.get('name', '')!r} can't run here; remove it, {otherwise}"
             continue
-        if not container.get("command"):
-            yield f"{place}.command: is missing, and that of the image isn't known here; write it, {otherwise}"
+        if not container.get("command") and not machine.has_images:
+            yield f"{place}.command: is missing; write it, {otherwise}, or have its image run by --container"
         if container.get("envFrom"):
             yield f"{place}.envFrom: can't be read here; export its variables instead, {otherwise}"
-        yield from _find_missing_variables(container, place, environ, f", {otherwise}")
+        yield from _find_missing_variables(container, place, machine.environ, f", {otherwise}")
 
 
 def _find_missing_variables(

@@ -4,6 +4,7 @@
     experiment.json     the Experiment, as the API server would give it
     trials/NAME.json    its Trials
     pods/NAME.json      the pods that are not done with
+    volumes/            the files of ConfigMaps
     attempts/NAME/      of each attempt: `shared` is its /podtune, output.log what it has printed
     events.jsonl        what would be Kubernetes Events
     store/              checkpoints, and all else that goes to the store
@@ -21,12 +22,22 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from podtune.cli.client.run_directory import (
+    AGENT_FILE,
+    ATTEMPTS_FOLDER,
+    EXPERIMENT_FILE,
+    OUTPUT_FILE,
+    PODS_FOLDER,
+    RUN_FILE,
+    STORE_FOLDER,
+    TRIALS_FOLDER,
+)
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 from podtune.runner.records import Pod
@@ -48,10 +59,14 @@ class RunSettings:
     Attributes:
         workdir: Where programs run.
         gpus: How many GPUs were said to be there; None where they are counted.
+        engine: Whose containers programs run in; empty for none.
+        mounts_workdir: Whether those see the programs' directory.
     """
 
     workdir: str
     gpus: int | None = None
+    engine: str = ""
+    mounts_workdir: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +105,14 @@ class RunDirectory:
                 f"{self.path} exists already; go on with it by --resume {self.path}, or name another with --directory"
             )
         try:
-            for folder in ("trials", "pods", "attempts", "store"):
+            for folder in (TRIALS_FOLDER, PODS_FOLDER, ATTEMPTS_FOLDER, STORE_FOLDER):
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunDirectoryError(
                 f"{self.path}: {error.strerror or error}; name another directory with --directory"
             ) from error
         self.lock()
-        self._write("run.json", {"workdir": settings.workdir, "gpus": settings.gpus})
+        self._write(RUN_FILE, asdict(settings))
 
     def lock(self) -> None:
         """Keeps other processes from working in the directory, for as long as this one lives.
@@ -128,41 +143,49 @@ class RunDirectory:
         Raises:
             RunDirectoryError: It is no run's directory.
         """
-        settings = self._read("run.json")
-        return RunSettings(str(settings["workdir"]), settings["gpus"])
+        settings = self._read(RUN_FILE)
+        engine, mounts = str(settings.get("engine", "")), bool(settings.get("mounts_workdir"))
+        return RunSettings(str(settings["workdir"]), settings["gpus"], engine, mounts)
+
+    @property
+    def volumes(self) -> Path:
+        """Where the files of ConfigMaps are."""
+        return self.path / "volumes"
 
     @property
     def store(self) -> Path:
         """The folder that is the store."""
-        return self.path / "store"
+        return self.path / STORE_FOLDER
 
     # The API server's objects
 
     def write_experiment(self, body: Mapping[str, Any]) -> None:
         """Writes the Experiment."""
-        self._write("experiment.json", body)
+        self._write(EXPERIMENT_FILE, body)
 
     def read_experiment(self) -> Manifest:
         """Reads the Experiment; raises as `read_settings`."""
-        return self._read("experiment.json")
+        return self._read(EXPERIMENT_FILE)
 
     def write_trial(self, body: Mapping[str, Any]) -> None:
         """Writes a Trial."""
-        self._write(f"trials/{body['metadata']['name']}.json", body)
+        self._write(f"{TRIALS_FOLDER}/{body['metadata']['name']}.json", body)
 
     def read_trials(self) -> list[Manifest]:
         """Reads all Trials; raises as `read_settings`."""
-        return [self._read(f"trials/{path.name}") for path in sorted((self.path / "trials").glob("*.json"))]
+        return [
+            self._read(f"{TRIALS_FOLDER}/{path.name}") for path in sorted((self.path / TRIALS_FOLDER).glob("*.json"))
+        ]
 
     def write_pod(self, pod: StoredPod) -> None:
         """Writes a pod."""
         body = {"manifest": pod.manifest, "record": _POD.dump_python(pod.record, mode="json")}
-        self._write(f"pods/{pod.record.name}.json", body)
+        self._write(f"{PODS_FOLDER}/{pod.record.name}.json", body)
 
     def read_pods(self) -> Iterator[StoredPod]:
         """Reads all pods; raises as `read_settings`."""
-        for path in sorted((self.path / "pods").glob("*.json")):
-            body = self._read(f"pods/{path.name}")
+        for path in sorted((self.path / PODS_FOLDER).glob("*.json")):
+            body = self._read(f"{PODS_FOLDER}/{path.name}")
             try:
                 yield StoredPod(body["manifest"], _POD.validate_python(body["record"]))
             except (LookupError, ValidationError) as error:
@@ -170,7 +193,7 @@ class RunDirectory:
 
     def remove_pod(self, name: str) -> None:
         """Forgets a pod; what it has printed and reported stays."""
-        (self.path / f"pods/{name}.json").unlink(missing_ok=True)
+        (self.path / f"{PODS_FOLDER}/{name}.json").unlink(missing_ok=True)
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Adds what would be a Kubernetes Event."""
@@ -185,7 +208,7 @@ class RunDirectory:
 
     def find_attempt(self, pod: str) -> Path:
         """The directory of an attempt."""
-        return self.path / "attempts" / pod
+        return self.path / ATTEMPTS_FOLDER / pod
 
     def find_shared(self, pod: str) -> Path:
         """What is /podtune to the attempt's program."""
@@ -193,11 +216,15 @@ class RunDirectory:
 
     def find_output(self, pod: str) -> Path:
         """What the attempt's program prints."""
-        return self.find_attempt(pod) / "output.log"
+        return self.find_attempt(pod) / OUTPUT_FILE
+
+    def find_volumes(self, pod: str) -> Path:
+        """The empty folders of an attempt."""
+        return self.find_attempt(pod) / "volumes"
 
     def find_agent_log(self, pod: str) -> Path:
         """What the agent beside it has to say."""
-        return self.find_attempt(pod) / "agent.log"
+        return self.find_attempt(pod) / AGENT_FILE
 
     def find_termination_message(self, pod: str) -> Path:
         """Where the agent writes its final commit."""
@@ -205,12 +232,12 @@ class RunDirectory:
 
     def write_process(self, pod: str, process: ProcessIdentity) -> None:
         """Notes which process an attempt has."""
-        self._write(f"attempts/{pod}/process.json", {"pid": process.pid, "started": process.started})
+        self._write(f"{ATTEMPTS_FOLDER}/{pod}/process.json", {"pid": process.pid, "started": process.started})
 
     def read_process(self, pod: str) -> ProcessIdentity | None:
         """Which process an attempt has; None where none was started."""
         try:
-            body = self._read(f"attempts/{pod}/process.json")
+            body = self._read(f"{ATTEMPTS_FOLDER}/{pod}/process.json")
         except RunDirectoryError:
             return None
         return ProcessIdentity(int(body["pid"]), str(body["started"]))

@@ -8,7 +8,6 @@ killed meanwhile: then the program is ended, and the agent reads what it has lef
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 import traceback
@@ -27,10 +26,9 @@ from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.kube.manifests import Manifest
 from podtune.local.agent_connection import AgentConnection, PostReport
-from podtune.local.devices import VISIBLE_GPUS
 from podtune.local.directory import ProcessIdentity, RunDirectory, StoredPod
-from podtune.local.processes import AnyProcess, ChildProcess, FoundProcess
-from podtune.local.program import build_program, expand
+from podtune.local.program import expand
+from podtune.local.program_starter import ProgramStarter, RunningProgram
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.records import ContainerEnd, PodPhase
 from podtune.trial import layout
@@ -49,17 +47,15 @@ class Machine:
 
     Attributes:
         directory: The run's.
-        workdir: Where programs run.
-        host: Name of this machine.
-        environ: What programs inherit.
+        programs: Starts their programs.
+        now: The present time.
         change: Tells the runner that a pod's record has changed.
         post: Hands a report to the runner, with the names of the trial and the pod.
     """
 
     directory: RunDirectory
-    workdir: Path
-    host: str
-    environ: Mapping[str, str]
+    programs: ProgramStarter
+    now: Callable[[], float]
     change: Callable[[str, PodChange], None]
     post: Callable[[str, str], PostReport]
 
@@ -82,7 +78,7 @@ class LocalPod(threading.Thread):
         self._record = pod.record
         self._gpus = gpus
         self._is_found = is_found
-        self._process: AnyProcess | None = None
+        self._process: RunningProgram | None = None
         self._lock = threading.Lock()
         self._kill_at = float("inf")
         self._asked_to_end = False
@@ -183,43 +179,26 @@ class LocalPod(threading.Thread):
     def _start(self) -> bool:
         """Starts the program; whether it could be."""
         directory, name = self._machine.directory, self._record.name
-        program = build_program(self._manifest, directory.find_shared(name), self._machine.host, self._machine.environ)
-        environment = dict(program.environment)
-        if self._gpus:
-            environment[VISIBLE_GPUS] = ",".join(self._gpus)
         directory.write_process(name, ProcessIdentity(0, ""))
         with self._lock:
             if self._asked_to_end:
                 self._conclude(PodPhase.FAILED)
                 return False
             try:
-                command = self._locate(program.command, environment)
-                self._process = ChildProcess(command, environment, self._machine.workdir, directory.find_output(name))
+                self._process = self._machine.programs.start(self._manifest, self._record, self._gpus)
             except OSError as error:
-                words = f"{program.command[0]}: {error.strerror or error}"
+                words = f"{error.filename or 'the program'}: {error.strerror or error}"
                 end = ContainerEnd(self._record.program, _NOT_STARTED, "StartError", words)
                 self._conclude(PodPhase.FAILED, restoring=False, ends=(end,))
                 return False
             directory.write_process(name, self._process.identity)
-        self._change(phase=PodPhase.RUNNING, restoring=False, training=True, training_since=time.time())
+        self._change(phase=PodPhase.RUNNING, restoring=False, training=True, training_since=self._machine.now())
         return True
-
-    def _locate(self, command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[str, ...]:
-        """The command with the path of its program, which is looked for on the program's own PATH."""
-        first, *others = command
-        if "/" in first:
-            return command
-        found = shutil.which(first, path=environment.get("PATH"))
-        if found is None:
-            raise FileNotFoundError(2, "no such file or directory on PATH", first)
-        return (found, *others)
 
     def _take_over(self) -> None:
         """Ends the program that an earlier process of ours has started."""
-        identity = self._machine.directory.read_process(self._record.name)
-        self._machine.directory.find_output(self._record.name).touch()
         with self._lock:
-            self._process = FoundProcess(identity or ProcessIdentity(0, ""))
+            self._process = self._machine.programs.find(self._record)
             self._asked_to_end = True
             self._kill_at = time.monotonic() + self._record.own_grace
             self._process.terminate()
@@ -241,12 +220,12 @@ class LocalPod(threading.Thread):
                 return False
         return True
 
-    def _on_ended(self, process: AnyProcess) -> None:
+    def _on_ended(self, process: RunningProgram) -> None:
         """The program has ended: so does all that it has started, as in a container."""
+        end = ContainerEnd(self._record.program, process.exit_code, process.end_reason)
         process.kill()
-        end = ContainerEnd(self._record.program, process.exit_code, "Error" if process.exit_code else "Completed")
         self._has_ended.set()
-        self._change(ends=(end,), training_until=time.time())
+        self._change(ends=(end,), training_until=self._machine.now())
 
     def _finish(self, done: bool) -> None:
         """The agent has ended, too."""
@@ -259,7 +238,7 @@ class LocalPod(threading.Thread):
     def _conclude(self, phase: PodPhase, **changes: Any) -> None:
         message = self._machine.directory.find_termination_message(self._record.name)
         words = message.read_text(encoding="utf-8").strip() if message.exists() else ""
-        self._change(phase=phase, agent_message=words, ended=time.time(), **changes)
+        self._change(phase=phase, agent_message=words, ended=self._machine.now(), **changes)
 
     def _change(self, **changes: Any) -> None:
         self._machine.change(self._record.name, changes)

@@ -22,14 +22,16 @@ from typing import Any
 from podtune.api.names import EXPERIMENT_KIND, ConditionType
 from podtune.cli.archives.archive import make_archive
 from podtune.cli.client.api_client import Change
+from podtune.cli.client.run_directory import STORE_CLAIM
 from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Progress
 from podtune.kube.manifests import Manifest
-from podtune.local.adaptation import STORE_CLAIM
+from podtune.local.containers import find_engine
 from podtune.local.devices import DevicePool
 from podtune.local.directory import RunDirectory, RunSettings
 from podtune.local.executor import LocalExecutor
 from podtune.local.local_pod import Machine
 from podtune.local.objects import LocalObjects
+from podtune.local.program_starter import ProgramStarter
 from podtune.protocol.messages import Reply, Report
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import StoragePod
@@ -97,7 +99,7 @@ class LocalRun:
         """Takes up what is in the directory.
 
         Raises:
-            RunDirectoryError: It can't be read.
+            CliError: It can't be read, or what programs run in isn't there.
         """
         self._directory = directory
         self._now = now
@@ -110,9 +112,15 @@ class LocalRun:
             self.progress.apply(source, Change("SYNCED", {}))
         machine = Machine(
             directory=directory,
-            workdir=Path(settings.workdir),
-            host=socket.gethostname(),
-            environ=environ,
+            programs=ProgramStarter(
+                directory,
+                Path(settings.workdir),
+                socket.gethostname(),
+                environ,
+                find_engine(settings.engine, environ) if settings.engine else None,
+                settings.mounts_workdir,
+            ),
+            now=now,
             change=lambda pod, changes: self._events.put(_PodChanged(pod, changes)),
             post=lambda trial, pod: partial(self._post, trial, pod),
         )

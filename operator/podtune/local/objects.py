@@ -15,13 +15,13 @@ from podtune.api.pods.parameter_text import format_parameter_labels
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialSpec, TrialStatus
+from podtune.cli.client.run_directory import LOCAL_NAMESPACE
 from podtune.cli.errors import CliError
 from podtune.cluster import decoders
 from podtune.kube.manifests import Manifest, make_trial, refer_to_experiment
 from podtune.local.directory import RunDirectory, StoredPod
 from podtune.runner.records import Experiment, Pod, Trial
 
-LOCAL_NAMESPACE = "local"
 _PATIENCE = "10s"
 """How long a pause of the whole run waits for a checkpoint that it asks for, at most."""
 Listener = Callable[[str, Manifest], None]

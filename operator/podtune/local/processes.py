@@ -53,6 +53,11 @@ class ChildProcess:
         code = self._process.returncode
         return code if code >= 0 else 128 - code
 
+    @property
+    def end_reason(self) -> str:
+        """Why it has ended, as a container's status has it."""
+        return "Error" if self.exit_code else "Completed"
+
     def terminate(self) -> None:
         """Asks it to end."""
         self._process.terminate()
@@ -86,6 +91,11 @@ class FoundProcess:
     def exit_code(self) -> int:
         """Nobody knows: that of a program that was killed."""
         return _KILLED
+
+    @property
+    def end_reason(self) -> str:
+        """Why it has ended, as a container's status has it."""
+        return "Error"
 
     def terminate(self) -> None:
         """Asks it to end."""

@@ -32,10 +32,24 @@ COMPUTED_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A process to start."""
+    """A process to start.
+
+    Attributes:
+        command: The container's command; empty where that is the image's.
+        arguments: What follows it.
+        variables: Those of the manifest.
+    """
 
     command: tuple[str, ...]
-    environment: Mapping[str, str]
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+def find_training_container(pod: Manifest) -> Mapping[str, Any]:
+    """A pod's container that trains, or evaluates."""
+    name = find_trial_container(pod["spec"])
+    found: Mapping[str, Any] = next(one for one in pod["spec"]["containers"] if one.get("name", "") == name)
+    return found
 
 
 def build_program(pod: Manifest, directory: Path, host: str, environ: Mapping[str, str]) -> Program:
@@ -45,18 +59,23 @@ def build_program(pod: Manifest, directory: Path, host: str, environ: Mapping[st
         pod: The pod's manifest.
         directory: Takes the place of /podtune.
         host: Name of this machine.
-        environ: What the process inherits, but for variables of ours.
+        environ: Has the values that a cluster would look up in Secrets.
     """
-    name = find_trial_container(pod["spec"])
-    container = next(found for found in pod["spec"]["containers"] if found.get("name", "") == name)
+    container = find_training_container(pod)
     known: dict[str, str] = {}
     for entry in container.get("env") or ():
         value = _find_value(entry, pod, known, host, environ)
         if value is not None:
             known[entry["name"]] = str(directory) if entry["name"] == layout.ENV_DIRECTORY else value
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    inherited = {key: value for key, value in environ.items() if not key.startswith(_OWN)}
-    return Program(tuple(expand(str(word), known) for word in words), inherited | known)
+    command, arguments = (
+        tuple(expand(str(word), known) for word in container.get(field) or ()) for field in ("command", "args")
+    )
+    return Program(command, arguments, known)
+
+
+def inherit(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a process inherits: all but variables of ours."""
+    return {key: value for key, value in environ.items() if not key.startswith(_OWN)}
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from podtune.cli.errors import CliError
 from podtune.local.adaptation import adapt, find_missing_variables
+from podtune.local.containers import find_engine
 from podtune.local.devices import DevicePool, count_cpus, find_gpus, read_request
 from podtune.local.directory import RunDirectory, RunSettings
 from podtune.local.local_run import LocalRun
 from podtune.local.objects import make_experiment
+from podtune.local.program import find_training_container
+from podtune.local.volumes import ConfigMaps, write_config_maps
 
 _RUNS = Path("podtune-runs")
+_NONE: ConfigMaps = {}
 
 
 def start_run(
@@ -25,6 +30,8 @@ def start_run(
     directory: Path | None = None,
     workdir: Path | None = None,
     gpus: int | None = None,
+    config_maps: ConfigMaps = _NONE,
+    engine: str = "",
 ) -> tuple[LocalRun, tuple[str, ...]]:
     """Makes a run, once it is clear that it can be had.
 
@@ -36,6 +43,8 @@ def start_run(
         directory: Where all of the run is kept; podtune-runs/NAME by default.
         workdir: Where programs run; the current directory by default.
         gpus: How many GPUs to deal out; those that are found by default.
+        config_maps: What travels with the Experiment.
+        engine: Whose containers programs run in; empty for none. They see `workdir` where it is given.
 
     Returns:
         The run, and what is passed over, a sentence each.
@@ -46,13 +55,20 @@ def start_run(
     programs = (workdir or Path()).resolve()
     if not programs.is_dir():
         raise CliError(f"--workdir {workdir}: it is no directory; name the one that the program is in")
-    adapted = adapt(resource, command, environ)
+    adapted = adapt(resource, command, environ, config_maps, in_containers=bool(engine))
     body = make_experiment(adapted.resource, name)
     names = _list_gpus(gpus, environ)
     notes = (*adapted.notes, *_check_gpus(body, names))
+    templates = _list_templates(body)
+    if engine:
+        images = {str(find_training_container(template)["image"]): None for template in templates}
+        for image in images:
+            find_engine(engine, environ).fetch_image(image)
     place = RunDirectory((directory or _RUNS / name).resolve())
-    settings = RunSettings(str(programs), gpus)
+    settings = RunSettings(str(programs), gpus, engine, mounts_workdir=workdir is not None)
     place.create(settings)
+    for template in templates:
+        write_config_maps(template["spec"], config_maps, place.volumes)
     place.write_experiment(body)
     return LocalRun(place, settings, DevicePool(names, count_cpus()), environ=environ), notes
 
@@ -73,8 +89,15 @@ def resume_run(path: Path, *, environ: Mapping[str, str], gpus: int | None = Non
     place.lock()
     if problems := find_missing_variables(place.read_experiment(), environ):
         raise CliError("\n  ".join((f"{path} can't go on:", *problems)))
-    settings = RunSettings(known.workdir, known.gpus if gpus is None else gpus)
+    settings = replace(known, gpus=known.gpus if gpus is None else gpus)
     return LocalRun(place, settings, DevicePool(_list_gpus(settings.gpus, environ), count_cpus()), environ=environ)
+
+
+def _list_templates(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The templates of an Experiment's pods: of training, and of evaluations."""
+    spec = body["spec"]
+    templates = [spec["trialTemplate"], (spec.get("evaluation") or {}).get("template")]
+    return [template for template in templates if template]
 
 
 def _check_gpus(body: Mapping[str, Any], names: Sequence[str] | None) -> list[str]:

@@ -11,6 +11,8 @@ from podtune.api.validation import parse_experiment
 from podtune.local.adaptation import NotLocal, adapt, find_missing_variables
 from tests.unit.local.experiments import STORE, make_manifest
 
+CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+CODE = {"name": "code", "configMap": {"name": "code"}}
 SECRET = {"name": "API_KEY", "valueFrom": {"secretKeyRef": {"name": "wandb", "key": "key"}}}
 
 
@@ -30,7 +32,8 @@ def _change(manifest: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
         ("search/warmStart", {"experiment": "old"}, "spec.search.warmStart: the earlier experiment is in the cluster"),
         ("search/initial", [{"values": {"x": 1}, "restoreFrom": {"trial": "a-1"}}], "initial[0].restoreFrom"),
         ("trialTemplate/replicas", 2, "spec.trialTemplate.replicas: 2 pods need a cluster"),
-        ("trialTemplate/spec/volumes", [{"name": "data", "emptyDir": {}}], "volumes[0]: 'data' can't be mounted here"),
+        ("trialTemplate/spec/volumes", [CLAIM], "volumes[0]: 'data' can't be mounted here"),
+        ("trialTemplate/spec/volumes", [CODE], "volumes[0]: ConfigMap 'code' isn't known here; put it into the same"),
         ("trialTemplate/spec/initContainers", [{"name": "fetch"}], "initContainers[0]: 'fetch' can't run here"),
         ("trialTemplate/spec/containers/0/command", None, "containers[0].command: is missing"),
         ("trialTemplate/spec/containers/0/envFrom", [{}], "containers[0].envFrom: can't be read here"),
@@ -51,7 +54,7 @@ def test_what_only_a_cluster_has_is_refused_by_its_field(path: str, value: Any, 
 
 
 def test_all_that_is_missing_is_told_at_once() -> None:
-    manifest = _change(make_manifest(), "trialTemplate/spec/volumes", [{"name": "data"}])
+    manifest = _change(make_manifest(), "trialTemplate/spec/volumes", [CLAIM])
     manifest["spec"]["trialTemplate"]["spec"]["containers"].append({"name": "logger"})
     with pytest.raises(NotLocal) as refused:
         adapt(manifest, (), {})
@@ -59,7 +62,7 @@ def test_all_that_is_missing_is_told_at_once() -> None:
 
 
 def test_a_command_of_the_users_own_needs_nothing_of_the_image() -> None:
-    manifest = _change(make_manifest(), "trialTemplate/spec/volumes", [{"name": "data"}])
+    manifest = _change(make_manifest(), "trialTemplate/spec/volumes", [CLAIM])
     pod = manifest["spec"]["trialTemplate"]["spec"]
     pod["containers"][0] |= {"args": ["--fast"], "env": [SECRET, {"name": "A", "value": "1"}], "volumeMounts": [{}]}
     pod["containers"].append({"name": "logger"})
@@ -70,6 +73,21 @@ def test_a_command_of_the_users_own_needs_nothing_of_the_image() -> None:
     assert "volumes" not in changed
     assert [note for note in adapted.notes if "logger" in note or "volumes" in note or "API_KEY" in note]
     assert "volumes" in pod, "the manifest itself stays as it is"
+
+
+def test_a_container_has_what_belongs_to_its_image() -> None:
+    manifest = _change(make_manifest(), "trialTemplate/spec/volumes", [CODE, {"name": "cache", "emptyDir": {}}])
+    container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
+    del container["command"]
+    container |= {"args": ["--fast"], "volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
+    config_maps: dict[str, Any] = {"code": {}}
+    assert adapt(manifest, (), {}, config_maps, in_containers=True).resource["spec"] == manifest["spec"]
+    changed = adapt(manifest, ("train",), {}, config_maps, in_containers=True).resource["spec"]["trialTemplate"]["spec"]
+    assert len(changed["volumes"]) == 2
+    assert changed["containers"][0]["command"] == ["train"]
+    assert "args" not in changed["containers"][0]
+    with pytest.raises(NotLocal, match=r"containers\[0\]\.command: is missing; .*--container"):
+        adapt(manifest, (), {}, config_maps)
 
 
 def test_a_secret_is_taken_from_the_callers_environment_and_never_written_down() -> None:

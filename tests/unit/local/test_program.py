@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podtune.local.program import build_program, expand
+from podtune.local.program import build_program, expand, inherit
 
 ENVIRON = {"PATH": "/bin", "PODTUNE_TRIAL": "another", "API_KEY": "secret"}
 
@@ -37,13 +37,14 @@ def test_references_are_expanded_as_kubernetes_does(text: str, expanded: str) ->
 def test_variables_refer_to_those_before_them() -> None:
     env = [{"name": "LR", "value": "0.1"}, {"name": "ARGS", "value": "--lr=$(LR) $(LATER)"}, {"name": "LATER"}]
     program = _build(env, ["train", "$(ARGS)"], ["$(LR)"])
-    assert program.command == ("train", "--lr=0.1 $(LATER)", "0.1")
-    assert program.environment["LATER"] == ""
+    assert (*program.command, *program.arguments) == ("train", "--lr=0.1 $(LATER)", "0.1")
+    assert program.variables["LATER"] == ""
 
 
 def test_a_program_inherits_the_callers_environment_but_for_our_variables() -> None:
     program = _build([{"name": "PODTUNE_DIR", "value": "/podtune"}], ["ls", "$(PODTUNE_DIR)/x"])
-    assert program.environment == {"PATH": "/bin", "API_KEY": "secret", "PODTUNE_DIR": "/runs/a"}
+    inherited = inherit(ENVIRON) | program.variables
+    assert inherited == {"PATH": "/bin", "API_KEY": "secret", "PODTUNE_DIR": "/runs/a"}
     assert program.command == ("ls", "/runs/a/x")
 
 
@@ -61,7 +62,7 @@ def test_a_program_inherits_the_callers_environment_but_for_our_variables() -> N
 )
 def test_fields_of_the_pod_are_computed(field: str, value: str) -> None:
     env = [{"name": "FIELD", "valueFrom": {"fieldRef": {"fieldPath": field}}}]
-    assert _build(env, ["train"]).environment["FIELD"] == value
+    assert _build(env, ["train"]).variables["FIELD"] == value
 
 
 def test_what_is_in_a_secret_comes_from_the_callers_environment() -> None:
@@ -71,4 +72,4 @@ def test_what_is_in_a_secret_comes_from_the_callers_environment() -> None:
     ]
     program = _build(references, ["train", "$(API_KEY)"])
     assert program.command == ("train", "secret")
-    assert "MISSING" not in program.environment
+    assert "MISSING" not in program.variables

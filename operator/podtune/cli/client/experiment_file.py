@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +64,7 @@ def read_experiment_file(path: Path) -> ExperimentFile:
     Raises:
         CliError: The file can't be read, or holds no Experiment, or several.
     """
-    name, resource = _find_resource(path)
+    name, resource = _find_resource(path, read_documents(path))
     problems = find_problems(resource, UNKNOWN_POLICY)
     return ExperimentFile(name, None if problems else parse_experiment(resource, UNKNOWN_POLICY), tuple(problems))
 
@@ -76,20 +76,34 @@ def read_resource(path: Path) -> tuple[str, Mapping[str, Any]]:
         CliError: There is none in the file.
         ManifestError: It can never work.
     """
+    name, resource, _ = read_with_config_maps(path)
+    return name, resource
+
+
+def read_with_config_maps(path: Path) -> tuple[str, Mapping[str, Any], Mapping[str, Mapping[str, Any]]]:
+    """Reads the same, and the ConfigMaps that are in the file, by name; raises as `read_resource`."""
     from podtune.tuning.admission import find_problem  # noqa: PLC0415 - other commands do without all searchers
 
-    name, resource = _find_resource(path)
+    documents = read_documents(path)
+    name, resource = _find_resource(path, documents)
     problems = find_problems(resource, UNKNOWN_POLICY) or [
         problem for problem in [find_problem(parse_experiment(resource, UNKNOWN_POLICY))] if problem
     ]
     if problems:
         raise _refuse(path, problems)
-    return name, resource
+    return name, resource, dict(_find_config_maps(documents))
 
 
-def _find_resource(path: Path) -> tuple[str, Mapping[str, Any]]:
+def _find_config_maps(documents: Sequence[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for document in documents:
+        match document:
+            case {"kind": "ConfigMap", "metadata": {"name": str(name)}}:
+                yield name, document
+
+
+def _find_resource(path: Path, documents: Sequence[Any]) -> tuple[str, Mapping[str, Any]]:
     """The name and the body of the one Experiment of a file."""
-    experiments = [document for document in read_documents(path) if _is_experiment(document)]
+    experiments = [document for document in documents if _is_experiment(document)]
     if len(experiments) != 1:
         found = f"{len(experiments)} of them" if experiments else "none"
         raise CliError(f"{path}: the file must contain exactly one {EXPERIMENT_KIND} ({API_VERSION}); it has {found}")

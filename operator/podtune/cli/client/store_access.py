@@ -15,6 +15,7 @@ from typing import Any
 
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView
+from podtune.cli.client.run_directory import RunDirectoryApi
 from podtune.cli.client.volume_access import find_user, open_volume_of
 from podtune.cli.errors import CliError, explain_error
 from podtune.cli.output import print_note
@@ -87,6 +88,9 @@ def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOp
     store, namespace = (experiment.spec.get("checkpoints") or {}).get("store"), experiment.namespace
     if not store:
         raise CliError(f"experiment {experiment.name} has no checkpoints.store, so nothing of it is stored")
+    if isinstance(api, RunDirectoryApi):
+        yield open_address(FileAddress(str(api.store), store.get("prefix") or ""))
+        return
     if store.get("volume"):
         volume = VolumeAddress(store["volume"]["claimName"], store.get("prefix") or "")
         with open_volume_of(api, namespace, volume, experiment, options.agent_image) as opened:

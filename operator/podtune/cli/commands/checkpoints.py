@@ -19,6 +19,7 @@ from podtune.api.resources.trial import Checkpoint
 from podtune.api.tuning.objective import Objective
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, get_trial
 from podtune.cli.client.store_access import (
     OpenedStore,
@@ -91,7 +92,7 @@ def download(
         open_api = partial(api_client.open_api, kubeconfig, context, namespace)
         print_lines([_download_uri(name, directory, options, open_api)])
         return
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, name = open_named(name, kubeconfig, context, namespace)
     experiment, choice = find_named_checkpoint(api, chosen, name, step=step, best=best)
     with open_experiment_store(api, experiment, options) as opened:
         print_lines([fetch_checkpoint(opened, choice, directory)])

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from podtune.api.pods.pod_template import AGENT_CONTAINER, find_trial_container
-from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import TrialView, get_experiment, get_trial
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.errors import CliError, explain_error
@@ -60,7 +60,7 @@ def logs(
         raise CliError(
             "--endpoint, --region, --own-credentials and --agent-image say how to read the store; add --stored"
         )
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, trial = open_named(trial, kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
     if stored:
         lines = read_stored_log(api, chosen, view, options, rank=rank)

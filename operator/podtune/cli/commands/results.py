@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from podtune.cli.client import api_client
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import TrialView, get_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.commands.lifecycle import find_target
@@ -55,7 +55,7 @@ def results(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print all results that a Trial has stored, or all Trials of an Experiment, in order of time."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, name = open_named(name, kubeconfig, context, namespace)
     view = find_target(api, chosen, name).view
     if isinstance(view, TrialView):
         experiment, trial = get_experiment(api, chosen, view.experiment), view.name

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from podtune.cli.client import api_client
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import fetch_experiment, get_experiment, get_trial, list_experiments, list_trials
 from podtune.cli.errors import CliError, ExitStatus
 from podtune.cli.options import (
@@ -70,7 +71,7 @@ def describe(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Show an Experiment: what was asked, how it goes, and all its Trials."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
     answer = CommandAnswer(
         lines=lambda width: tables.render_description(view, trials, datetime.now(UTC), width),
@@ -90,7 +91,7 @@ def follow_experiment(
     from podtune.cli.views import watch_view  # noqa: PLC0415
     from podtune.cli.views.progress import follow  # noqa: PLC0415
 
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     states = follow(api, chosen, experiment)
     if sys.stdout.isatty():
         last = watch_view.show_live(states, Console(), lambda: datetime.now(UTC))
@@ -104,7 +105,11 @@ def follow_experiment(
 def show_dashboard(
     *,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="What `export` has written; without it, the cluster.")
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="What `export` has written, or the directory of a `podtune run`; without it, the cluster.",
+        ),
     ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on loopback; 0 for any free one.")] = 8480,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
@@ -124,7 +129,7 @@ def show_dashboard(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show the Experiments of the cluster, or an exported one, in the browser, on this machine alone, until Ctrl+C."""
+    """Show the Experiments of the cluster, an exported one or a run, in the browser, on this machine, until Ctrl+C."""
     try:
         from podtune.dashboard import pricing, serving  # noqa: PLC0415 - other commands do without its packages
     except ModuleNotFoundError as error:
@@ -136,6 +141,19 @@ def show_dashboard(
         if all_namespaces or namespace or context or kubeconfig:
             raise CliError(f"{file} is shown without a cluster; leave out -A, -n, --context and --kubeconfig, or FILE")
         print_note(f"reading {file}")
+        if file.is_dir():
+            from podtune.cli.client import run_directory  # noqa: PLC0415 - the rest does without it
+
+            run = run_directory.open_run(file)
+            serving.serve_cluster(
+                lambda: run,
+                run_directory.LOCAL_NAMESPACE,
+                port,
+                lambda address: print_lines([address]),
+                price=price,
+                title=f"run {file.resolve().name}",
+            )
+            return
         serving.serve_archive(file, port, lambda address: print_lines([address]), price=price)
         return
     _, chosen = api_client.open_api(kubeconfig, context, namespace)
@@ -164,7 +182,7 @@ def show_best(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the best configuration: its parameters, its value, and where its checkpoint is."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     if export_manifest:
         # The rest of the command does without it, and starts faster.
         from podtune.cli.commands.experiments import best_manifest  # noqa: PLC0415
@@ -197,7 +215,7 @@ def show_importance(
     # Other commands do without it, and start faster.
     from podtune.dashboard.importance_text import collect_importance, measure_views, render_importance  # noqa: PLC0415
 
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
     chart = measure_views(view, trials, objective)
     print_answer(CommandAnswer(lambda _: render_importance(chart), lambda: collect_importance(chart)), output)
@@ -211,6 +229,6 @@ def why(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Say why a Trial is where it is: the decisions on it, with their numbers."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, trial = open_named(trial, kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
     print_answer(CommandAnswer(lambda _: explain_in_sentences(view), lambda: explain_as_data(view)), output)

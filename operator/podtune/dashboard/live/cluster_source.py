@@ -169,7 +169,7 @@ class ClusterSource(LiveSource):
         make_path = paths.experiments if plural == EXPERIMENT_PLURAL else paths.trials
         while not self._stopped.is_set():
             try:
-                for change in api.watch(make_path(self._namespace or "")):
+                for change in api.watch(make_path(self._namespace or ""), None, lambda: not self._stopped.is_set()):
                     if self._stopped.is_set():
                         return
                     failures = 0 if change.kind == "SYNCED" else failures

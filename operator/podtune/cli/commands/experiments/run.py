@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from podtune.cli.client.experiment_file import read_resource
+from podtune.cli.client.experiment_file import read_with_config_maps
 from podtune.cli.errors import CliError, ExitStatus, explain_missing_package
 from podtune.cli.output import print_lines, print_note
 from podtune.cli.views import tables
@@ -40,10 +40,25 @@ def run_experiment(
         typer.Option("--directory", help="Where all of the run is kept.", show_default="podtune-runs/NAME"),
     ] = None,
     workdir: Annotated[
-        Path | None, typer.Option("--workdir", help="Where programs run; else the current directory.")
+        Path | None,
+        typer.Option("--workdir", help="Where programs run; else the current directory, or the image's own."),
     ] = None,
     gpus: Annotated[
         int | None, typer.Option("--gpus", min=0, help="How many GPUs to deal out; else those that nvidia-smi lists.")
+    ] = None,
+    container: Annotated[
+        str | None,
+        typer.Option("--container", metavar="ENGINE", help="docker or podman: run each trial in its image."),
+    ] = None,
+    dashboard: Annotated[
+        int | None,
+        typer.Option(
+            "--dashboard",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Show it in the browser meanwhile, at this port of loopback; 0 is any free one.",
+        ),
     ] = None,
 ) -> None:
     """Run an Experiment on this machine, without a cluster: each trial is a process.
@@ -51,50 +66,47 @@ def run_experiment(
     The operator's own code decides. Ctrl-C pauses all trials; --resume goes on with them.
     """
     try:
+        from podtune.local.starting import resume_run, start_run  # noqa: PLC0415 - the help does without it
+
         if resume is not None:
-            if manifest is not None or command or directory is not None or workdir is not None:
-                raise CliError(f"--resume {resume} goes on with what is there; leave out all else but --gpus")
-            run = _resume(resume, gpus)
+            if manifest or command or directory or workdir or container:
+                raise CliError(
+                    f"--resume {resume} goes on with what is there; leave out all else but --gpus and --dashboard"
+                )
+            run = resume_run(resume, environ=os.environ, gpus=gpus)
         elif manifest is None:
             raise CliError("name the manifest of an Experiment, or a run to go on with by --resume")
         else:
-            run = _start(manifest, command or [], directory, workdir, gpus)
-        code = _run(run)
+            name, resource, config_maps = read_with_config_maps(manifest)
+            run, notes = start_run(
+                name,
+                resource,
+                environ=os.environ,
+                command=command or (),
+                directory=directory,
+                workdir=workdir,
+                gpus=gpus,
+                config_maps=config_maps,
+                engine=container or "",
+            )
+            for note in notes:
+                print_note(f"note: {note}")
+        code = _run(run, dashboard)
     except ModuleNotFoundError as error:
         raise explain_missing_package(error, "local") from error
     raise typer.Exit(code)
 
 
-def _start(
-    manifest: Path, command: list[str], directory: Path | None, workdir: Path | None, gpus: int | None
-) -> LocalRun:
-    from podtune.local.starting import start_run  # noqa: PLC0415 - other commands do without it, and start faster
-
-    name, resource = read_resource(manifest)
-    run, notes = start_run(
-        name, resource, environ=os.environ, command=command, directory=directory, workdir=workdir, gpus=gpus
-    )
-    for note in notes:
-        print_note(f"note: {note}")
-    return run
-
-
-def _resume(directory: Path, gpus: int | None) -> LocalRun:
-    from podtune.local.starting import resume_run  # noqa: PLC0415 - see `_start`
-
-    return resume_run(directory, environ=os.environ, gpus=gpus)
-
-
-def _run(run: LocalRun) -> int:
+def _run(run: LocalRun, dashboard: int | None) -> int:
     """Runs to the end, and says what came of it; returns the exit code."""
-    with closing(run), _heed_interrupts(run):
+    with closing(run), _serve_beside(run, dashboard), _heed_interrupts(run):
         last = _show(run.follow())
-    archive = run.write_archive()
+    run.write_archive()
     view = run.progress.experiment
     assert view is not None  # a run begins with one
     if view.status.best is not None:
         print_lines([run.locate(line) for line in tables.render_best(tables.collect_best(view))])
-    print_note(f"everything is in {run.path}; `podtune dashboard {archive}` shows it")
+    print_note(f"everything is in {run.path}; `podtune dashboard {run.path}` shows it")
     outcome = last.outcome if last else None
     if outcome is None:
         print_note(f"interrupted; go on with `podtune run --resume {run.path}`")
@@ -113,6 +125,19 @@ def _show(states: Iterator[Progress]) -> Progress | None:
     if sys.stdout.isatty():
         return watch_view.show_live(states, Console(), lambda: datetime.now(UTC))
     return watch_view.show_lines(states, typer.echo, lambda: datetime.now(UTC))
+
+
+@contextmanager
+def _serve_beside(run: LocalRun, port: int | None) -> Iterator[None]:
+    """Has a dashboard show the run, where one is asked for."""
+    if port is None:
+        yield
+        return
+    from podtune.cli.commands.experiments.live_dashboard import show_run  # noqa: PLC0415 - see `_start`
+
+    with show_run(run.path, port) as address:
+        print_note(f"the dashboard is at {address} until the run ends")
+        yield
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from typing import Annotated
 import typer
 
 from podtune.api.names import ConditionType
-from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api, Change
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import ExperimentView, read_experiment
 from podtune.cli.errors import CliError, ExitStatus, NoSuchObject, TimeRanOut
 from podtune.cli.options import Context, ExperimentName, Kubeconfig, Namespace, read_duration_option
@@ -71,7 +71,7 @@ def wait_for_goal(
     """
     wanted = parse_goal(goal)
     limit = None if timeout is None else read_duration_option(timeout, "--timeout")
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     print_outcome(experiment, await_goal(api, chosen, experiment, wanted, limit=limit))
 
 

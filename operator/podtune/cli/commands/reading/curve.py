@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podtune.cli.client import api_client
+from podtune.cli.client.named_api import open_all_named
 from podtune.cli.client.resources import TrialView, get_experiment, get_trial
 from podtune.cli.errors import CliError
 from podtune.cli.options import Context, ForPrograms, Kubeconfig, Namespace, TrialNames
@@ -64,7 +64,7 @@ def print_curves(
     names = list(dict.fromkeys(trials))
     if len(names) > len(LETTERS):
         raise CliError(f"{len(names)} Trials are named; name at most {len(LETTERS)}")
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, names = open_all_named(names, kubeconfig, context, namespace)
     views = [get_trial(api, chosen, name) for name in names]
     others = [view for view in views if view.experiment != views[0].experiment]
     if others:

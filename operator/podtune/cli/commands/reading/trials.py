@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from podtune.cli.client import api_client
+from podtune.cli.client.named_api import open_all_named, open_named
 from podtune.cli.client.resources import get_experiment, get_trial, list_trials
 from podtune.cli.errors import CliError
 from podtune.cli.options import (
@@ -64,7 +64,7 @@ def print_trials(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """List the Trials of an Experiment, filtered and sorted."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     rows = collect_rows(get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment))
     try:
         query = make_query(rows, " ".join(conditions or ()), sort, states or (), columns)
@@ -98,7 +98,7 @@ def print_comparison(
             f"{len(names)} {'Trial is' if len(names) == 1 else 'different Trials are'} named; "
             f"name {comparison.FEWEST} to {comparison.MOST}"
         )
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, names = open_all_named(names, kubeconfig, context, namespace)
     experiment = get_trial(api, chosen, names[0]).experiment
     rows = collect_rows(get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment))
     compared = comparison.compare_trials(rows, _pick(rows.by_name, names, experiment))

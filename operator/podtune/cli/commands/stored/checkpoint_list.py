@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from podtune.cli.client import api_client
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.commands.stored.verification import find_trials
 from podtune.cli.options import Context, Kubeconfig, Namespace, TargetName, WideFormat, WideOutput
@@ -23,7 +23,7 @@ def list_checkpoints(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """List the checkpoints of a Trial, or of all Trials of an Experiment."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, name = open_named(name, kubeconfig, context, namespace)
     experiment, trials = find_trials(api, chosen, name)
     facts = [fact for trial in trials for fact in _collect(experiment, trial)]
     if not facts and output in (None, WideOutput.WIDE):

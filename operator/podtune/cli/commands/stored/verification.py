@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import ExperimentView, TrialView, get_experiment, list_trials
 from podtune.cli.client.store_access import OpenedStore, StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.commands.lifecycle import find_target
@@ -65,7 +65,7 @@ def verify(
 ) -> None:
     """Check every hash of stored checkpoints, without keeping them; the exit code is 1 if one is damaged."""
     options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
+    api, chosen, name = open_named(name, kubeconfig, context, namespace)
     experiment, trials = find_trials(api, chosen, name)
     refs = [
         (trial.name, checkpoint.ref)
