@@ -317,7 +317,7 @@ def test_what_is_reported_after_a_decision_is_no_loss(decision: dict[str, Any], 
 
 
 DISCARDING = replace(ONE, spec={**ONE.spec, "checkpoints": {"keep": {"stopped": 0}}})
-DISCARDED = {
+DISCARDED: dict[str, Any] = {
     **RUNNING,
     "state": "TERMINATED",
     "reason": "StoppedByScheduler",
