@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podtune.api.expressions.arithmetic import MAX_INTEGER, MAX_RESULT
 from podtune.api.expressions.expression import MAX_EXPRESSION, Expression, ExpressionError, UnknownName
+from tests.unit.runner.world.examples import draw
 
 VALUES: dict[str, Any] = {
     "batch": 64,
@@ -183,7 +184,7 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=draw(1500), deadline=None)
 @example("(" * MAX_EXPRESSION)
 @example("-" * (MAX_EXPRESSION - 1) + "1")
 @example("not " * 120 + "1")
@@ -220,7 +221,7 @@ def numbers() -> st.SearchStrategy[str]:
 
 
 @given(numbers())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=draw(1500), deadline=None)
 def test_arithmetic_never_explodes(text: str) -> None:
     if len(text) <= MAX_EXPRESSION:
         Expression(text)  # every one of these is an expression

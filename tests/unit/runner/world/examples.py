@@ -1,4 +1,4 @@
-"""How many whole experiments are run, drawn by Hypothesis or cut in two: they take most of the time of unit tests."""
+"""How many examples quick tests draw: whole experiments, cut runs and texts take most of the time of unit tests."""
 
 from __future__ import annotations
 

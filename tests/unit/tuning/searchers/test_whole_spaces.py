@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from podtune.api.tuning.search_space import format_value, parse_value
 from podtune.tuning.searchers.base import Configuration, NoConfiguration, Observation, PendingTrial, Searcher
 from podtune.tuning.searchers.factory import make_searcher
+from tests.unit.runner.world.examples import draw
 from tests.unit.tuning.manifests import experiment, parameters
 from tests.unit.tuning.searchers.whole_spaces import Space, all_configurations, check, whole_spaces
 
@@ -56,7 +57,7 @@ def written(configuration: Configuration) -> tuple[tuple[str, str], ...]:
 
 @pytest.mark.parametrize("name", SEARCHES)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draw(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_is_proposed_is_in_the_space(name: str, data: st.DataObject) -> None:
     space = data.draw(whole_spaces(finite=False))
     proposed: Sequence[Configuration] = ()

@@ -140,7 +140,7 @@ hangs = st.dictionaries(
 @bounded
 @given(weathers, hangs, seeds)
 def test_whatever_the_weather_each_hang_is_counted_once(weather: object, faults: Faults, seed: int) -> None:
-    failures = {"backoff": SHORT, "maxFailures": 3, "silenceDeadline": "10m"}
+    failures = {"backoff": SHORT, "maxFailures": 3, "silenceDeadline": "2m"}
     program = Program(steps=5, checkpoint_every=1, faults=faults)
     simulation = run(weather, program, seed, failures=failures)  # type: ignore[arg-type]
     for index in range(5):
