@@ -27,9 +27,12 @@ install: $(VENV)/.installed ## Make the virtual environment
 
 .PHONY: lint
 lint: install ## Check style, types, layers and generated files
+	@$(BIN)/mypy & types=$$!; $(MAKE) --no-print-directory lint-all-but-types; rest=$$?; wait $$types && exit $$rest
+
+.PHONY: lint-all-but-types
+lint-all-but-types: install
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m podtune.api.crd.generate --check
 	@$(BIN)/python docs/generate_reference.py --check
