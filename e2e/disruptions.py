@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from e2e.devcluster import Cluster
+from e2e.devcluster.node import gpus as node_gpus
 from e2e.experiments import counter
 from e2e.kubernetes import Kubernetes, Object
 
@@ -17,11 +19,19 @@ def evict(namespace: Kubernetes, pod: str) -> None:
     namespace.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
 
 
+def provide_gpus(cluster: Cluster, resource: str, count: int) -> None:
+    """Gives the node that trains GPUs of a make that no other test asks for.
+
+    So a test can use all that there are, and have pods preempted for them, while others run.
+    """
+    node_gpus.simulate(cluster.kubectl, cluster.node_name("n2"), count, resource=resource)
+
+
 @contextmanager
-def urgent_pod(namespace: Kubernetes, gpus: int) -> Iterator[None]:
+def urgent_pod(namespace: Kubernetes, resource: str, gpus: int) -> Iterator[None]:
     """A pod of high priority that wants GPUs for a moment; others have to make room."""
     name = f"{namespace.namespace}-urgent"
-    resources: Object = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"cpu": "10m", "memory": "32Mi"}}
+    resources: Object = {"limits": {resource: str(gpus)}, "requests": {"cpu": "10m", "memory": "32Mi"}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

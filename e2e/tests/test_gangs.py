@@ -6,20 +6,16 @@ import json
 from functools import partial
 from typing import Any
 
-import pytest
-
 from e2e.devcluster import Cluster
-from e2e.devcluster.layout import SIMULATED_GPUS
-from e2e.disruptions import urgent_pod
+from e2e.disruptions import provide_gpus, urgent_pod
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import touch, trial_status
 
 ONE = {"algorithm": "random", "maxTrials": 1}
 EPOCHS = 6
-QUARTER = SIMULATED_GPUS // 4
-"""So many GPUs has each rank of a gang that is about scarcity."""
-ONE_OF_FOUR = {"limits": {"nvidia.com/gpu": str(QUARTER)}, "requests": {"cpu": "10m", "memory": "32Mi"}}
+GPUS = 4
+"""So many there are for gangs that are about scarcity; each of their ranks has one."""
 RESOURCES = {"limits": {"memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
@@ -28,6 +24,10 @@ def gang(name: str, replicas: int, environment: dict[str, str], resources: Objec
     made = experiment(name, container, search=ONE, **fields)
     made["spec"]["trialTemplate"] |= {"replicas": replicas, "placementTimeout": "6s"}
     return made
+
+
+def one_gpu(resource: str) -> Object:
+    return {"limits": {resource: "1"}, "requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
 def files_of(cluster: Cluster, uri: str) -> list[str]:
@@ -65,16 +65,17 @@ def test_a_rank_out_of_memory_is_one_failure_of_the_gang(cluster: Cluster, names
     assert reasons == {"OOMKilled"}, "the failure is not explained by the rank that ran out of memory"
 
 
-@pytest.mark.alone
 def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace: Kubernetes) -> None:
     """The four ranks hold all GPUs that there are, and a pod of higher priority needs one of them.
 
     Until that has ended the gang can't be placed as a whole, so further attempts may be given back before they begin.
     """
+    resource = "habana.ai/gaudi"
+    provide_gpus(cluster, resource, GPUS)
     environment = {"EPOCHS": str(EPOCHS), "HOLD_AT": "4"}
-    namespace.apply(gang("preempted", 4, environment, ONE_OF_FOUR, checkpoints={"store": store(cluster)}))
+    namespace.apply(gang("preempted", 4, environment, one_gpu(resource), checkpoints={"store": store(cluster)}))
     eventually(lambda: has_checkpoint(namespace, "preempted-0"))
-    with urgent_pod(namespace, gpus=1):
+    with urgent_pod(namespace, resource, gpus=1):
         eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
     namespace.wait_for_condition("experiments.podtune.dev", "preempted", "Complete")
     status = trial_status(namespace, "preempted-0")
@@ -84,11 +85,12 @@ def test_a_preempted_rank_costs_the_gang_no_failure(cluster: Cluster, namespace:
     assert "PreemptionByScheduler" in reasons
 
 
-@pytest.mark.alone
-def test_two_gangs_that_do_not_fit_together_both_finish(namespace: Kubernetes) -> None:
+def test_two_gangs_that_do_not_fit_together_both_finish(cluster: Cluster, namespace: Kubernetes) -> None:
     """Three quarters of the GPUs each; of two experiments, so that the timeout keeps them from waiting for ever."""
-    environment = {"EPOCHS": "3", "EPOCH_SECONDS": "1"}
-    namespace.apply(gang("red", 3, environment, ONE_OF_FOUR), gang("blue", 3, environment, ONE_OF_FOUR))
+    resource = "gpu.intel.com/xe"
+    provide_gpus(cluster, resource, GPUS)
+    environment, one = {"EPOCHS": "3", "EPOCH_SECONDS": "1"}, one_gpu(resource)
+    namespace.apply(gang("red", 3, environment, one), gang("blue", 3, environment, one))
     for name in ("red", "blue"):
         namespace.wait_for_condition("experiments.podtune.dev", name, "Complete")
         status = trial_status(namespace, f"{name}-0")
@@ -96,7 +98,7 @@ def test_two_gangs_that_do_not_fit_together_both_finish(namespace: Kubernetes) -
         assert status.get("failures", 0) == status.get("disruptions", 0) == 0
     usage = trial_status(namespace, "red-0")["usage"]
     # Before they were placed as a whole, some ranks may have trained alone; in the end, each has for three epochs.
-    assert usage["gpuSeconds"] / QUARTER >= usage["trainingSeconds"] + 2 * 3 - 1, "GPUs of other ranks are not counted"
+    assert usage["gpuSeconds"] >= usage["trainingSeconds"] + 2 * 3 - 1, "GPUs of other ranks are not counted"
 
 
 def test_gates_of_others_hold_a_gang_back_until_they_are_taken_away(namespace: Kubernetes) -> None:

@@ -16,21 +16,20 @@ A kubelet that finds none takes its node for a new one and zeroes all extended r
 that hold a GPU would then be refused. It only lists the directory, so any file will do.
 """
 
-_JSON_POINTER = RESOURCE.replace("/", "~1")
-_JSON_PATH = "{.status.allocatable." + RESOURCE.replace(".", "\\.") + "}"
 
-
-def simulate(kubectl: Kubectl, node: str, count: int, seconds: float = 180) -> None:
+def simulate(kubectl: Kubectl, node: str, count: int, seconds: float = 180, resource: str = RESOURCE) -> None:
     """Give a node GPUs and wait until the scheduler may count on them."""
-    if allocatable(kubectl, node) != count:
+    if allocatable(kubectl, node, resource) != count:
+        pointer = resource.replace("/", "~1")
         patch = [
-            {"op": "add", "path": f"/status/{field}/{_JSON_POINTER}", "value": str(count)}
+            {"op": "add", "path": f"/status/{field}/{pointer}", "value": str(count)}
             for field in ("capacity", "allocatable")
         ]
         kubectl("patch", "node", node, "--subresource=status", "--type=json", "-p", json.dumps(patch))
-    wait_until(lambda: allocatable(kubectl, node) == count, f"{node} has no simulated GPUs", seconds)
+    wait_until(lambda: allocatable(kubectl, node, resource) == count, f"{node} has no simulated GPUs", seconds)
 
 
-def allocatable(kubectl: Kubectl, node: str) -> int:
+def allocatable(kubectl: Kubectl, node: str, resource: str = RESOURCE) -> int:
     """Return how many GPUs the API server holds a node to have."""
-    return int(kubectl("get", "node", node, "-o", f"jsonpath={_JSON_PATH}") or 0)
+    path = "{.status.allocatable." + resource.replace(".", "\\.") + "}"
+    return int(kubectl("get", "node", node, "-o", f"jsonpath={path}") or 0)

@@ -5,7 +5,6 @@ Many experiments run side by side, so that the whole takes little longer than th
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,7 @@ import pytest
 
 from e2e.containers import kill_container
 from e2e.devcluster import Cluster
-from e2e.devcluster.layout import SIMULATED_GPUS
-from e2e.disruptions import evict, urgent_pod
+from e2e.disruptions import evict, provide_gpus, urgent_pod
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import epochs_of_attempt, let_go_on, read_stored_results, trial_status
@@ -31,10 +29,8 @@ SOON = [
 ]
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 WORK_NODE = "n2"
-HELD_AT = 14
-"""The epoch in which a program waits whose node dies."""
-BEHIND = 16.0
-"""Seconds that the bucket may be behind a program: ten, and what storing takes on a slow machine."""
+HELD_AT = 6
+"""The epoch before whose result a program waits whose node dies."""
 
 
 def run_one(
@@ -161,21 +157,21 @@ def test_what_goes_wrong_with_single_pods(cluster: Cluster, namespace: Kubernete
     assert_given_up(namespace, "secretless", "StartDeadlineExceeded", "no-such-secret")
 
 
-@pytest.mark.alone
 def test_a_trial_makes_room_for_a_drain_and_for_a_pod_of_higher_priority(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
-    on_work_node = {"nodeSelector": {"podtune.dev/role": "work"}}
-    all_gpus = {"limits": {"nvidia.com/gpu": str(SIMULATED_GPUS)}, **PLAIN}
-    run_one(namespace, cluster, "drained", WAIT, pod=on_work_node)
-    run_one(namespace, cluster, "preempted", WAIT, resources=all_gpus)
+    """The drained node is that which other tests can do without."""
+    resource, gpus = "amd.com/gpu", 2
+    provide_gpus(cluster, resource, gpus)
+    run_one(namespace, cluster, "drained", WAIT, pod={"nodeSelector": {"podtune.dev/role": "system"}})
+    run_one(namespace, cluster, "preempted", WAIT, resources={"limits": {resource: str(gpus)}, **PLAIN})
     eventually(is_at(namespace, "drained", 3))
-    node = cluster.node_name(WORK_NODE)
+    node = cluster.node_name("n1")
     selector = "--pod-selector=podtune.dev/experiment=drained"
     cluster.kubectl("drain", node, "--force", "--delete-emptydir-data", "--ignore-daemonsets", selector)
     cluster.kubectl("uncordon", node)
     eventually(is_at(namespace, "preempted", 3))
-    with urgent_pod(namespace, SIMULATED_GPUS):
+    with urgent_pod(namespace, resource, gpus):
         eventually(lambda: trial_status(namespace, "preempted-0").get("disruptions") == 1)
     assert_resumed(cluster, namespace, "drained", "EvictionByEvictionAPI", disruptions=1)
     assert_resumed(cluster, namespace, "preempted", "PreemptionByScheduler", disruptions=1)
@@ -220,8 +216,7 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
         stored = read_stored_results(cluster, f"e2e/{uid}/", "lost-0")
         return [found.result for found in stored if found.number == 1]
 
-    before = eventually(read_first_attempt)
-    killed = time.time()
+    before = eventually(read_first_attempt, lambda found: len(found) == HELD_AT - 1)
     cluster.kill_node(WORK_NODE)
     try:
         status = eventually(
@@ -235,10 +230,8 @@ def lose_the_node(cluster: Cluster, namespace: Kubernetes, pod: Object, patience
         cluster.kubectl("taint", "node", node, OUT_OF_SERVICE)
         assert_resumed(cluster, namespace, "lost", "DeletionByTaintManager", disruptions=1)
         assert trial_status(namespace, "lost-0")["pod"]["node"] != node
-        kept = read_first_attempt()
-        assert kept[: len(before)] == before
-        assert [result.seq for result in kept] == list(range(1, len(kept) + 1))
-        assert len(kept) == HELD_AT or killed - kept[-1].time <= BEHIND, "more is lost than what came last"
+        assert read_first_attempt() == before
+        assert [result.seq for result in before] == list(range(1, HELD_AT))
     finally:
         cluster.start_node(WORK_NODE)
         cluster.run(["kubectl", "taint", "node", node, f"{OUT_OF_SERVICE}-"], check=False)  # it may not be there
