@@ -1,10 +1,8 @@
-"""The operator dies, is not there, or is told that everything is to go."""
+"""The operator dies, or is told that everything is to go."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -13,25 +11,12 @@ from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
-from e2e.trials import let_go_on
 
 DEPLOYMENT = f"deployment/{RELEASE}"
 
 
 def operator_pods(operator: Kubernetes) -> list[Object]:
     return operator.list("pods", OPERATOR_PODS)
-
-
-@contextmanager
-def without_operator(operator: Kubernetes) -> Iterator[None]:
-    """The operator is away while the context lasts."""
-    operator.kubectl("scale", DEPLOYMENT, "--replicas=0")
-    try:
-        eventually(lambda: not operator_pods(operator), what="the operator's pods are gone")
-        yield
-    finally:
-        operator.kubectl("scale", DEPLOYMENT, "--replicas=1")
-        operator.kubectl("rollout", "status", DEPLOYMENT, "--timeout=240s", timeout=270)
 
 
 def kill_operator(cluster: Cluster, operator: Kubernetes) -> None:
@@ -122,55 +107,6 @@ def test_a_standby_takes_over(cluster: Cluster, namespace: Kubernetes, operator:
         eventually(lambda: len(operator_pods(operator)) == 1)
 
 
-@pytest.mark.alone
-def test_results_reported_while_the_operator_is_away_are_not_lost(
-    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
-) -> None:
-    namespace.apply(experiment("alone", counter({"EPOCHS": "10", "HOLD_AT": "3"})))
-    eventually(
-        lambda: len([t for t in namespace.list("trials.podtune.dev") if t.get("status", {}).get("lastResult")]) == 2
-    )
-    with without_operator(operator):
-        let_go_on(namespace)
-        eventually(
-            lambda: all(p["status"]["phase"] == "Succeeded" for p in namespace.list("pods")), what="all pods ended"
-        )
-    namespace.wait_for_condition("experiments.podtune.dev", "alone", "Complete")
-    for trial in namespace.list("trials.podtune.dev"):
-        assert trial["status"]["iteration"] == 10
-        assert trial["status"]["lastResult"]["epoch"] == "10"
-        assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
-
-
-@pytest.mark.alone
-def test_a_trial_that_is_deleted_while_the_operator_is_away_goes_on_from_what_is_in_the_bucket(
-    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
-) -> None:
-    container = counter({"EPOCHS": "8", "HOLD_AT": "5"})
-    search = {"algorithm": "random", "maxTrials": 1, "seed": 3}
-    namespace.apply(experiment("lost", container, search=search, checkpoints={"store": store(cluster)}))
-    stored = eventually(
-        lambda: namespace.list("trials.podtune.dev"),
-        lambda trials: any(t.get("status", {}).get("checkpoint", {}).get("step", 0) >= 3 for t in trials),
-    )[0]
-    with without_operator(operator):
-        namespace.kubectl("delete", "trials.podtune.dev", "lost-0")
-    namespace.wait_for_condition("experiments.podtune.dev", "lost", "Complete")
-
-    trial = namespace.get("trials.podtune.dev", "lost-0")
-    status = trial["status"]
-    assert trial["metadata"]["uid"] != stored["metadata"]["uid"]
-    assert (status["attempt"], status["iteration"], status["lastResult"]["epoch"]) == (1, 8, "8")
-    found = status["former"]["step"]
-    assert found >= stored["status"]["checkpoint"]["step"]
-    said = [entry["message"] for entry in status["ledger"] if entry["action"] == "RECREATE"]
-    assert said[1:] == [f"continues from the checkpoint of iteration {found}, found in the bucket"]
-    eventually(
-        lambda: [event["message"] for event in namespace.list("events") if event["reason"] == "TrialMadeAnew"],
-        lambda messages: f"lost-0 {said[1]}" in messages,
-    )
-
-
 def test_a_deleted_experiment_takes_its_trials_and_pods_along(namespace: Kubernetes) -> None:
     namespace.apply(experiment("deleted", counter({"EPOCHS": "100000"})))
     eventually(lambda: len(namespace.list("pods")) == 2)
@@ -182,19 +118,6 @@ def test_a_deleted_namespace_goes_although_an_experiment_runs_in_it(cluster: Clu
     namespace.apply(experiment("inside", counter({"EPOCHS": "100000"}), checkpoints={"store": store(cluster)}))
     eventually(lambda: len(namespace.list("pods")) == 2)
     cluster.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
-
-
-@pytest.mark.alone
-def test_a_deleted_namespace_goes_although_no_operator_is_there(
-    cluster: Cluster, namespace: Kubernetes, operator: Kubernetes
-) -> None:
-    # Without an operator it is the grace period that bounds how long a pod stays: the template's and drain.
-    made = experiment("orphaned", counter({"EPOCHS": "100000"}), checkpoints={"store": store(cluster), "drain": "4s"})
-    made["spec"]["trialTemplate"]["spec"]["terminationGracePeriodSeconds"] = 4
-    namespace.apply(made)
-    eventually(lambda: len(namespace.list("pods")) == 2)
-    with without_operator(operator):
-        cluster.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
 
 
 def test_the_operator_may_do_what_it_needs_and_no_more(cluster: Cluster) -> None:
