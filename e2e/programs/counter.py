@@ -16,6 +16,7 @@ It resumes where its checkpoint says. What can go wrong is chosen by the environ
     HOLD_AT         wait before this epoch until there is a file `go` in the shared directory, or it is asked to stop;
                     not where it resumes
     HOLD_EACH       wait so before each epoch but the first of an attempt, for a file `go-EPOCH`
+    UNTIL_GO        set: its last epoch is that in which there is a file `go`, if it is before that of EPOCHS
     CRASH_NODE      crash only on this node; NODE says which one it is
     STORE_EACH      hand a checkpoint over after every such number of epochs (1)
     ON_REQUEST      set: hand a checkpoint over only when one is asked for
@@ -115,7 +116,8 @@ def main() -> None:
             wanted = trial.should_checkpoint() if "ON_REQUEST" in os.environ else due
             metrics = {"epoch": epoch, "value": value, "start": start}
             trial.report(metrics, checkpoint=directory if wanted else None)
-        if trial.should_stop():
+        told_to_end = "UNTIL_GO" in os.environ and (Path(os.environ["PODTUNE_DIR"]) / "go").exists()
+        if told_to_end or trial.should_stop():
             return
 
 
