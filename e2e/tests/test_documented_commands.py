@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ PATIENCE = 300
 """Seconds within which what a command asks for is there: readers look again, too."""
 ASKS = ("kubectl get", "kubectl describe", "kubectl wait")
 """Commands that change nothing, so that they may be repeated."""
+ENOUGH_TRIALS = 12
+"""Of the README's experiment, for what pages say of it; `make demo` runs all."""
 
 Session = Callable[[str], None]
 
@@ -117,8 +118,10 @@ def test_the_tutorial_works_command_by_command(namespace: Kubernetes, run_sessio
 
 def test_what_is_said_of_a_finished_experiment_works(namespace: Kubernetes, run_session: Session) -> None:
     run_session("secret")
-    manifest = next(block for block in find_blocks(ROOT / "README.md") if block.language == "yaml")
-    namespace.apply(yaml.safe_load(manifest.text))
+    block = next(block for block in find_blocks(ROOT / "README.md") if block.language == "yaml")
+    manifest = yaml.safe_load(block.text)
+    manifest["spec"]["search"]["maxTrials"] = ENOUGH_TRIALS
+    namespace.apply(manifest)
 
     run_session("digits")
 
@@ -142,8 +145,6 @@ def test_what_is_said_of_pauses_works(cluster: Cluster, namespace: Kubernetes, r
 
     states = {trial["status"]["state"] for trial in namespace.list("trials.podtune.dev")}
     assert states <= {"PAUSED", "PENDING"}
-    with suppress(AssertionError):  # what is left of them goes with the namespace
-        eventually(lambda: not namespace.list("pods"), deadline=5)
 
 
 def _run_as_somebody(manifest: dict[str, Any]) -> None:

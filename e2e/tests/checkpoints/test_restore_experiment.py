@@ -197,10 +197,11 @@ def made_namespaces(cluster: Cluster, count: int) -> Iterator[list[Kubernetes]]:
 
 def check_restore(namespace: Kubernetes, stored: Store) -> None:
     """Its namespace is thrown away, and what it has in its store is restored in another one."""
-    lost = run_until_stored(namespace, stored)
-    namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
     with made_namespaces(namespace.cluster, 2) as (other, undisturbed):
         undisturbed.apply(experiment("lost", counter({"EPOCHS": "8"}), **FIELDS))
+        lost = run_until_stored(namespace, stored)
+        gone = f"--timeout={DEADLINE:.0f}s"
+        namespace.kubectl("delete", "namespace", namespace.namespace, gone, timeout=DEADLINE + 30)
         stored.move(other)
         said = check_goes_on(other, lost, undisturbed)
         assert re.search(r"^lost-2 +[45] +4 +5$", said, re.MULTILINE), "what runs again is listed"
