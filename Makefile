@@ -70,7 +70,7 @@ component: cluster ## Run the tests of single parts against a real API server an
 
 .PHONY: e2e
 e2e: cluster ## Run the tests of the whole product on the local cluster
-	@$(CLUSTER) exec -- $(BIN)/pytest -n 3 --dist worksteal -m "not alone and not long" e2e/tests
+	@$(CLUSTER) exec -- $(BIN)/pytest -n 4 --dist worksteal -m "not alone and not long" e2e/tests
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "alone and not long" e2e/tests
 
 .PHONY: browser
