@@ -14,5 +14,5 @@ def are_all_run() -> bool:
 
 
 def draw(count: int) -> int:
-    """How many of so many are run: a third, but at least ten, unless all are asked for."""
-    return count if are_all_run() else max(10, count // 3)
+    """How many of so many are run: a quarter, but at least ten, unless all are asked for."""
+    return count if are_all_run() else max(10, count // 4)
