@@ -9,7 +9,7 @@ import pytest
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, program
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
-from e2e.trials import finish, trial_status
+from e2e.trials import finish, live_pods, trial_status
 from e2e.volumes import Volume, make_claim, provide_volume
 
 EXPERIMENTS = "experiments.podtune.dev"
@@ -19,9 +19,10 @@ STORE = {"volume": {"claimName": CLAIM}, "prefix": "team"}
 
 
 @pytest.fixture
-def volume(cluster: Cluster, namespace: Kubernetes) -> Iterator[Volume]:
-    with provide_volume(cluster, namespace.namespace, "ReadWriteMany") as storage_class:
-        make_claim(namespace, CLAIM, storage_class, "ReadWriteMany")
+def volume(cluster: Cluster, namespace: Kubernetes, request: pytest.FixtureRequest) -> Iterator[Volume]:
+    access_mode = getattr(request, "param", "ReadWriteMany")
+    with provide_volume(cluster, namespace.namespace, access_mode) as storage_class:
+        make_claim(namespace, CLAIM, storage_class, access_mode)
         yield Volume(namespace, CLAIM)
 
 
@@ -59,16 +60,32 @@ def test_clones_and_pauses_go_on_from_a_volume(namespace: Kubernetes, volume: Vo
     assert not [path for path in volume.list() if "/.podtune-" in path], "nothing unfinished is left"
 
 
-def test_a_retry_goes_on_from_a_volume_that_no_program_sees(namespace: Kubernetes, volume: Volume) -> None:
-    container = counter({"EPOCHS": "5", "CRASH_AT": "4"})
-    search = {"algorithm": "random", "maxTrials": 1}
-    namespace.apply(experiment("again", container, search=search, checkpoints={"store": STORE}))
+@pytest.mark.parametrize("volume", ["ReadWriteOnce"], indirect=True)
+def test_trials_that_share_a_node_are_retried_from_a_volume_that_no_program_sees(
+    namespace: Kubernetes, volume: Volume
+) -> None:
+    container = counter({"EPOCHS": "5", "HOLD_AT": "4", "CRASH_AT": "4"})
+    namespace.apply(experiment("again", container, checkpoints={"store": STORE}))
+    names = ("again-0", "again-1")
+    eventually(
+        lambda: [trial_status(namespace, name).get("checkpoint") for name in names],
+        all,
+        what="two trials beside each other store checkpoints",
+    )
+    pods = live_pods(namespace, "again")
+    assert len(pods) == 2, "both wait"
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 1
+    for pod in pods:
+        (term,) = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert term["topologyKey"] == "kubernetes.io/hostname", "also where other nodes have room for it"
+        assert term["labelSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
     finish(namespace, "again")
-    status = trial_status(namespace, "again-0")
-    assert (status["attempt"], status["iteration"]) == (2, 5)
-    assert int(status["lastResult"]["start"]) >= 1, "it goes on from its checkpoint"
-    path = find_path(status["checkpoint"]["uri"])
-    assert volume.read(f"{path}/data/state.json") == {"epoch": status["checkpoint"]["step"]}
+    for name in names:
+        status = trial_status(namespace, name)
+        assert (status["attempt"], status["iteration"]) == (2, 5)
+        assert int(status["lastResult"]["start"]) >= 1, "it goes on from its checkpoint"
+        path = find_path(status["checkpoint"]["uri"])
+        assert volume.read(f"{path}/data/state.json") == {"epoch": status["checkpoint"]["step"]}
     for pod in namespace.list("pods", "podtune.dev/trial"):
         (program,) = pod["spec"]["containers"]
         assert "podtune-store" not in [mount["name"] for mount in program["volumeMounts"]]
