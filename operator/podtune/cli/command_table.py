@@ -185,7 +185,7 @@ def make_program(words: Collection[str]) -> typer.Typer:
     _add_commands(app, PODTUNE, words)
     for name, group in GROUPS.items():
         below = typer.Typer(help=group.help, no_args_is_help=True)
-        _add_commands(below, group, words)
+        _add_commands(below, group, words if name in words else ())
         app.add_typer(below, name=name)
     return app
 

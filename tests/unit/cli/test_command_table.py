@@ -51,4 +51,11 @@ def test_a_command_is_imported_when_it_is_named() -> None:
     loaded = list_modules_loaded_for("list")
     assert f"{commands}.show" in loaded
     assert f"{commands}.simulate" not in loaded
+    assert f"{commands}.stored.checkpoint_list" not in loaded, "that is `checkpoints list`"
+    assert f"{commands}.stored.checkpoint_list" in list_modules_loaded_for("checkpoints", "list")
     assert {"numpy", "optuna", "aiohttp", "boto3", "kubernetes", "rich"}.isdisjoint(loaded)
+
+
+def test_the_version_is_printed_without_the_models() -> None:
+    loaded = list_modules_loaded_for("version")
+    assert {"pydantic", "yaml", "re2", "rich"}.isdisjoint(loaded)
