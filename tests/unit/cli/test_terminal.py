@@ -102,11 +102,13 @@ def strip_colours(line: str) -> str:
 
 
 def test_a_terminal_gets_tables_that_fit_and_colours() -> None:
-    written = run_in_terminal(60, "list", "trials digits", "top", "curve digits-1 digits-2")
+    plan = f"plan {ROOT / 'examples/digits/experiment.yaml'} --price-per-gpu-hour 2.5"
+    written = run_in_terminal(60, "list", "trials digits", "top", "curve digits-1 digits-2", plan)
     assert all(len(strip_colours(line)) <= 60 for lines in written.values() for line in lines)
     assert written["list"][1].split()[:3] == ["digits", "Running", "9/24"]
     assert any(line.startswith("(no room for ") for line in written["trials digits"])
     assert any(ESCAPE in line for line in written["curve digits-1 digits-2"])
+    assert not any("…" in line for line in written[plan]), "each column is named whole"
 
 
 def test_nobody_who_wants_no_colour_gets_any() -> None:

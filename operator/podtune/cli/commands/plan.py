@@ -149,7 +149,7 @@ def _format_amount(gpu_hours: float, price: float | None) -> str:
 def _render_rungs(plan: Plan, price: float | None) -> RenderableType:
     from podtune.cli.views.simulation_text import make_plain_table  # noqa: PLC0415
 
-    columns = [plan.time_attribute.upper(), "TRIALS THAT GET THERE", "GO ON", "GPU-HOURS SINCE THE LAST"]
+    columns = [plan.time_attribute.upper(), "REACHED BY", "GO ON", "GPU-HOURS"]
     table = make_plain_table(*columns, *(["COST"] if price is not None else []))
     for rung in plan.rungs:
         row = [f"{rung.time}", f"{rung.trials:.1f}", f"{rung.further:.1f}", f"{rung.gpu_hours:.2f}"]
