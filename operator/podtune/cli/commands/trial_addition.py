@@ -19,7 +19,16 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import fetch_experiment, get_experiment, get_trial, list_trials
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, ExperimentName, Kubeconfig, Namespace, TrialName
+from podtune.cli.options import (
+    Context,
+    ExperimentName,
+    Kubeconfig,
+    NamedFormat,
+    NamedOutput,
+    Namespace,
+    TrialName,
+)
+from podtune.cli.output import CommandAnswer, name_trial, print_answer
 from podtune.kube import paths
 from podtune.kube.errors import ResourceConflict, ResourceExists
 from podtune.kube.manifests import Manifest
@@ -41,13 +50,14 @@ def try_configuration(
         str | None,
         typer.Option("--restore-from", metavar="TRIAL[:STEP]", help="Start from this trial's checkpoint."),
     ] = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Run a configuration of your own as a Trial of an Experiment."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    _print_added(create_trial(api, chosen, experiment, values or (), restore_from=_read_source(restore_from)))
+    _print_added(create_trial(api, chosen, experiment, values or (), restore_from=_read_source(restore_from)), output)
 
 
 def clone_trial(
@@ -60,6 +70,7 @@ def clone_trial(
     step: Annotated[
         int | None, typer.Option("--step", min=0, help="The checkpoint of this iteration, not the latest.")
     ] = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -68,17 +79,23 @@ def clone_trial(
     if step is not None and not from_checkpoint:
         raise CliError("--step chooses a checkpoint; give --from-checkpoint, too")
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    _print_added(create_clone(api, chosen, trial, values or (), from_checkpoint=from_checkpoint, step=step))
+    _print_added(create_clone(api, chosen, trial, values or (), from_checkpoint=from_checkpoint, step=step), output)
 
 
-def _print_added(name: str) -> None:
-    typer.echo(f"trial {name} is added; `podtune why {name}` says how it goes")
+def _print_added(made: Manifest, output: NamedOutput | None) -> None:
+    name = made["metadata"]["name"]
+    answer = CommandAnswer(
+        lines=lambda _: [f"trial {name} is added; `podtune why {name}` says how it goes"],
+        facts=lambda: made,
+        names=lambda: [name_trial(name)],
+    )
+    print_answer(answer, output)
 
 
 def create_clone(
     api: Api, namespace: str, name: str, values: Sequence[str], *, from_checkpoint: bool, step: int | None
-) -> str:
-    """Creates a Trial with the parameters of another and some values changed; returns its name.
+) -> Manifest:
+    """Creates a Trial with the parameters of another and some values changed; returns it as the API server has it.
 
     Raises:
         CliError: There is no such Trial or checkpoint, or the configuration is none of its Experiment.
@@ -102,8 +119,8 @@ def create_trial(
     *,
     restore_from: Mapping[str, Any] | None = None,
     present: Mapping[str, str] | None = None,
-) -> str:
-    """Creates a Trial under the next free number; returns its name.
+) -> Manifest:
+    """Creates a Trial under the next free number; returns it as the API server has it.
 
     Args:
         api: The API server.
@@ -128,10 +145,9 @@ def create_trial(
         metadata = {"name": f"{experiment}-{index}", "annotations": {ANNOTATION_AUTHOR: getpass.getuser()}}
         body = {"apiVersion": API_VERSION, "kind": TRIAL_KIND, "metadata": metadata, "spec": spec}
         try:
-            api.create(paths.trials(namespace), body)
+            return api.create(paths.trials(namespace), body)
         except (ResourceExists, ResourceConflict):
             continue
-        return f"{experiment}-{index}"
     raise CliError(f"others add trials to {experiment} at the same time; try again")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -50,6 +51,14 @@ def test_it_is_named_by_the_next_number_beyond_the_proposals(api: FakeApi, capsy
     api.add_trial(there)
     assert cli.main(f"try digits {GIVEN} --restore-from digits-7:12".split()) == 0
     assert made(api, "digits-100005")["spec"]["restoreFrom"] == {"trial": "digits-7", "step": 12}
+
+
+def test_a_script_gets_the_new_trials_name(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(f"try digits {GIVEN} -o name".split()) == 0
+    assert capsys.readouterr().out == "trial.podtune.dev/digits-100000\n"
+    api.add_trial(trial(7))
+    assert cli.main(["clone", "digits-7", "--set", "learning_rate=0.02", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metadata"]["name"] == "digits-100001"
 
 
 def test_why_names_its_author(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,8 @@ from podtune.cli.client.experiment_file import SourceDocument, read_source_docum
 from podtune.cli.client.source_lines import find_line
 from podtune.cli.commands.experiments.wait import COMPLETE, await_goal, parse_goal, print_outcome
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, ForPrograms, Kubeconfig, ManifestPath, Namespace, read_duration_option
-from podtune.cli.output import print_facts, print_lines, print_note
+from podtune.cli.options import Context, Kubeconfig, ManifestPath, NamedFormat, Namespace, read_duration_option
+from podtune.cli.output import CommandAnswer, name_experiment, print_answer, print_note
 from podtune.kube import paths
 from podtune.kube.errors import ResourceExists
 from podtune.kube.manifests import Manifest
@@ -39,7 +39,7 @@ def create(
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="How long --wait waits; else for ever.")
     ] = None,
-    output: ForPrograms = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -54,10 +54,12 @@ def create(
     api, chosen = api_client.open_api(kubeconfig, context, namespace or body["metadata"].get("namespace"))
     made = create_experiment(api, chosen, body)
     called = made["metadata"]["name"]
-    if output is not None:
-        print_facts(made, output)
-    else:
-        print_lines([f"experiment {called} is created; `podtune watch {called}` follows it"])
+    answer = CommandAnswer(
+        lines=lambda _: [f"experiment {called} is created; `podtune watch {called}` follows it"],
+        facts=lambda: made,
+        names=lambda: [name_experiment(called)],
+    )
+    print_answer(answer, output)
     if wait:
         print_outcome(called, await_goal(api, chosen, called, parse_goal(COMPLETE), limit=limit))
 

@@ -38,6 +38,8 @@ def test_it_has_the_name_that_is_asked_for(
 def test_programs_get_the_object(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["create", str(GOOD), "-o", "json"]) == ExitStatus.DONE
     assert json.loads(capsys.readouterr().out)["metadata"]["uid"]
+    assert cli.main(["create", str(GOOD), "--generate-name", "again-", "-o", "name"]) == ExitStatus.DONE
+    assert capsys.readouterr().out.startswith("experiment.podtune.dev/again-")
 
 
 def test_nothing_is_created_of_a_wrong_manifest(
