@@ -1,40 +1,102 @@
-"""`kubectl podtune doctor` on the local cluster: it is well, and then it lacks a Secret."""
+"""`kubectl podtune doctor` on the local cluster: it is well, and then it is broken in several ways at once."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e.devcluster import Cluster
 from e2e.experiments import STORE_SECRET, counter, experiment, store
-from e2e.kubernetes import Kubernetes
+from e2e.kubernetes import Kubernetes, eventually
+from e2e.person import Person
 from podtune.cli import main as cli
 from podtune.cli.errors import ExitStatus
 
+Examine = Callable[..., tuple[int, dict[str, tuple[str, str]]]]
 
-def examine(
-    cluster: Cluster, namespace: Kubernetes, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, dict[str, tuple[str, str]]]:
-    """The exit code, and what is said of each subject."""
-    words = ["doctor", "looked-at", "-n", namespace.namespace, "--endpoint", cluster.s3.endpoint, "-o", "json"]
-    code = cli.main(words)
-    items = json.loads(capsys.readouterr().out)["items"]
-    return code, {item["subject"]: (item["state"], item["message"]) for item in items}
+
+@pytest.fixture
+def examine(cluster: Cluster, namespace: Kubernetes, capsys: pytest.CaptureFixture[str]) -> Examine:
+    """Runs the command; gives the exit code, and what is said of each subject."""
+
+    def run(*words: str) -> tuple[int, dict[str, tuple[str, str]]]:
+        options = ["-n", namespace.namespace, "--endpoint", cluster.s3.endpoint, "-o", "json"]
+        code = cli.main(["doctor", *words, *options])
+        items = json.loads(capsys.readouterr().out)["items"]
+        return code, {item["subject"]: (item["state"], item["message"]) for item in items}
+
+    return run
 
 
 def test_a_healthy_installation_is_well_and_a_missing_secret_is_named(
-    cluster: Cluster, namespace: Kubernetes, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, namespace: Kubernetes, examine: Examine
 ) -> None:
     namespace.apply(experiment("looked-at", counter(), checkpoints={"store": store(cluster)}, suspend=True))
-    code, said = examine(cluster, namespace, capsys)
+    code, said = examine("looked-at")
     assert code == ExitStatus.DONE, said
     assert {subject for subject, (state, _) in said.items() if state == "ok"} >= {
         *("clocks", "definitions", "operator", "leader", "results service", "operator's rights", "your rights"),
         *("store of looked-at", "quota"),
     }, said
     namespace.kubectl("delete", "secret", STORE_SECRET)
-    code, said = examine(cluster, namespace, capsys)
+    code, said = examine("looked-at")
     assert code == ExitStatus.FAILED
     state, message = said["store of looked-at"]
     assert (state, STORE_SECRET in message) == ("problem", True)
+
+
+def test_stores_quotas_and_rights_that_are_wrong_are_named(
+    cluster: Cluster, namespace: Kubernetes, examine: Examine, tmp_path: Path
+) -> None:
+    wrong_key = {"accessKeyID": cluster.s3.access_key, "secretAccessKey": "wrong"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "wrong"}, "stringData": wrong_key}
+    stores: dict[str, Any] = {"no-bucket": {"bucket": "nowhere"}, "wrong-key": {"credentialsSecret": "wrong"}}
+    held = [
+        experiment(name, counter(), checkpoints={"store": store(cluster, **changes)}, suspend=True)
+        for name, changes in stores.items()
+    ]
+    namespace.apply(secret, *held)
+    _, said = examine()
+    for subject, words in (
+        ("store of no-bucket", "bucket 'nowhere' at"),
+        ("store of wrong-key", "the credentials"),
+    ):
+        assert said[subject][0] == "problem", said
+        assert words in said[subject][1]
+
+    namespace.kubectl("create", "quota", "full", "--hard=pods=0")
+    eventually(
+        lambda: examine()[1]["quota"],
+        lambda told: told[0] == "problem" and "ResourceQuota full is full" in told[1],
+        what="the quota is full",
+    )
+    viewer = Person(cluster, namespace, "view", tmp_path)
+    _, said = examine("--kubeconfig", str(viewer.kubeconfig))
+    assert said["your rights"][0] == "problem"
+    assert "you may not create and patch experiments" in said["your rights"][1]
+    assert said["operator's rights"][0] == "unknown"
+
+
+@pytest.mark.long
+def test_images_and_volumes_that_are_missing_are_named(namespace: Kubernetes, examine: Examine) -> None:
+    mount: dict[str, Any] = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    no_volume = experiment("no-volume", counter(**mount), search={"maxTrials": 1})
+    volumes = [{"name": "data", "secret": {"secretName": "nowhere"}}]
+    no_volume["spec"]["trialTemplate"]["spec"]["volumes"] = volumes
+    namespace.apply(no_volume, experiment("no-image", counter(image="localhost/nowhere:1"), search={"maxTrials": 1}))
+    events = f"Events of pods in {namespace.namespace}"
+
+    _, said = eventually(
+        examine,
+        lambda answer: answer[1]["images"][0] == "problem" and events in answer[1],
+        what="Kubernetes tells of image and volume",
+    )
+
+    assert "localhost/nowhere:1 can't be pulled" in said["images"][1]
+    assert said[events][0] == "problem"
+    assert 'FailedMount of Pod no-volume-0-1: MountVolume.SetUp failed for volume "data"' in said[events][1]
+    assert 'secret "nowhere" not found; create what it names' in said[events][1]
