@@ -40,6 +40,7 @@ PARTS = {
     "short": "on_cluster.short",
     "start": "on_cluster.start",
     "dashboard": "dashboard.viewing",
+    "local": "local.comparison",
 }
 """Modules below this folder, each with a function `measure`."""
 TUNER = "tuner"
