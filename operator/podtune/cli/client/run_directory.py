@@ -159,7 +159,10 @@ class RunDirectoryApi(Api):
     def _find_changes(self, plural: str, known: dict[Path, tuple[int, int]]) -> Iterator[Change]:
         """What was written since it was looked at last."""
         for file in self._list_files(plural):
-            found = file.stat()
+            try:
+                found = file.stat()
+            except FileNotFoundError:
+                continue  # it was removed since the folder was listed
             version = found.st_mtime_ns, found.st_ino
             if known.get(file) != version:
                 kind = "MODIFIED" if file in known else "ADDED"
