@@ -5,6 +5,7 @@ python -m e2e.browser.chromium installs it where it is missing.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ PROGRAMS = ("chromium", "google-chrome", "chromium-browser")
 """Names under which people have it. Other distributions than Debian and those without root bring their own."""
 PACKAGES = ("chromium", "fonts-inter")
 """With the font that pages ask for first: widths of texts, and so pictures, are then the same on each machine."""
+LIBRARY, LIBRARY_PACKAGE = "libatomic.so.1", "libatomic1"
+"""What the Node.js in Playwright's package needs, and neither that package nor Debian's smallest system has."""
 SWITCHES = (
     # No calls home, and no component that updates itself meanwhile: a request that leaves is the page's own.
     "--disable-background-networking",
@@ -30,20 +33,31 @@ SWITCHES = (
 
 
 def ensure_chromium() -> str:
-    """Installs the browser where it is missing; returns its path.
+    """Installs the browser, and what drives it, where they are missing; returns its path.
 
     Raises:
         ClusterError: We may not install it; the message holds the command to run.
     """
-    path = _find_chromium()
-    if path is None:
+    path, is_driven = _find_chromium(), _has_library(LIBRARY)
+    missing = [*(() if path else PACKAGES), *(() if is_driven else (LIBRARY_PACKAGE,))]
+    if missing:
         try:
-            packages.install(*PACKAGES)
-            path = packages.program(PROGRAMS[0])
+            packages.install(*missing)
+            path = path or packages.program(PROGRAMS[0])
         except ClusterError as error:
-            names = f"{', '.join(PROGRAMS[:-1])} or {PROGRAMS[-1]}"
-            raise ClusterError(f"there is no {names} on PATH, and none could be installed: {error}") from error
+            names = f"there is no {', '.join(PROGRAMS[:-1])} or {PROGRAMS[-1]} on PATH"
+            lack = names if path is None else f"Playwright can't start without {LIBRARY}"
+            raise ClusterError(f"{lack}, and it could not be installed: {error}") from error
+    assert path is not None
     return path
+
+
+def _has_library(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def _find_chromium() -> str | None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from e2e.browser.chromium import PACKAGES, ensure_chromium, main
+from e2e.browser import chromium
+from e2e.browser.chromium import LIBRARY_PACKAGE, PACKAGES, ensure_chromium, main
 from e2e.devcluster.building import packages
+from e2e.devcluster.errors import ClusterError
 
 
 class Machine:
@@ -27,7 +29,7 @@ class Machine:
 
     def run(self, command: Sequence[str], **_: Any) -> str:
         self.ran.append(command)
-        if "install" in command:
+        if "chromium" in command:
             self.add("chromium")
         return ""
 
@@ -39,6 +41,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(packages, "SYSTEM_PATH", "")
     monkeypatch.setattr(packages, "cache_directory", lambda: tmp_path)
     monkeypatch.setattr(packages, "run", machine.run)
+    monkeypatch.setattr(chromium, "LIBRARY", "libc.so.6")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return machine
 
@@ -57,6 +60,22 @@ def test_where_there_is_none_debian_has_one_with_the_font_of_the_pages(machine: 
     update, install = machine.ran
     assert update[:2] == ["apt-get", "update"]
     assert [*install[:2], *install[-2:]] == ["apt-get", "install", *PACKAGES]
+
+
+def test_what_drives_the_browser_is_installed_beside_one_that_is_there(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.add("apt-get")
+    program = machine.add("chromium")
+    monkeypatch.setattr(chromium, "LIBRARY", "libmissing.so.1")
+    assert ensure_chromium() == program
+    _, install = machine.ran
+    assert install[-1] == LIBRARY_PACKAGE
+    assert "chromium" not in install
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match=r"^Playwright can't start without libmissing\.so\.1") as refusal:
+        ensure_chromium()
+    assert str(refusal.value).endswith("as root: apt-get install -y -q --no-install-recommends libatomic1")
 
 
 @pytest.mark.parametrize(("has_apt", "user"), [(False, 0), (True, 1000)])
