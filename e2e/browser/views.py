@@ -104,7 +104,7 @@ VIEWS = (
     View("trials-no-match", f"{FINISHED}trials?q=accuracy%3E2", is_odd=True),
     View("trials-refused-filter", f"{FINISHED}trials?q=nothing%3E1", status=400, is_odd=True),
     View("trial", f"{FINISHED}trials/resnet-0"),
-    View("trial-failed", f"{FAILING}trials/resnet-failing-1"),
+    View("trial-failed", f"{FAILING}trials/resnet-failing-2"),
     View("trial-population", f"{POPULATION}trials/resnet-population-3"),
     View("trial-10k", f"{SWEEP}trials/sweep-10k-4", is_odd=True),
     View("compare", f"{FINISHED}compare?trial=resnet-0&trial=resnet-3&trial=resnet-10"),

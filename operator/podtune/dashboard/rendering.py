@@ -22,6 +22,7 @@ from podtune.dashboard.addresses import find_root
 from podtune.dashboard.live.event_stream import find_live_page
 from podtune.dashboard.numbers import (
     format_bytes,
+    format_count,
     format_hours,
     format_measure,
     format_minute,
@@ -96,6 +97,7 @@ def _make_environment() -> Environment:
         "measure": format_measure,
         "text": format_text,
         "whole": format_whole,
+        "counted": format_count,
         "hours": format_hours,
         "bytes": format_bytes,
         "duration": lambda seconds: "–" if seconds is None else format_duration(seconds),

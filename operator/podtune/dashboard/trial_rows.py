@@ -11,6 +11,7 @@ from functools import cached_property
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.cli.client.resources import ExperimentView, TrialView
+from podtune.cli.views.budgets import measure_active_time
 from podtune.cli.views.formats import read_moment
 from podtune.dashboard.keeping import Keeper, keep_by_block, keep_by_trial
 from podtune.dashboard.numbers import read_finite
@@ -96,7 +97,16 @@ class TrialRow:
     @property
     def duration(self) -> float | None:
         """From its start to its end, in seconds; None as long as it has no end."""
-        return None if self.started is None or self.ended is None else max(0.0, self.ended - self.started)
+        return self.measure_time(None)
+
+    def measure_time(self, now: float | None) -> float | None:
+        """The same, or how long it has taken so far.
+
+        Args:
+            now: The present time in seconds since 1970; None where it is not known.
+        """
+        end = self.ended if self.ended is not None else now
+        return None if self.started is None or end is None else max(0.0, end - self.started)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +140,12 @@ class ExperimentRows:
     def signs(self) -> tuple[float, ...]:
         """1 for each objective that is better the higher it is, otherwise -1."""
         return tuple(1.0 if mode == "max" else -1.0 for mode in self.view.objectives.values())
+
+    @property
+    def training_metric(self) -> str:
+        """What training is judged by: where trials are evaluated afterwards, that is not the objective."""
+        evaluated = (self.view.spec.get("evaluation") or {}).get("trainingObjective") or {}
+        return str(evaluated.get("metric") or self.view.metric)
 
     @property
     def scheduler(self) -> str:
@@ -172,12 +188,16 @@ class ExperimentRows:
         """The present time in seconds since 1970; where that is None, of what was exported, the latest on record."""
         return self.last_moment if now is None else now
 
-    @property
-    def seconds(self) -> float | None:
-        """From its start to its end, or to the latest time on record; None before its start."""
-        start = read_moment(self.view.status.start_time)
-        end = read_moment(self.view.status.completion_time) or self.last_moment
-        return None if start is None or end is None else max(0.0, end - start)
+    def measure_time(self, now: float | None) -> float | None:
+        """From its start to its end; where it goes on, for how long it has run, without suspensions. None before.
+
+        Args:
+            now: The present time in seconds since 1970; where that is None, the latest on record.
+        """
+        start, end = read_moment(self.view.status.start_time), read_moment(self.view.status.completion_time)
+        if start is not None and end is not None:
+            return max(0.0, end - start)
+        return measure_active_time(self.view, self.tell_time(now))
 
     @cached_property
     def gpu_hours(self) -> float | None:

@@ -162,9 +162,21 @@ def test_a_curve_is_broken_where_a_value_is_missing_and_where_its_trial_went_bac
     assert plot.groups[0].paths[0].count("M") == 3
 
 
-def test_curves_of_trials_that_are_evaluated_have_the_training_objective() -> None:
+async def test_curves_and_checkpoints_of_trials_that_are_evaluated_have_the_training_objective() -> None:
     evaluation = {"trainingObjective": {"metric": "loss", "mode": "min"}}
     assert list_metrics(collect(make_source([], experiment_body(evaluation=evaluation)))) == [("loss", -1.0)]
+    kept = [{"step": 3, "uri": "s3://models/digits-0/3", "digest": "sha256:0", "metric": "0.61"}]
+    trials = [trial_body(0, **done(0.9, checkpoints=kept)), trial_body(1)]
+    async with serve(make_source(trials, experiment_body(evaluation=evaluation))) as client:
+        pages = [await read_page(client, f"{BASE}/trials/digits-{index}") for index in (0, 1)]
+    assert '<th class="n">Iteration</th><th class="n">loss</th><th>URI</th>' in pages[0]
+    assert "It has reported no loss yet." in pages[1]
+
+
+def test_there_is_no_half_of_an_iteration() -> None:
+    plot = draw_curves(collect(make_source([trial_body(0, **done(0.5, curve=curve(0.1, 0.5)))])), CurveAxes())
+    assert plot is not None
+    assert [tick.label for tick in plot.frame.x_ticks] == ["0", "1", "2"]
 
 
 def test_each_rung_shows_what_became_of_its_trials() -> None:

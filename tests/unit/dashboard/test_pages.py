@@ -40,6 +40,8 @@ PAGES = [
     f"{BASE}/trials/digits-0/manifest",
     f"{BASE}/trials/digits-0",
 ]
+ONE_OF_MANY = re.compile(r"[^<>]*(?<![\w.,-])1 (?:[a-z]+ )?[a-z]{3,}s\b[^<>]*")
+"""Such as 1 trials, and 1 more trials."""
 LINKS = ("href", "src", "action", "data-columns", "data-trials")
 
 
@@ -232,8 +234,20 @@ async def test_a_trial_with_nothing_on_record_has_a_page() -> None:
         assert "No trial has reported accuracy yet." in page
         assert "Nothing to draw yet" in page
         assert "Not seen yet" in page
+        assert "No operator has seen it yet." in page
         assert "No attempt has begun." in await read_page(client, f"{BASE}/trials/digits-0")
         assert "No operator has seen it yet." in await read_page(client, "/")
+
+
+async def test_what_there_is_one_of_is_counted_as_one() -> None:
+    decision = STOPPED | {"number": 2, "attempt": 3}
+    trials = [trial_body(0, **done(0.61, attempt=3, failures=1, ledger=[decision])), trial_body(1)]
+    experiment = experiment_body(search={"algorithm": "random", "maxTrials": 1})
+    for shown in (trials[:1], trials):
+        async with serve(make_source(shown, experiment)) as client:
+            pages = [await read_page(client, path) for path in (*PAGES[:6], f"{BASE}/replay", PAGES[-1])]
+        assert not [found for page in pages for found in ONE_OF_MANY.findall(page)]
+    assert "1–1 of 1 attempt<" in pages[4]
 
 
 async def test_an_experiment_without_trials_has_all_its_pages() -> None:

@@ -544,7 +544,7 @@ async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on()
     trial = team_trial(0, state="RUNNING", attempt=1, startTime=at(30), pod={"name": "p", "node": "gpu-7"})
     trial["metadata"]["creationTimestamp"] = at(0)
     api = LiveApi()
-    api.lists(EXPERIMENTS, team_experiment())
+    api.lists(EXPERIMENTS, team_experiment(state="Running", startTime=at(0)))
     api.lists(TRIALS, trial)
     source = make_cluster(api)
     source.start()
@@ -552,9 +552,12 @@ async def test_in_a_cluster_waits_begin_when_trials_were_made_and_time_goes_on()
         async with serve(source, clock=lambda: ten + 7200.0) as client:
             page = await read_page(client, PAGE)
             by_node = await read_page(client, f"{PAGE}?by=node")
+            overview, one = [await read_page(client, f"{BASE}/{path}") for path in ("", "trials/digits-0")]
     finally:
         source.stop()
         api.ends()
+    assert "<dt>Has run for</dt><dd>2h</dd>" in overview
+    assert "<dt>Has taken</dt><dd>1h30m</dd>" in one
     assert "waiting for 30m from 1 Jan 10:00:00" in page
     assert "training for 1h30m from 1 Jan 10:30:00 (attempt 1 on gpu-7)" in page
     assert "An export has no pods" not in page

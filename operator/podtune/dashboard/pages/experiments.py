@@ -84,6 +84,7 @@ async def show_experiment(request: web.Request) -> web.Response:
         experiment=experiment,
         plot=draw_progress(experiment, by_time=by_time),
         by_time=by_time,
+        elapsed=experiment.measure_time(now),
         budgets=list_budgets(experiment.view, experiment.tell_time(now)),
         left=estimate_time_left(experiment.view, experiment.tell_time(now)),
         waiting=describe_waiting(experiment),

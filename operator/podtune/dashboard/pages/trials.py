@@ -12,7 +12,7 @@ from podtune.cli.views.explain import explain_origin, locate_decision
 from podtune.cli.views.troubles import find_trial_trouble
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
-from podtune.dashboard.pages.context import find_rows, get_source, pick_row
+from podtune.dashboard.pages.context import find_present, find_rows, get_source, pick_row
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.stored import offers_store
 from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
@@ -106,6 +106,7 @@ async def show_trial(request: web.Request) -> web.Response:
         experiment=experiment,
         row=row,
         rank=place,
+        elapsed=row.measure_time(find_present(request)),
         lines=compare_parameters(experiment, row),
         origin=explain_origin(row.view),
         trouble=find_trial_trouble(row.view),

@@ -45,7 +45,8 @@ def list_attempts(row: TrialRow) -> Sequence[AttemptLine]:
         message = last.message or (known.message if known is not None else "")
         step, time = (known.step, known.time) if known is not None else (None, "")
         ends[last.attempt] = AttemptLine(last.attempt, last.reason, message, step, time, last.exit_code)
-    if row.progress is ShownState.RUNNING and status.attempt not in ends:
+    goes_on = row.progress is ShownState.RUNNING or (row.progress is ShownState.PENDING and row.view.pod)
+    if goes_on and status.attempt not in ends:
         ends[status.attempt] = AttemptLine(
             status.attempt, status.reason, status.message, status.iteration, is_current=True
         )

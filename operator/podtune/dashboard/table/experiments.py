@@ -29,11 +29,13 @@ class ExperimentLine:
     """One experiment.
 
     Attributes:
+        elapsed: How long it has run, in seconds; None before its start.
         left: When it will end; None where that can't be told.
         done: What part of its trials has ended, from 0 to 1; None where it is not known how many there will be.
     """
 
     experiment: ExperimentRows
+    elapsed: float | None
     left: TimeLeft | None
     done: float | None
 
@@ -132,7 +134,8 @@ def make_line(experiment: ExperimentRows, now: float | None) -> ExperimentLine:
     view = experiment.view
     expected = view.expected_trials
     done = view.finished_trials / expected if isinstance(expected, int) and expected else None
-    return ExperimentLine(experiment, estimate_time_left(experiment.view, experiment.tell_time(now)), done)
+    left = estimate_time_left(experiment.view, experiment.tell_time(now))
+    return ExperimentLine(experiment, experiment.measure_time(now), left, done)
 
 
 def parse_experiment_query(query: MultiMapping[str]) -> ExperimentQuery:

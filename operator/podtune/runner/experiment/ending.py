@@ -97,13 +97,15 @@ class ExperimentEnd:
         total = sum(self._tracker.by_state.values())
         if total and self._tracker.by_state[TrialState.ERROR] == total != self._tracker.without_result:
             return ExperimentOutcome(
-                ExperimentReason.ALL_TRIALS_FAILED, f"all {total} trials ended in ERROR", good=False
+                ExperimentReason.ALL_TRIALS_FAILED, f"{_name_all(total)} ended in ERROR", good=False
             )
         if self._search.is_exhausted:
             outcome = ExperimentOutcome(ExperimentReason.SPACE_EXHAUSTED, self._search.exhaustion)
         else:
             untried = f"; {self._search.untried}" if self._search.untried else ""
-            outcome = ExperimentOutcome(ExperimentReason.TRIALS_COMPLETE, f"all {total} trials are done{untried}")
+            outcome = ExperimentOutcome(
+                ExperimentReason.TRIALS_COMPLETE, f"{_name_all(total)} {'is' if total == 1 else 'are'} done{untried}"
+            )
         return self._check(outcome) if total else outcome
 
     def _check(self, outcome: ExperimentOutcome) -> ExperimentOutcome:
@@ -117,3 +119,7 @@ class ExperimentEnd:
         message = f"{outcome.message}, but no trial has reported a finite number for {self._metric}"
         hint = "; see each trial's message for what it reported" if self._tracker.without_result else ""
         return ExperimentOutcome(ExperimentReason.NO_USABLE_RESULT, message + hint, good=False)
+
+
+def _name_all(trials: int) -> str:
+    return "the only trial" if trials == 1 else f"all {trials} trials"

@@ -61,6 +61,8 @@ class Suspended:
         """In a sentence."""
         if not self.taken:
             return "suspended: no trial has a pod; set spec.suspend to false to continue"
+        if self.taken == 1:
+            return "suspending: 1 trial still has a pod and is storing a checkpoint"
         return f"suspending: {self.taken} trials still have a pod and are storing a checkpoint"
 
 

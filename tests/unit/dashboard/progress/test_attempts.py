@@ -56,6 +56,14 @@ def test_an_attempt_that_trained_to_its_end_is_followed_by_the_evaluation() -> N
     assert [(each.number, each.outcome, each.step) for each in lines[1:]] == [(1, "EVALUATE", 9)]
 
 
+def test_an_attempt_whose_pod_has_yet_to_start_goes_on() -> None:
+    pod = {"name": "digits-0-1", "uid": "p-1"}
+    (line,) = list_lines(state="PENDING", reason="PullingImage", message="ErrImagePull", attempt=1, pod=pod)
+    assert (line.message, line.is_current) == ("ErrImagePull", True)
+    (exported,) = list_lines(attempt=1)  # an archive has no pods
+    assert not exported.is_current
+
+
 def test_very_many_are_not_all_listed() -> None:
     assert [each.number for each in list_lines(attempt=80)][-1] == 31
 

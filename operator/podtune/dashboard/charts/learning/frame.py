@@ -19,6 +19,8 @@ _WORST = 0.05
 """Share of the values that the axis may leave out at its bad end: first results are often far off."""
 _UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 
+_ITERATION = "iteration"
+"""What stands below the x axis, unless that is a time."""
 Point = tuple[float, float]
 
 
@@ -53,8 +55,9 @@ class Frame:
 
     @property
     def x_ticks(self) -> Sequence[Tick]:
-        """What stands below the x axis."""
-        return self.x.list_ticks(9 if self.x.is_log else 6)
+        """What stands below the x axis; there is no half of an iteration."""
+        ticks = self.x.list_ticks(9 if self.x.is_log else 6)
+        return [tick for tick in ticks if "." not in tick.label] if self.x_label == _ITERATION else ticks
 
     @property
     def y_ticks(self) -> Sequence[Tick]:
@@ -138,7 +141,7 @@ def fit_to_ends(
     best = [max(values) if sign > 0 else min(values)] if values else []
     kept = leave_out_worst(values, sign, _WORST)
     longest = max(ends, default=1.0)
-    unit, word = 1.0, "iteration"
+    unit, word = 1.0, _ITERATION
     if axes.by_time:
         unit, word = next((unit, f"{name} of training") for least, unit, name in _UNITS if longest >= least)
     low = min(ends, default=1.0) / unit if axes.is_log_x else 0.0

@@ -92,7 +92,7 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
     assert (status.last_attempt.failure_class, status.last_attempt.exit_code) == ("unusable", 0)
     assert ends(simulation) == (
         ExperimentState.FAILED,
-        "all 1 trials are done, but no trial has reported a finite number for accuracy; "
+        "the only trial is done, but no trial has reported a finite number for accuracy; "
         "see each trial's message for what it reported",
     )
 
