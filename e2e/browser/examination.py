@@ -1,4 +1,4 @@
-"""Examines a page as it is drawn: accessibility by axe-core, and whether all texts can be read where they are."""
+"""Examines a page as it is drawn: accessibility by axe-core, whether texts can be read, and where the keyboard is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ LEAST_SIZE = 9
 """Pixels of a text as it is drawn. Charts that shrink with the window shrink their texts, too."""
 Rules = Literal["all", "of colours"]
 _FLAWS = (Path(__file__).parent / "flaws.js").read_text(encoding="utf-8")
+_FOCUS = (Path(__file__).parent / "focus.js").read_text(encoding="utf-8")
 _MOST_NAMED = 3
 _HAS_AXE = "() => 'axe' in window"
 # The rest of what axe-core finds would be megabytes of what is well. Styles of the page are there already.
@@ -47,3 +48,10 @@ def find_flaws(page: Page) -> list[str]:
     """Texts that lie over one another, are cut off or too small, and what makes the page wider than the window."""
     flaws: list[str] = page.evaluate(_FLAWS, {"leastSize": LEAST_SIZE})
     return flaws
+
+
+def find_unseen_focus(page: Page) -> list[str]:
+    """What the keyboard goes to without anybody seeing where it is. The focus moves, so this comes last."""
+    page.keyboard.press("Tab")  # browsers outline what has the focus for those who use keys
+    unseen: list[str] = page.evaluate(_FOCUS)
+    return unseen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from e2e.browser.examination import find_flaws, find_violations
+from e2e.browser.examination import find_flaws, find_unseen_focus, find_violations
 from e2e.browser.tests.conftest import Visit
 
 WELL = """<main><h1>Title</h1><p>One line</p>
@@ -55,3 +55,17 @@ def test_a_theme_with_pale_texts_is_found_by_the_rules_of_colours_alone(visitors
     assert any("image-alt" in each for each in find_violations(page))
     (violation,) = find_violations(page, "of colours")
     assert violation.startswith("color-contrast (serious), 1 times")
+
+
+def test_a_focus_that_nobody_sees_is_found(visitors: Visit) -> None:
+    page = visitors("about:blank").page
+    field = '<span style="outline: 2px solid"><input style="outline: 0"></span>'
+    seen = f'<p style="padding: 20px"><a href="#x">link</a> {field}</p>'
+    page.set_content(f"<main>{seen}</main>")
+    assert find_unseen_focus(page) == []
+    cut = '<div style="overflow: auto"><a href="#y" style="display: block">link in a box without room</a></div>'
+    page.set_content(f'<main>{seen}<p><button style="outline: none">bare</button></p>{cut}</main>')
+    assert find_unseen_focus(page) == [
+        '<button class=""> bare has the focus, and nothing shows it',
+        '<a class=""> link in a box without room has an outline that is cut off',
+    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.browser.examination import Rules, find_flaws, find_violations
+from e2e.browser.examination import Rules, find_flaws, find_unseen_focus, find_violations
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import VIEWS, Site, View
 from e2e.browser.visitor import NARROW, NARROWEST, WIDE, WIDEST, Theme
@@ -65,4 +65,5 @@ def test_a_view_has_no_flaw_at_any_width_in_either_theme(
         if look.has_picture:
             file = pictures / f"{view.name}-{look.width}-{look.theme}.jpeg"  # a PNG takes twice the time
             page.screenshot(path=file, quality=90, full_page=True, animations="disabled")
+    flaws += find_unseen_focus(page)
     assert not flaws, "\n".join(flaws)
