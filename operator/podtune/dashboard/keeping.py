@@ -8,9 +8,10 @@ has changed. So nothing that is kept can be out of date, and a chart is the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import wraps
+from itertools import chain
 from operator import is_
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -40,19 +41,38 @@ class _Column:
     """What was read from each trial, by its place, or made of each block.
 
     Attributes:
+        parts: All values, in parts of `BLOCK`. Later columns share those in which nothing has changed: to copy
+            thousands of values costs more than to read those that have changed.
         gaps: Places of trials that were not read yet, or numbers of blocks.
         idle: How many updates ago it was needed.
     """
 
-    values: list[Any]
+    parts: list[list[Any]]
     gaps: set[int]
     idle: int = 0
 
-    def pass_on(self, changed: Iterable[int], count: int) -> _Column:
-        gaps = self.gaps | set(changed)  # before the values: another thread may fill gaps meanwhile
-        values = self.values.copy()
-        values.extend([_UNREAD] * (count - len(values)))
-        return _Column(values, gaps, self.idle + 1)
+    @classmethod
+    def make(cls, count: int) -> _Column:
+        return cls([[_UNREAD] * min(BLOCK, count - first) for first in range(0, count, BLOCK)], set(range(count)))
+
+    def pass_on(self, changed: Set[int], count: int) -> _Column:
+        gaps = self.gaps | changed  # before the values: another thread may fill gaps meanwhile
+        parts = self.parts.copy()
+        for number in sorted({place // BLOCK for place in changed}):
+            part = parts[number].copy() if number < len(parts) else []
+            part.extend([_UNREAD] * (min(BLOCK, count - number * BLOCK) - len(part)))
+            parts[number : number + 1] = [part]
+        return _Column(parts, gaps, self.idle + 1)
+
+    def get(self, place: int) -> Any:
+        return self.parts[place // BLOCK][place % BLOCK]
+
+    def put(self, place: int, value: object) -> None:
+        self.parts[place // BLOCK][place % BLOCK] = value
+        self.gaps.discard(place)
+
+    def list_all(self) -> list[Any]:
+        return [*chain.from_iterable(self.parts)]
 
 
 @dataclass(slots=True)
@@ -138,7 +158,7 @@ def _find_column(columns: dict[Hashable, _Column], key: Hashable, count: int) ->
     with _lock:
         column = columns.get(key)
         if column is None:
-            column = columns[key] = _Column([_UNREAD] * count, set(range(count)))
+            column = columns[key] = _Column.make(count)
         column.idle = 0
     return column
 
@@ -162,16 +182,20 @@ class TrialFact(Generic[Found]):
 
     def read_all(self, experiment: ExperimentRows, *settings: Hashable) -> Sequence[Found]:
         """Of all trials, in their order."""
+        return [*chain.from_iterable(self.read_parts(experiment, *settings))]
+
+    def read_parts(self, experiment: ExperimentRows, *settings: Hashable) -> Sequence[Sequence[Found]]:
+        """The same in blocks."""
         column = experiment.keeper.find_column((self._read, settings), len(experiment.rows))
         self._fill(column, column.gaps.copy(), experiment, settings)
-        return column.values
+        return column.parts
 
     def read_some(self, experiment: ExperimentRows, places: Sequence[int], *settings: Hashable) -> list[Found]:
         """Of some trials, by their places."""
         column = experiment.keeper.find_column((self._read, settings), len(experiment.rows))
         self._fill(column, column.gaps.intersection(places), experiment, settings)
-        values = column.values
-        return [values[place] for place in places]
+        parts = column.parts
+        return [parts[place // BLOCK][place % BLOCK] for place in places]
 
     def _fill(
         self, column: _Column, places: set[int], experiment: ExperimentRows, settings: tuple[Hashable, ...]
@@ -186,8 +210,7 @@ class TrialFact(Generic[Found]):
             sources = [rows[place] for place in ordered]
         own = settings[self._shared :]
         for place, source in zip(ordered, sources, strict=True):
-            column.values[place] = self._read(source, *own)
-            column.gaps.discard(place)
+            column.put(place, self._read(source, *own))
 
 
 class BlockFact(Generic[Found]):
@@ -200,14 +223,40 @@ class BlockFact(Generic[Found]):
 
     def read_all(self, experiment: ExperimentRows, *settings: Hashable) -> Sequence[Found]:
         """Of all blocks, in the order of their trials; the settings are those of the fact."""
-        facts = self._source.read_all(experiment, *settings)
-        column = experiment.keeper.find_blocks((self, settings), len(facts))
+        parts = self._source.read_parts(experiment, *settings)
+        column = experiment.keeper.find_blocks((self, settings), len(experiment.rows))
         for block in column.gaps.copy():
-            made = self._make(facts[block * BLOCK : (block + 1) * BLOCK])
-            if made != column.values[block]:  # what is the same stays the same object
-                column.values[block] = made
-            column.gaps.discard(block)
-        return column.values
+            made, known = self._make([*parts[block]]), column.get(block)
+            column.put(block, known if made == known else made)  # what is the same stays the same object
+        return column.list_all()
+
+
+class ChoiceFact(Generic[Found]):
+    """What is made of the facts of some trials of each block; see `keep_by_choice`."""
+
+    def __init__(self, make: Callable[[Any], Found], source: TrialFact[Any]) -> None:
+        """Takes the function that makes it, and the fact."""
+        self._make, self._source = make, source
+        self.__doc__ = make.__doc__
+
+    def read_all(self, experiment: ExperimentRows, chosen: Sequence[Sequence[int]], *settings: Hashable) -> list[Found]:
+        """Of all blocks, in the order of their trials.
+
+        Args:
+            experiment: Whose trials they are.
+            chosen: Which trials, by their places in each block.
+            settings: Those of the fact.
+        """
+        column = experiment.keeper.find_blocks((self, settings), len(experiment.rows))
+        made = []
+        for block, places in enumerate(chosen):
+            known = column.get(block)
+            if block in column.gaps or known[0] != places:
+                facts = self._source.read_some(experiment, [block * BLOCK + at for at in places], *settings)
+                known = places, self._make(facts)
+                column.put(block, known)
+            made.append(known[1])
+        return made
 
 
 def keep_by_trial(read: Callable[Concatenate[TrialRow, ...], Found]) -> TrialFact[Found]:
@@ -236,6 +285,11 @@ def keep_by_block(source: TrialFact[Base]) -> Callable[[Callable[[Sequence[Base]
     What is made of all trials, such as a sum or a path, is then put together from few parts.
     """
     return lambda make: BlockFact(make, source)
+
+
+def keep_by_choice(source: TrialFact[Any]) -> Callable[[Callable[[Sequence[Any]], Found]], ChoiceFact[Found]]:
+    """The same of some trials of each block: kept until one of the block changes, or others of it are chosen."""
+    return lambda make: ChoiceFact(make, source)
 
 
 def keep_summary(

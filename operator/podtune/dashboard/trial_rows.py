@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from itertools import compress, count
+from operator import is_not
 
 from podtune.api.names import TrialReason, TrialState
 from podtune.cli.client.resources import ExperimentView, TrialView
@@ -109,6 +111,27 @@ class TrialRow:
         return None if self.started is None or end is None else max(0.0, end - self.started)
 
 
+class RowsByName(Mapping[str, TrialRow]):
+    """Rows by name. Where each is stays the same while trials go on: only that is kept apart from the rows."""
+
+    def __init__(self, rows: Sequence[TrialRow], places: Mapping[str, int]) -> None:
+        """Takes the rows, and the place of each by its name."""
+        self._rows = rows
+        self.places = places
+
+    def __getitem__(self, name: str) -> TrialRow:
+        """The row of this name."""
+        return self._rows[self.places[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.places)
+
+
 @dataclass(frozen=True, eq=False)
 class ExperimentRows:
     """An experiment with its trials; another object as soon as there is news, so charts are kept with it.
@@ -126,7 +149,7 @@ class ExperimentRows:
     view: ExperimentView
     rows: Sequence[TrialRow]
     axes: tuple[SearchAxis, ...]
-    by_name: Mapping[str, TrialRow]
+    by_name: RowsByName
     ranked: Sequence[TrialRow]
     trials: Sequence[TrialView]
     keeper: Keeper = field(default_factory=Keeper, repr=False)
@@ -204,13 +227,19 @@ class ExperimentRows:
         """GPU time of the whole experiment; None where none is on record."""
         if self.view.status.usage is not None:
             return self.view.status.usage.gpu_hours
-        hours = [hours for hours in _read_gpu_hours.read_all(self) if hours is not None]
+        hours = [hours for hours in _add_gpu_hours.read_all(self) if hours is not None]
         return sum(hours) if hours else None
 
 
 @keep_by_trial
 def _read_gpu_hours(row: TrialRow) -> float | None:
     return row.gpu_hours
+
+
+@keep_by_block(_read_gpu_hours)
+def _add_gpu_hours(hours: Sequence[float | None]) -> float | None:
+    known = [each for each in hours if each is not None]
+    return sum(known) if known else None
 
 
 @keep_by_trial
@@ -264,7 +293,7 @@ def collect_rows(
         view=view,
         rows=rows,
         axes=make_axes(view.spec.get("parameters") or (), [row.view.parameters for row in rows]),
-        by_name={row.name: row for row in rows},
+        by_name=RowsByName(rows, {row.name: place for place, row in enumerate(rows)}),
         ranked=sorted((row for row in rows if row.value is not None), key=_make_rank(view)),
         trials=trials,
     )
@@ -274,7 +303,7 @@ def _find_changes(trials: Sequence[TrialView], earlier: Sequence[TrialView]) -> 
     """The places of trials that have changed or are new; None where one is gone or in another place."""
     if len(trials) < len(earlier):
         return None
-    changed = [place for place, (now, then) in enumerate(zip(trials, earlier, strict=False)) if now is not then]
+    changed = list(compress(count(), map(is_not, trials, earlier)))
     if any(trials[place].name != earlier[place].name for place in changed):
         return None
     return [*changed, *range(len(earlier), len(trials))]
@@ -283,13 +312,15 @@ def _find_changes(trials: Sequence[TrialView], earlier: Sequence[TrialView]) -> 
 def _update_rows(
     view: ExperimentView, trials: Sequence[TrialView], earlier: ExperimentRows, changed: Sequence[int]
 ) -> ExperimentRows:
-    count = len(earlier.rows)
-    fresh = [_make_row(trials[place], earlier.metrics) for place in changed]
-    rows = [*earlier.rows, *fresh[len(fresh) - (len(trials) - count) :]]
+    known = len(earlier.rows)
+    before = [earlier.rows[place] if place < known else None for place in changed]
+    fresh = [_make_row(trials[place], earlier.metrics, row) for place, row in zip(changed, before, strict=True)]
+    rows = [*earlier.rows, *fresh[len(fresh) - (len(trials) - known) :]]
     for place, row in zip(changed, fresh, strict=True):
         rows[place] = row
+    places, added = earlier.by_name.places, {row.name: known + place for place, row in enumerate(rows[known:])}
     parameters, axes = view.spec.get("parameters") or (), earlier.axes
-    pairs = [(row, earlier.rows[place] if place < count else None) for place, row in zip(changed, fresh, strict=True)]
+    pairs = list(zip(fresh, before, strict=True))
     is_same = parameters == (earlier.view.spec.get("parameters") or ())
     if not is_same or not all(_keeps_axes(row, before, axes) for row, before in pairs):
         axes = make_axes(parameters, [row.view.parameters for row in rows])
@@ -297,7 +328,7 @@ def _update_rows(
         view=view,
         rows=rows,
         axes=axes,
-        by_name={**earlier.by_name, **{row.name: row for row in fresh}},
+        by_name=RowsByName(rows, {**places, **added} if added else places),
         ranked=_update_ranked(view, earlier.ranked, pairs),
         trials=trials,
         keeper=earlier.keeper.pass_on(changed, len(rows)),
@@ -331,10 +362,14 @@ def _make_rank(view: ExperimentView) -> Callable[[TrialRow], tuple[float, int, s
     return lambda row: (sign * (row.value or 0.0), row.view.index, row.view.name)
 
 
-def _make_row(trial: TrialView, metrics: Sequence[str]) -> TrialRow:
+def _make_row(trial: TrialView, metrics: Sequence[str], before: TrialRow | None = None) -> TrialRow:
     status = trial.status
     best = {metrics[0]: status.best_value, **status.best} if metrics else {}
-    numbers = {name: number for name, text in trial.parameters.items() if (number := read_finite(text)) is not None}
+    numbers: Mapping[str, float]
+    if before is not None and before.view.parameters == trial.parameters:
+        numbers = before.numbers
+    else:
+        numbers = {name: number for name, text in trial.parameters.items() if (number := read_finite(text)) is not None}
     return TrialRow(
         view=trial,
         progress=_find_progress(trial),

@@ -36,6 +36,7 @@ from podtune.dashboard.keeping import (
     MOST_SUMMARIES,
     Keeper,
     keep_by_block,
+    keep_by_choice,
     keep_by_trial,
     keep_by_trial_from,
     keep_chart,
@@ -293,6 +294,28 @@ def test_of_blocks_only_those_with_changes_are_made_anew() -> None:
     assert made == [[3, 4, 5], [6, 7, 8]]
     assert list(add_up.read_all(before, 1)) == [3, 12, 13]
     assert list(add_up.read_all(later, 2)) == [6, 24, 42]
+
+
+def test_of_chosen_trials_only_blocks_with_changes_or_another_choice_are_made_anew() -> None:
+    made: list[Sequence[int]] = []
+
+    @keep_by_trial
+    def find_index(row: TrialRow) -> int:
+        return row.view.index
+
+    @keep_by_choice(find_index)
+    def add_up(indexes: Sequence[int]) -> int:
+        made.append(indexes)
+        return sum(indexes)
+
+    view, trials = make_many(8)
+    before = collect_rows(view, trials)
+    assert add_up.read_all(before, [(0, 1), (1,), ()]) == [1, 4, 0]
+    made.clear()
+    later = collect_rows(view, (*trials[:4], replace(trials[4]), *trials[5:]), before)
+    assert add_up.read_all(later, [(0, 1), (1,), (0,)]) == [1, 4, 6]
+    assert made == [[4], [6]]
+    assert add_up.read_all(before, [(0, 1), (1,), ()]) == [1, 4, 0]
 
 
 def test_a_summary_is_made_anew_only_when_what_it_is_made_of_has_changed() -> None:

@@ -113,7 +113,7 @@ def draw_progress(experiment: ExperimentRows, *, by_time: bool) -> Plot | None:
         y_ticks=y.list_ticks(5),
         dots=collect_dots(rows, write_dots(x.place_all(at), y.place_all(values)))
         if by_time
-        else join_dots(_group_numbers.read_all(experiment, x, y)),
+        else _join_numbers(_write_numbers.read_all(experiment, x, y)),
         line=draw_steps([(x.place(at), y.place(value)) for _, at, value in steps]),
         line_label="best so far",
         steps=steps[:-1] if len(steps) > 1 and steps[-1][0] is steps[-2][0] else steps,
@@ -244,7 +244,21 @@ def group_dots(dots: Iterable[Dot | None]) -> DotGroups:
     return {progress: (tuple(dict.fromkeys(own)), len(own)) for progress, own in found.items()}
 
 
-_group_numbers = keep_by_block(_draw_number)(group_dots)
+@keep_by_block(_draw_number)
+def _write_numbers(dots: Sequence[Dot | None]) -> Mapping[ShownState, tuple[str, int]]:
+    """Dots over the trials' numbers: those of other blocks lie elsewhere, so each place is there once anyway."""
+    return {progress: ("".join(own), count) for progress, (own, count) in group_dots(dots).items()}
+
+
+def _join_numbers(groups: Sequence[Mapping[ShownState, tuple[str, int]]]) -> list[Dots]:
+    joined = []
+    for progress, label in STATE_WORDS.items():
+        own = [group[progress] for group in groups if progress in group]
+        if own:
+            joined.append(Dots(progress, label, "".join(path for path, _ in own), sum(count for _, count in own)))
+    return joined
+
+
 _group_parameters = keep_by_block(_draw_parameter)(group_dots)
 
 

@@ -15,7 +15,7 @@ _DECADES = 3
 _LEAST = 3
 _STEPS = 50
 """A scale that is loosened ends at one of so many round numbers."""
-_MANY = 5_000
+_MANY = 2_000
 _WORST = 1 / 20
 """Share of an objective's values that may lie beyond its scale."""
 _MARGIN = 0.04

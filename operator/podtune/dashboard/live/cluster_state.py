@@ -37,30 +37,46 @@ class _Family:
 
     Attributes:
         by_name: All of them.
-        is_sorted: Whether that is by index.
-        listed: The same by index; None as long as nobody has asked since the last change.
+        views: The same by index, unless it is not `is_sorted`.
+        places: Where each is among them.
+        listed: A copy of them; None as long as nobody has asked since the last change.
     """
 
     by_name: dict[str, _Kept[TrialView]] = field(default_factory=dict)
+    views: list[TrialView] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
     is_sorted: bool = True
     listed: tuple[TrialView, ...] | None = None
 
     def put(self, kept: _Kept[TrialView]) -> None:
         """Takes in a trial. Most are known, or the newest: the order is kept then."""
-        known = self.by_name.get(kept.view.name)
-        last = next(reversed(self.by_name.values()), None) if known is None else known
-        is_after = last is None or _find_order(last) < _find_order(kept)
-        is_in_place = is_after if known is None else _find_order(known) == _find_order(kept)
-        self.is_sorted, self.listed = self.is_sorted and is_in_place, None
-        self.by_name[kept.view.name] = kept
+        view, known = kept.view, self.by_name.get(kept.view.name)
+        self.by_name[view.name], self.listed = kept, None
+        if not self.is_sorted:
+            return
+        if known is not None and _find_order(known.view) == _find_order(view):
+            self.views[self.places[view.name]] = view
+        elif known is None and (not self.views or _find_order(self.views[-1]) < _find_order(view)):
+            self.places[view.name] = len(self.views)
+            self.views.append(view)
+        else:
+            self.is_sorted = False
+
+    def remove(self, name: str) -> bool:
+        """Forgets a trial; returns whether it was there."""
+        if self.by_name.pop(name, None) is None:
+            return False
+        self.is_sorted, self.listed = False, None
+        return True
 
     def list_by_index(self) -> Sequence[TrialView]:
         """All trials in their order."""
         if not self.is_sorted:
-            self.by_name = {each.view.name: each for each in sorted(self.by_name.values(), key=_find_order)}
+            self.views = sorted((each.view for each in self.by_name.values()), key=_find_order)
+            self.places = {view.name: place for place, view in enumerate(self.views)}
             self.is_sorted = True
         if self.listed is None:
-            self.listed = tuple([each.view for each in self.by_name.values()])
+            self.listed = tuple(self.views)
         return self.listed
 
 
@@ -159,9 +175,8 @@ class ClusterState:
 
     def _remove_trial(self, owner: ObjectKey, name: str) -> None:
         family = self._families.get(owner)
-        if family is None or family.by_name.pop(name, None) is None:
+        if family is None or not family.remove(name):
             return
-        family.listed = None
         if not family.by_name:
             del self._families[owner]
         self._note(owner)
@@ -185,8 +200,8 @@ class ClusterState:
         self.revision = self._revisions[key] = next(self._counter)
 
 
-def _find_order(kept: _Kept[TrialView]) -> tuple[int, str]:
-    return kept.view.index, kept.view.name
+def _find_order(view: TrialView) -> tuple[int, str]:
+    return view.index, view.name
 
 
 def _find_key(item: Manifest) -> ObjectKey:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import chain, islice
+from typing import NamedTuple
 
 from podtune.dashboard.charts.learning.frame import (
     CurveAxes,
@@ -19,7 +20,15 @@ from podtune.dashboard.charts.learning.frame import (
     list_metrics,
     read_points,
 )
-from podtune.dashboard.keeping import BLOCK, keep_by_block, keep_by_trial, keep_by_trial_from, keep_chart
+from podtune.dashboard.keeping import (
+    BLOCK,
+    keep_by_block,
+    keep_by_choice,
+    keep_by_trial,
+    keep_by_trial_from,
+    keep_chart,
+    keep_summary,
+)
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, ShownState, TrialRow
 
@@ -118,35 +127,29 @@ class CurvePlot:
 def draw_curves(experiment: ExperimentRows, axes: CurveAxes) -> CurvePlot | None:
     """All trials' curves, or as many as a page can hold; None where no trial has one that can be drawn."""
     metric, sign = list_metrics(experiment)[axes.objective]
-    counts = _count_points.read_all(experiment)
-    chosen = _choose(experiment, counts)
-    read = zip(chosen, _read_curve.read_some(experiment, chosen, axes), strict=True)
-    drawn = {place: curve for place, curve in read if curve.known}
-    if not drawn:
+    chosen = _choose(experiment)
+    parts = [part for part in _collect_curves.read_all(experiment, chosen, axes) if part is not None]
+    if not parts:
         return None
-    ends = min(curve.first for curve in drawn.values()), max(curve.last for curve in drawn.values())
-    values = list(chain.from_iterable(_list_values.read_some(experiment, list(drawn), axes)))
+    ends = min(part.first for part in parts), max(part.last for part in parts)
+    values = list(chain.from_iterable(part.values for part in parts))
     frame = fit_to_ends(ends, values, axes, metric, sign)
-    shown = list(drawn.values())
-    lines: dict[ShownState, list[str]] = {progress: [] for progress in _ORDER}
-    for progress, line in _draw_curve.read_some(experiment, list(drawn), axes, frame):
-        lines[progress].append(line)
-    listed = list(islice(_rank(experiment, shown), MOST_LISTED))
+    shown = list(chain.from_iterable(part.curves for part in parts))
+    listed = _list_first(experiment, shown, axes)
     best_row = experiment.best
     best = next((curve for curve in chain(listed, shown) if curve.row is best_row), None)
     return CurvePlot(
         title=f"Learning curves: {metric} over {'training time' if axes.by_time else 'iterations'}",
         axes=axes,
         frame=frame,
-        groups=[_group(progress, own) for progress, own in lines.items() if own],
+        groups=_join_lines(_bundle_lines.read_all(experiment, chosen, axes, frame)),
         curves=shown,
         listed=listed,
-        total=len(counts) - counts.count(0),
+        total=sum(len(own) for _, own in _add_points.read_all(experiment)),
         best=draw_line(best.points, frame) if best else "",
         ends=[
             frame.place_share((curve.end[0] / frame.unit, curve.end[1]))
-            for curve in shown
-            if curve.row.progress is ShownState.FAILED
+            for curve in chain.from_iterable(part.failed for part in parts)
         ],
     )
 
@@ -181,25 +184,44 @@ def write_items(
     return json.dumps({"labels": labels, "items": items}, ensure_ascii=False, separators=(",", ":"))
 
 
-def _choose(experiment: ExperimentRows, counts: Sequence[int]) -> list[int]:
-    """The places of what is drawn: all, or those that go on, the best, some that failed, and a sample of the others.
+def _choose(experiment: ExperimentRows) -> list[tuple[int, ...]]:
+    """What is drawn: all, or those that go on, the best, some that failed, and a sample of the others.
 
     The sample depends on the trials' numbers, and on how many curves there is room for in steps: curves don't come and
     go while results come in.
+
+    Returns:
+        Of each block, the places of its trials in it.
     """
-    total = sum(counts)
+    counts = _add_points.read_all(experiment)
+    total = sum(points for points, _ in counts)
     if total <= MOST_POINTS:
-        return [place for place, count in enumerate(counts) if count]
-    best = {id(row) for row in islice((row for row in experiment.ranked if _count_points(row)), FIRST)}
-    first = {place for place, known in enumerate(map(id, experiment.rows)) if known in best}
-    claims = _list_claims.read_all(experiment)
+        return [own for _, own in counts]
+    first, claims = set(_list_best(experiment)), _list_claims.read_all(experiment)
     for claim, most in ((_Claim.GOES_ON, 3 * FIRST), (_Claim.FAILED, FIRST)):
         first.update(islice(_list_places(own[claim] for own in claims), most))
-    taken = sum(counts[place] for place in first)
+    taken = sum(_count_points.read_some(experiment, list(first)))
     share = math.floor(_STEPS * max(MOST_POINTS - taken, 0) / max(total - taken, 1)) / _STEPS
-    turns = _order_turns.read_all(experiment)
-    sampled = ([at for _, at in own[: bisect_left(own, (share, 0))]] for own in turns)
-    return sorted(first.union(_list_places(sampled)))
+    chosen = [*_sample(experiment, _order_turns.read_all(experiment), share)]
+    added: dict[int, set[int]] = {}
+    for place in first:
+        added.setdefault(place // BLOCK, set()).add(place % BLOCK)
+    for block, own in added.items():
+        chosen[block] = tuple(sorted(own.union(chosen[block])))
+    return chosen
+
+
+@keep_chart
+def _list_best(experiment: ExperimentRows) -> Sequence[int]:
+    """The places of the best trials that have a curve, which are drawn in any case."""
+    best = islice((row for row in experiment.ranked if _count_points(row)), FIRST)
+    return [experiment.by_name.places[row.name] for row in best]
+
+
+def _list_first(experiment: ExperimentRows, shown: Sequence[DrawnCurve], axes: CurveAxes) -> Sequence[DrawnCurve]:
+    """Those that a table lists, the best trials first: mostly these are among the best of all."""
+    best = [curve for curve in _read_curve.read_some(experiment, _list_best(experiment), axes) if curve.known]
+    return best[:MOST_LISTED] if len(best) >= MOST_LISTED else list(islice(_rank(experiment, shown), MOST_LISTED))
 
 
 def _list_places(blocks: Iterable[Sequence[int]]) -> Iterator[int]:
@@ -222,9 +244,41 @@ def _read_curve(row: TrialRow, axes: CurveAxes) -> DrawnCurve:
     return DrawnCurve(row, points, known, min(at), max(at))
 
 
-@keep_by_trial_from(_read_curve, shared=1)
-def _list_values(curve: DrawnCurve) -> Sequence[float]:
-    return [value for _, value in curve.known]
+@keep_summary
+def _sample(turns: Sequence[Sequence[tuple[float, int]]], share: float) -> Sequence[tuple[int, ...]]:
+    """Of each block, the places of the trials whose turns are below a share."""
+    return [tuple(sorted(at for _, at in own[: bisect_left(own, (share, 0))])) for own in turns]
+
+
+class _CurvesPart(NamedTuple):
+    """The curves of a block that are drawn.
+
+    Attributes:
+        first: Where the first one begins on the x axis.
+        last: Where the last one ends.
+        values: Of all their points.
+        failed: Those of trials that failed.
+    """
+
+    curves: Sequence[DrawnCurve]
+    first: float
+    last: float
+    values: Sequence[float]
+    failed: Sequence[DrawnCurve]
+
+
+@keep_by_choice(_read_curve)
+def _collect_curves(curves: Sequence[DrawnCurve]) -> _CurvesPart | None:
+    known = [curve for curve in curves if curve.known]
+    if not known:
+        return None
+    return _CurvesPart(
+        known,
+        min(curve.first for curve in known),
+        max(curve.last for curve in known),
+        [value for curve in known for _, value in curve.known],
+        [curve for curve in known if curve.row.progress is ShownState.FAILED],
+    )
 
 
 @keep_by_trial_from(_read_curve, shared=1)
@@ -232,9 +286,41 @@ def _draw_curve(curve: DrawnCurve, frame: Frame) -> tuple[ShownState, str]:
     return curve.row.progress, draw_line(curve.points, frame)
 
 
+_Bundles = Mapping[ShownState, tuple[Sequence[str], int]]
+"""Of some curves, by how far their trials are, paths and how many there are."""
+
+
+@keep_by_choice(_draw_curve)
+def _bundle_lines(lines: Sequence[tuple[ShownState, str]]) -> _Bundles:
+    own: dict[ShownState, list[str]] = {}
+    for progress, line in lines:
+        if line:
+            own.setdefault(progress, []).append(line)
+    return {
+        progress: (["".join(each[first : first + _BUNDLE]) for first in range(0, len(each), _BUNDLE)], len(each))
+        for progress, each in own.items()
+    }
+
+
+def _join_lines(bundles: Sequence[_Bundles]) -> list[CurveGroup]:
+    groups = []
+    for progress in _ORDER:
+        own = [bundle[progress] for bundle in bundles if progress in bundle]
+        if own:
+            paths = list(chain.from_iterable(paths for paths, _ in own))
+            groups.append(CurveGroup(progress, STATE_WORDS[progress], paths, sum(count for _, count in own)))
+    return groups
+
+
 @keep_by_trial
 def _count_points(row: TrialRow) -> int:
     return row.view.status.curve.count if row.view.status.curve is not None else 0
+
+
+@keep_by_block(_count_points)
+def _add_points(counts: Sequence[int]) -> tuple[int, tuple[int, ...]]:
+    """How many points there are, and where in the block trials have a curve."""
+    return sum(counts), tuple(at for at, count in enumerate(counts) if count)
 
 
 @keep_by_trial
@@ -262,8 +348,3 @@ def _find_turn(row: TrialRow) -> float | None:
 def _order_turns(turns: Sequence[float | None]) -> Sequence[tuple[float, int]]:
     """These turns one after the other, and where their trials are in the block."""
     return sorted((turn, at) for at, turn in enumerate(turns) if turn is not None)
-
-
-def _group(progress: ShownState, lines: Sequence[str]) -> CurveGroup:
-    paths = ["".join(lines[first : first + _BUNDLE]) for first in range(0, len(lines), _BUNDLE)]
-    return CurveGroup(progress, STATE_WORDS[progress], paths, len(lines))
