@@ -25,10 +25,9 @@ from podtune.storage.segments.segment import LOG_STREAM, RESULT_STREAM, SegmentH
 from podtune.storage.segments.segment_stream import SegmentStream
 
 TRIES_AT_END = 5
-"""How often storing the rest is tried once the program has ended."""
-TRIES_IF_REFUSED = 4
-"""The same where the store refuses it: that may be over in seconds, as while credentials are renewed or a volume is
-mounted anew, but most often it is not.
+"""How often storing the rest is tried once the program has ended, which takes four to eight seconds.
+
+Also where the store refuses it: that may be over by then, as while credentials are renewed or a volume is mounted anew.
 """
 LOG_END_SECONDS = 5.0
 """Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
@@ -117,8 +116,8 @@ class SegmentUploader(threading.Thread):
         self._backoff.reset()
         self._wait_for_log()
         failure = self._store_changes()
-        for tries in range(1, TRIES_AT_END):
-            if failure is None or (failure.permanent and tries >= TRIES_IF_REFUSED):
+        for _ in range(1, TRIES_AT_END):
+            if failure is None:
                 break
             time.sleep(self._backoff.draw_wait())
             failure = self._store_changes()

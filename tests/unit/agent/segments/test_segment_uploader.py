@@ -126,7 +126,7 @@ def test_a_store_that_comes_back_has_them_all(start: StartAgent, store: MemorySt
     wait_for_results(store, 2)
 
 
-@pytest.mark.parametrize(("failure", "times"), [(Unreachable("no answer"), 3), (AccessDenied("may not"), 3)])
+@pytest.mark.parametrize(("failure", "times"), [(Unreachable("no answer"), 4), (AccessDenied("may not"), 4)])
 def test_a_store_that_fails_at_the_end_is_tried_some_times(
     start: StartAgent, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, failure: Exception, times: int
 ) -> None:
@@ -178,7 +178,7 @@ def test_results_that_were_refused_are_stored_once_the_store_has_taken_the_last_
     monkeypatch.setattr(store, "put_bytes", refuse)
     monkeypatch.setattr(store, "put_content", put_when_writable)
     monkeypatch.setattr(LogThrottle, "should_log", lambda _: True)
-    monkeypatch.setattr("podtune.agent.segments.segment_uploader.TRIES_IF_REFUSED", 2)
+    monkeypatch.setattr("podtune.agent.segments.segment_uploader.TRIES_AT_END", 2)
     agent = start({"segmentPeriod": 3600})
     take_checkpoint(agent, {"weights": b"w"}, tmp_path, accuracy=0.5)
     agent.end()
