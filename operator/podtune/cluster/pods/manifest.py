@@ -108,7 +108,9 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, ra
     own_containers = spec.get("initContainers") or []
     environment = _build_program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
-        container["env"] = [*environment, *(container.get("env") or ())]
+        own = container.get("env") or ()
+        named = {entry["name"] for entry in own}
+        container["env"] = [*(entry for entry in environment if entry["name"] not in named), *own]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
     if limits:
         _set_limits(
@@ -255,6 +257,8 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
         **({} if action.spec.seed is None else {layout.ENV_SEED: str(action.spec.seed)}),
         **({layout.ENV_DISPLAY_NAME: action.spec.display_name} if action.spec.display_name else {}),
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
+        # Else Python keeps lines back until it has some thousand characters, and a scheduler decides too late.
+        **({"PYTHONUNBUFFERED": "1"} if _get_spec(experiment).results.stdout is not None else {}),
     }
     return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
 

@@ -420,6 +420,14 @@ def test_a_pattern_with_a_dollar_reaches_the_agent_as_it_is() -> None:
     assert env(container(named, "podtune-agent"))["PODTUNE_STDOUT_LAST"] == "loss"
 
 
+def test_printed_results_are_not_kept_back_by_python() -> None:
+    printed: Manifest = {"stdout": {"pattern": r"loss=(?P<loss>\S+)"}}
+    assert env(container(manifest(results=printed), "main"))["PYTHONUNBUFFERED"] == "1"
+    own = {"containers": [{"name": "main", "image": "i", "env": [{"name": "PYTHONUNBUFFERED", "value": ""}]}]}
+    assert env(container(manifest(own, results=printed), "main"))["PYTHONUNBUFFERED"] == ""
+    assert "PYTHONUNBUFFERED" not in env(container(manifest(), "main"))
+
+
 # Pods that serve one trial after the other
 
 REUSED = {"reuse": True, "spec": {"containers": [{"name": "main", "image": "i"}]}}
