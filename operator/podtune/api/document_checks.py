@@ -31,6 +31,8 @@ _OTHER_TUNERS = ("kubeflow.org/",)
 """Begin the API versions of Experiments that are none of ours; people bring them here."""
 _SUFFIX = 5
 """How many characters the API server adds to generateName."""
+_LONGEST_INTEGER = 1e21
+"""From here on the API server writes numbers with an exponent."""
 _DNS_LABEL = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _GENERATED = re.compile("[a-z0-9]([-a-z0-9]*)")
 _KEY = re.compile("([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
@@ -59,11 +61,25 @@ def check_document(
     """
     if not isinstance(document, Mapping):
         return [Problem("document", f"{show_value(document)} is not a map; write apiVersion, kind, metadata and spec")]
+    document = {**document, "spec": _store_numbers(document.get("spec"))} if "spec" in document else document
     problems = [*_check_type(document), *_check_fields(document), *_check_metadata(document)]
     if document.get("kind") == TRIAL_KIND:
         return problems + _check_trial(document, experiments or {})
     named = {problem.field for problem in problems}
     return problems + [problem for problem in list_problems(document, policy) if problem.field not in named]
+
+
+def _store_numbers(value: object) -> Any:
+    """What the API server makes of numbers: 1.0 is 1 there, so that it may stand in a list twice."""
+    match value:
+        case float() if value.is_integer() and abs(value) < _LONGEST_INTEGER:
+            return int(value)
+        case Mapping():
+            return {key: _store_numbers(entry) for key, entry in value.items()}
+        case list():
+            return [_store_numbers(entry) for entry in value]
+        case _:
+            return value
 
 
 def _check_type(document: Mapping[Any, Any]) -> Iterator[Problem]:

@@ -35,11 +35,11 @@ def find_problem(spec: ExperimentSpec) -> str:
         return f"spec.search.algorithm: {NEEDS_GP_IMAGE.format('gp')}, or use tpe"
     if spec.scheduler.pb2 is not None and not has_gaussian_processes():
         return f"spec.scheduler.pb2: {NEEDS_GP_IMAGE.format('pb2')}, or use pbt"
-    if algorithm in _ENUMERATING or spec.search.plugin is not None:
+    if entangled := find_entanglement(spec):
+        return f"spec.search.algorithm: {entangled}"
+    if spec.search.plugin is not None:
         try:
             make_searcher(spec)
-        except TooManyCombinations as error:
-            return f"spec.search.algorithm: {algorithm} can't enumerate this space: {error}, or use random"
         except PluginError as error:
             return f"spec.search.plugin: {error}"
     if plugin is not None:
@@ -53,6 +53,18 @@ def find_problem(spec: ExperimentSpec) -> str:
                 "checkpoints; set a store"
             )
     return _find_stopper_problem(spec)
+
+
+def find_entanglement(spec: ExperimentSpec) -> str:
+    """Says why an algorithm that goes through all of a space can't go through this one; empty where it can."""
+    algorithm = spec.search.algorithm
+    if algorithm not in _ENUMERATING:
+        return ""
+    try:
+        make_searcher(spec)
+    except TooManyCombinations as error:
+        return f"{algorithm} can't enumerate this space: {error}, or use random"
+    return ""
 
 
 def _find_stopper_problem(spec: ExperimentSpec) -> str:

@@ -101,6 +101,9 @@ WRONG = (
         "a choice of nothing", "spec.parameters.2.choice.values", [], "spec.parameters[2].choice.values", "too short"
     ),
     _case("a choice twice", "spec.parameters.2.choice.values", ["a", "a"], "spec.parameters[2].choice.values", "twice"),
+    _case(
+        "a choice twice as a number", "spec.parameters.2.choice.values", [1, 1.0], "spec.parameters[2].choice.values"
+    ),
     _case("a parameter twice", "spec.parameters.1.name", "learning_rate", "spec.parameters", "learning_rate"),
     _case("a name with a dash", "spec.parameters.0.name", "learning-rate", words="learning-rate"),
     _case(

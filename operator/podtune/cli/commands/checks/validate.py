@@ -21,6 +21,10 @@ from podtune.cli.errors import CliError, ExitStatus
 from podtune.cli.options import ForPrograms
 from podtune.cli.output import print_facts, print_lines, print_note
 
+_ENUMERATING = ("grid", "bruteForce")
+"""Algorithms that go through all of a space."""
+_GP_IMAGE = "operators with the image podtune-operator-gp (image.variant gp)"
+
 
 @dataclass(frozen=True, slots=True)
 class FoundProblem:
@@ -41,7 +45,8 @@ class CheckedDocument:
 
     Attributes:
         problems: What API server or operator would refuse.
-        notes: What they take, and somebody should look at all the same; or refuse unless the administrator allows it.
+        notes: What they take, and somebody should look at all the same; or refuse unless the administrator allows it or
+            the operator's image has it.
     """
 
     file: str
@@ -106,10 +111,35 @@ def _check(file: str, document: SourceDocument, experiments: Mapping[str, Experi
         for refused in list_problems(value, DEFAULT_POLICY):
             note = Problem(refused.field, f"{refused.what} (fine if the operator's administrator has allowed it)")
             notes.append(FoundProblem(file, find_line(root, refused.field), note))
+        spec = parse_experiment(value, UNKNOWN_POLICY)
+        notes += [FoundProblem(file, find_line(root, need.field), need) for need in _list_needs(spec)]
+        if spec.search.algorithm in _ENUMERATING:
+            found += [FoundProblem(file, find_line(root, each.field), each) for each in _check_enumeration(spec)]
     kind = str(value.get("kind") or "document") if isinstance(value, Mapping) else "document"
     line = find_line(root, "")
     found.sort(key=lambda problem: problem.line)
     return CheckedDocument(file, line, kind, _read_name(value), found, notes)
+
+
+def _check_enumeration(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Whether the algorithm can go through all of the space, which the operator finds by doing it."""
+    from podtune.tuning.admission import find_entanglement  # noqa: PLC0415 - it brings the searchers
+
+    if entangled := find_entanglement(spec):
+        yield Problem("spec.search.algorithm", entangled)
+
+
+def _list_needs(spec: ExperimentSpec) -> Iterator[Problem]:
+    """What works with some of the operator's images alone."""
+    if spec.search.algorithm == "gp":
+        yield Problem("spec.search.algorithm", f"gp is for {_GP_IMAGE}; use tpe elsewhere")
+    if spec.scheduler.pb2 is not None:
+        yield Problem("spec.scheduler.pb2", f"it is for {_GP_IMAGE}; use pbt elsewhere")
+    plugins = [("search.plugin", spec.search.plugin), ("scheduler.plugin", spec.scheduler.plugin)]
+    plugins += [(f"stop.{path}", plugin) for path, plugin in spec.stop.plugins]
+    for path, plugin in plugins:
+        if plugin is not None:
+            yield Problem(f"spec.{path}", f"{plugin.name!r} has to be installed in the operator's image")
 
 
 def _read_name(document: object) -> str:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from podtune.api.document_checks import check_document
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
@@ -123,3 +124,40 @@ def test_a_file_without_anything_of_ours_is_an_error(tmp_path: Path, capsys: pyt
     file.write_text("apiVersion: v1\nkind: Secret\n")
     assert cli.main(["validate", str(file)]) == 1
     assert "no Experiment or Trial in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("algorithm: tpe", "algorithm: gp"), "spec.search.algorithm: gp is for operators with the image"),
+        (
+            ("algorithm: tpe,", "algorithm: plugin, plugin: {name: acme},"),
+            "spec.search.plugin: 'acme' has to be installed in the operator's image",
+        ),
+    ],
+)
+def test_what_some_operators_lack_is_noted(
+    change: tuple[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text(GOOD.read_text().replace(*change))
+    assert cli.main(["validate", str(file)]) == 0
+    assert said in capsys.readouterr().err
+
+
+def test_a_space_that_no_grid_can_go_through_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = yaml.safe_load(GOOD.read_text())
+    parents = [{"name": f"p{place}", "choice": {"values": [0, 1]}} for place in range(24)]
+    children = [
+        {"name": f"c{place}", "choice": {"values": [0, 1]}, "when": {f"p{place}": [1], f"p{(place * 7 + 1) % 24}": [1]}}
+        for place in range(24)
+    ]
+    manifest["spec"] |= {
+        "parameters": [*parents, *children],
+        "search": {"algorithm": "grid", "maxTrials": 9},
+        "trialTemplate": {"spec": {"containers": [{"name": "trial", "image": "i"}]}},
+    }
+    file = tmp_path / "experiment.yaml"
+    file.write_text(yaml.safe_dump(manifest))
+    (line,) = validate(capsys, file)
+    assert "spec.search.algorithm: grid can't enumerate this space: the conditions (when)" in line
