@@ -40,8 +40,8 @@ def check_stores(patient: Patient) -> Iterator[Diagnosis]:
             seen.append(store)
             yield from _check_store(patient, experiment, store)
     if not seen:
-        whose = patient.experiment or f"no Experiment in namespace {patient.namespace}"
-        yield Diagnosis("store", Health.UNKNOWN, f"{whose} has a checkpoints.store to look at")
+        none = f"{patient.experiment} has no" if patient.experiment else "no Experiment here has a"
+        yield Diagnosis("store", Health.UNKNOWN, f"{none} checkpoints.store to look at")
 
 
 def _check_store(patient: Patient, experiment: ExperimentView, store: Mapping[str, Any]) -> Iterator[Diagnosis]:

@@ -296,6 +296,12 @@ def test_what_is_over_is_no_problem(api: StandIn, capsys: pytest.CaptureFixture[
     examine(capsys, expect=ExitStatus.DONE)
 
 
+def test_without_a_store_there_is_none_to_look_at(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    api.add_experiment(experiment())
+    found = {subject: said for subject, _, said in examine(capsys, "digits", expect=ExitStatus.DONE)}
+    assert found["store"] == "digits has no checkpoints.store to look at"
+
+
 def test_an_agent_that_has_not_started_says_nothing(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     api.logs[AGENTS_LOG] = make_refusal(400, "BadRequest", "container podtune-agent is waiting to start")
     states = {subject: state for subject, state, _ in examine(capsys, expect=ExitStatus.DONE)}
