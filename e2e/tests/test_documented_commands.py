@@ -118,8 +118,8 @@ def test_the_tutorial_works_command_by_command(namespace: Kubernetes, run_sessio
 
 def test_what_is_said_of_a_finished_experiment_works(namespace: Kubernetes, run_session: Session) -> None:
     run_session("secret")
-    block = next(block for block in find_blocks(ROOT / "README.md") if block.language == "yaml")
-    manifest = yaml.safe_load(block.text)
+    manifests = (yaml.safe_load(block.text) for block in find_blocks(ROOT / "README.md") if block.language == "yaml")
+    manifest = next(manifest for manifest in manifests if manifest["metadata"]["name"] == "digits")
     manifest["spec"]["search"]["maxTrials"] = ENOUGH_TRIALS
     namespace.apply(manifest)
 
@@ -128,6 +128,25 @@ def test_what_is_said_of_a_finished_experiment_works(namespace: Kubernetes, run_
     status = namespace.get("experiments.podtune.dev", "digits")["status"]
     assert status["state"] == "Complete"
     assert float(status["best"]["value"]) > 0.9
+
+
+@pytest.mark.long
+def test_the_script_of_the_readme_is_tuned_on_a_cluster(
+    namespace: Kubernetes, run_session: Session, tmp_path: Path
+) -> None:
+    blocks = list(find_blocks(ROOT / "README.md"))
+    script = next(block.text for block in blocks if block.language == "python")
+    (tmp_path / "train.py").write_text(script, encoding="utf-8")
+    manifest, _, part = (yaml.safe_load(block.text) for block in blocks if block.language == "yaml")
+    pod, added = (document["trialTemplate"]["spec"] for document in (manifest["spec"], part))
+    (container,), (more,) = pod["containers"], added["containers"]
+    pod |= added | {"containers": [container | more | {"image": EXAMPLES_IMAGE}]}
+    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+
+    run_session("script")
+
+    status = namespace.get("experiments.podtune.dev", "first")["status"]
+    assert (status["state"], status["trials"]["terminated"]) == ("Complete", 20)
 
 
 def test_what_is_said_of_pauses_works(cluster: Cluster, namespace: Kubernetes, run_session: Session) -> None:

@@ -102,7 +102,8 @@ class RunDirectory:
         """
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise RunDirectoryError(
-                f"{self.path} exists already; go on with it by --resume {self.path}, or name another with --directory"
+                f"{self.path} exists already; go on with it by --resume {self.path}, delete it to start over, or name "
+                "another with --directory"
             )
         try:
             for folder in (TRIALS_FOLDER, PODS_FOLDER, ATTEMPTS_FOLDER, STORE_FOLDER):

@@ -73,7 +73,10 @@ def connect(
     if not existing and kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in environment:
         return _read_in_cluster(namespace, environment, token)
     if not existing:
-        raise KubeconfigError(f"no kubeconfig at {os.pathsep.join(map(str, files))}; name one with --kubeconfig")
+        raise KubeconfigError(
+            f"no kubeconfig at {os.pathsep.join(map(str, files))}; name one with --kubeconfig, or the directory "
+            "of a run on this machine"
+        )
     merged = _Merged([(path.parent, _read(path)) for path in existing])
     chosen = context or merged.current_context
     if not chosen:

@@ -164,7 +164,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str, sai
 
 
 def test_no_kubeconfig_at_all_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(KubeconfigError, match=r"no kubeconfig at .*\.kube/config; name one with --kubeconfig"):
+    with pytest.raises(KubeconfigError, match=r"no kubeconfig at .*\.kube/config; name one with --kubeconfig, or the"):
         connect(environment={"HOME": str(tmp_path)})
 
 
