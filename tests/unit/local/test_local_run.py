@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,10 @@ from podtune.api.names import TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.validation import parse_experiment
 from podtune.cli.archives.archive import read_archive
+from podtune.cli.client.experiment_file import read_with_config_maps
 from podtune.cli.client.resources import TrialView
 from podtune.cli.errors import CliError
+from podtune.client.experiment import Experiment
 from podtune.local.adaptation import adapt
 from podtune.local.local_run import LocalRun
 from podtune.local.starting import resume_run, start_run
@@ -75,6 +76,42 @@ def test_a_program_that_is_not_there_fails_its_trial_for_good(tmp_path: Path) ->
     (trial,) = _list_trials(run)
     assert (trial.state, trial.status.attempt) == (TrialState.ERROR, 1)
     assert "no-such-program" in trial.status.message
+
+
+def train(config: dict[str, Any]) -> dict[str, float]:
+    """A function as somebody writes it in a notebook."""
+    return {"score": config["x"]}
+
+
+def test_a_function_that_travels_with_its_experiment_runs_here_too(tmp_path: Path) -> None:
+    parameters = {"x": {"float": {"min": 0, "max": 1}}}
+    made = Experiment.from_function(
+        train, name="tiny", metric="score", mode="max", parameters=parameters, image="train:1", max_trials=1
+    )
+    (tmp_path / "tiny.yaml").write_text(made.to_yaml())
+    name, resource, config_maps = read_with_config_maps(tmp_path / "tiny.yaml")
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    run, _ = start_run(name, resource, environ=environ, directory=tmp_path / "run", config_maps=config_maps)
+    follow(run)
+    (trial,) = _list_trials(run)
+    assert float(trial.status.last_result["score"]) == float(trial.proposed["x"])
+
+
+def test_trials_that_are_paused_at_a_rung_are_promoted_from_their_checkpoints(tmp_path: Path) -> None:
+    promotion = {"timeAttribute": "step", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}
+    fields: dict[str, Any] = {"checkpoints": STORE, "scheduler": {"ashaPromotion": promotion}}
+    run = make_run(make_manifest(COUNT % ":", trials=4, **fields), tmp_path)
+    follow(run)
+    assert run.progress.outcome == (0, "all 4 trials are done")
+    trials = _list_trials(run)
+    actions = {trial.name: [entry.action for entry in trial.status.ledger] for trial in trials}
+    waited = [trial for trial in trials if "PAUSE PROMOTE" in " ".join(actions[trial.name])]
+    assert waited
+    for trial in waited:
+        first, *later = _read_starts(tmp_path, trial.name)
+        assert first == "from 0"
+        assert later
+        assert "from 0" not in later
 
 
 def test_gpus_are_dealt_out_and_named_to_programs(tmp_path: Path) -> None:
@@ -151,39 +188,3 @@ def test_one_trial_at_a_time_is_proposed_what_the_operators_runner_proposes_in_t
     simulated = Simulation(spec, _Points(), name="digits").run()
     assert [trial.proposed for trial in _list_trials(run)] == [trial.spec.parameters for trial in simulated.trials]
     assert len(simulated.trials) == 5
-
-
-KILLED_AFTER = [1, 2, 4, 5, 6, 8, 9, 10, 12, 14]
-"""Lines of what the command prints, after which it is killed: from the first Trials to the last decisions."""
-
-
-@pytest.fixture
-def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """`podtune run`, with three trials that count to four, one at a time."""
-    (tmp_path / "experiment.yaml").write_text(json.dumps(make_manifest(COUNT % ":", trials=3, checkpoints=STORE)))
-    words = ["-m", "podtune.cli.main", "run", "experiment.yaml", "--directory", "run"]
-    process = subprocess.Popen([sys.executable, *words], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    with process:
-        yield process
-        process.kill()
-
-
-@pytest.mark.parametrize(
-    "lines", [pytest.param(lines, marks=[] if lines == 5 else pytest.mark.long) for lines in KILLED_AFTER]
-)
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(
-    command: subprocess.Popen[str], tmp_path: Path, lines: int
-) -> None:
-    assert command.stdout is not None
-    for _ in range(lines):
-        command.stdout.readline()
-    command.kill()
-    command.wait()
-    run = resume_run(tmp_path / "run", environ=os.environ)
-    follow(run)
-    trials = _list_trials(run)
-    undisturbed = make_run(make_manifest(trials=3), tmp_path / "undisturbed")
-    follow(undisturbed)
-    assert [trial.proposed for trial in trials] == [trial.proposed for trial in _list_trials(undisturbed)]
-    assert [(trial.state, trial.status.last_result["step"]) for trial in trials] == [(TrialState.TERMINATED, "4")] * 3
-    assert sum(trial.status.failures + trial.status.disruptions for trial in trials) == 0
