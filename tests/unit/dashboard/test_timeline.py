@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtune.cli.client.resources import read_experiment, read_trial
 from podtune.dashboard.charts.timeline.clock import list_time_ticks
 from podtune.dashboard.charts.timeline.collection import Timeline, read_history, trace_experiment
 from podtune.dashboard.charts.timeline.counts import (
@@ -279,6 +280,20 @@ def test_the_purposes_of_a_trial_add_up_to_its_time(status: Manifest, replicas: 
     shares = divide_time(row, trace_trial(row), replicas)
     assert all(share >= -1e-9 for share in shares.values())
     assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_an_evaluation_without_a_gpu_takes_none_of_its_time() -> None:
+    evaluation = {"step": 9, "uri": "s3://b/9", "reason": "Completed", "since": at(60), "attempt": 2}
+    usage = {"trainingSeconds": 3000, "podSeconds": 4800, "gpuSeconds": 2 * 3600}
+    status = done(0.9, attempt=2, usage=usage, evaluation=evaluation | {"trainingSeconds": 2700})
+    pods = {"replicas": 1, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 2}}}]}}
+    scorer = {"template": {"spec": {"containers": [{"name": "score"}]}}}
+    view = read_experiment(experiment_body(trialTemplate=pods, evaluation=scorer))
+    plot = draw_purposes(collect_rows(view, [read_trial(trial_body(0, **status))]))
+    assert plot is not None
+    assert plot.total == 2.0
+    hours = {each.purpose: each.hours for each in plot.shares if each.hours}
+    assert hours == {Purpose.TRAINED: pytest.approx(1.5), Purpose.HELD: pytest.approx(0.5)}
 
 
 @given(st.lists(draw_status(), min_size=1, max_size=6))

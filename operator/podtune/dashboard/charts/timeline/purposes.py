@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from podtune.api.names import DecisionKind, TrialState
+from podtune.api.pods.gpus import count_requested_gpus
 from podtune.dashboard.charts.timeline.collection import TracedTrial, read_history
 from podtune.dashboard.charts.timeline.spans import Activity, TrialHistory
 from podtune.dashboard.decisions import JUMPS
@@ -94,7 +95,7 @@ class _DividedTime:
 @keep_chart
 def draw_purposes(experiment: ExperimentRows) -> PurposePlot | None:
     """What the time of all trials went into; None where no usage is on record."""
-    divided = _read_times.read_all(experiment, experiment.ranks)
+    divided = _read_times.read_all(experiment, experiment.ranks, _count_training_gpus(experiment))
     used = [each for each in divided if each is not None]
     if not used:
         return None
@@ -126,21 +127,36 @@ def draw_purposes(experiment: ExperimentRows) -> PurposePlot | None:
     )
 
 
+def _count_training_gpus(experiment: ExperimentRows) -> float:
+    """How many GPUs an attempt at training holds, if the evaluation after it holds none; else 0."""
+    spec = experiment.view.spec
+    evaluation = ((spec.get("evaluation") or {}).get("template") or {}).get("spec") or {}
+    if not evaluation or count_requested_gpus(evaluation):
+        return 0.0
+    return experiment.ranks * count_requested_gpus((spec.get("trialTemplate") or {}).get("spec") or {})
+
+
 @keep_by_trial_from(read_history)
-def _read_times(traced: TracedTrial, replicas: int) -> _DividedTime | None:
+def _read_times(traced: TracedTrial, replicas: int, gpus: float) -> _DividedTime | None:
     row, pods = traced.row, _measure_pods(traced.row)
     if pods <= 0:
         return None
-    shares = divide_time(row, traced.history, replicas)
+    shares = divide_time(row, traced.history, replicas, gpus)
     is_untold = _has_others_weights(row) and _count_failures(row) > 0
     return _DividedTime(row.gpu_hours or 0.0, pods / _HOUR, [shares[purpose] for purpose in Purpose], is_untold)
 
 
-def divide_time(row: TrialRow, history: TrialHistory, replicas: int = 1) -> Mapping[Purpose, float]:
+def divide_time(row: TrialRow, history: TrialHistory, replicas: int = 1, gpus: float = 0.0) -> Mapping[Purpose, float]:
     """The shares of a trial's time on nodes that went into each purpose; they add up to 1.
 
     A status has sums: how long pods were on nodes and how long the program ran. The time in the last result leaves out
     what a retry had to repeat, for a checkpoint brings the time that went into it. The rest is told from the history.
+
+    Args:
+        row: The trial.
+        history: What it was doing when.
+        replicas: How many pods an attempt at training has.
+        gpus: How many GPUs these hold, if an evaluation holds none: its time is left out then. 0 counts all time.
     """
     usage, evaluation = row.view.status.usage, row.view.status.evaluation
     pods = _measure_pods(row) / replicas
@@ -164,7 +180,12 @@ def divide_time(row: TrialRow, history: TrialHistory, replicas: int = 1) -> Mapp
     idle = pods - program
     ending = min(max(saving - saved, 0.0), idle)
     seconds |= {Purpose.TRAINED: kept, Purpose.SAVED: saved + ending, Purpose.HELD: idle - ending}
-    return {purpose: amount / pods for purpose, amount in seconds.items()}
+    if gpus and evaluation is not None:
+        spent = sum(seconds.values()) - seconds[Purpose.EVALUATED] - seconds[Purpose.HELD]
+        held = max(usage.gpu_seconds / gpus - spent, 0.0)
+        seconds |= {Purpose.EVALUATED: 0.0, Purpose.HELD: held}
+        pods = spent + held
+    return {purpose: amount / pods for purpose, amount in seconds.items()} if pods else seconds
 
 
 def _measure_kept(row: TrialRow, training: float) -> float:
