@@ -47,7 +47,7 @@ _EVENTS = (
     ("00:11:05", "FailedMount", "", _UNMOUNTED),
     ("00:11:31", "Pulling", "trial", 'Pulling image "registry.example/resnet:1"'),
     ("00:12:48", "Pulled", "trial", 'Successfully pulled image "registry.example/resnet:1" in 1m17.204s'),
-    ("00:13:02", "Created", "trial", "Created container: trial"),
+    ("00:13:02", "Created", "podtune-agent", "Created container: podtune-agent"),
     ("00:13:29", "Started", "trial", "Started container trial"),
 )
 _PEOPLE = {ALICE: "alice@example.com", BOB: "bob@example.com", CAROL: "carol@example.com"}
