@@ -168,7 +168,8 @@ def draw_rungs(experiment: ExperimentRows) -> RungPlot | None:
     metric, sign = list_metrics(experiment)[0]
     x = loosen_scale(fit_to_most(list(chain.from_iterable(block.values for block in found)), sign))
     rungs = sorted(frozenset().union(*(block.rungs for block in found)))
-    strips = [_make_strip(rung, _join_marks.read_all(experiment, rung, x)) for rung in rungs]
+    blocks = _join_marks.read_all(experiment, x)
+    strips = [_make_strip(rung, [block[rung] for block in blocks if rung in block]) for rung in rungs]
     return RungPlot(metric, x, x.list_ticks(), strips, is_dense=max(strip.trials for strip in strips) > DENSE_MARKS)
 
 
@@ -257,8 +258,7 @@ def _find_outcome(row: TrialRow, rung: float, entries: Sequence[LedgerEntry], *,
     return RungMark.WAITING if is_top and is_paused else RungMark.CONTINUED
 
 
-def _make_strip(rung: float, blocks: Sequence[_Marks | None]) -> RungStrip:
-    marks = [block for block in blocks if block is not None]
+def _make_strip(rung: float, marks: Sequence[_Marks]) -> RungStrip:
     latest = [block.latest for block in marks if block.latest is not None]
     cutoffs = [block.cutoffs for block in marks if block.cutoffs is not None]
     paths = {outcome: "".join(block.paths.get(outcome, "") for block in marks) for outcome in RungMark}
@@ -273,11 +273,12 @@ def _make_strip(rung: float, blocks: Sequence[_Marks | None]) -> RungStrip:
 
 
 @keep_by_trial_from(list_rung_results)
-def _draw_mark(results: Sequence[TrialAtRung], rung: float, x: Scale) -> _DrawnMark | None:
-    """A dot, or a stroke for what was stopped, as not everybody sees colours. None for a trial that was never there."""
-    result = next((result for result in results if result.rung == rung), None)
-    if result is None:
-        return None
+def _draw_marks(results: Sequence[TrialAtRung], x: Scale) -> Mapping[float, _DrawnMark]:
+    """By rung, a dot, or a stroke for what was stopped, as not everybody sees colours."""
+    return {result.rung: _draw_mark(result, x) for result in results}
+
+
+def _draw_mark(result: TrialAtRung, x: Scale) -> _DrawnMark:
     at, across = round(x.place(result.value) * WIDTH), place_across(result)
     path = f"M{at} {across - 70}v140" if result.outcome is RungMark.STOPPED else f"M{at} {across}h0"
     if result.cutoff is None or result.entry is None:
@@ -285,12 +286,17 @@ def _draw_mark(results: Sequence[TrialAtRung], rung: float, x: Scale) -> _DrawnM
     return _DrawnMark(result.outcome, path, (result.entry.time, result.entry.number, result.cutoff))
 
 
-@keep_by_block(_draw_mark)
-def _join_marks(marks: Sequence[_DrawnMark | None]) -> _Marks | None:
-    """None where none of the trials came to the rung."""
-    known = [mark for mark in marks if mark is not None]
-    if not known:
-        return None
+@keep_by_block(_draw_marks)
+def _join_marks(marks: Sequence[Mapping[float, _DrawnMark]]) -> Mapping[float, _Marks]:
+    """Of some trials by rung; without those to which none of the trials came."""
+    by_rung: dict[float, list[_DrawnMark]] = {}
+    for own in marks:
+        for rung, mark in own.items():
+            by_rung.setdefault(rung, []).append(mark)
+    return {rung: _join_rung(known) for rung, known in by_rung.items()}
+
+
+def _join_rung(known: Sequence[_DrawnMark]) -> _Marks:
     paths: dict[RungMark, list[str]] = {}
     for mark in known:
         paths.setdefault(mark.outcome, []).append(mark.path)
