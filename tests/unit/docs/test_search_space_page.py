@@ -74,7 +74,7 @@ def test_constraints_hold() -> None:
         assert int(found["batch_size"]) % int(found["workers"]) == 0
 
 
-@pytest.mark.parametrize("snippet", SECTIONS["Finite spaces"])
+@pytest.mark.parametrize("snippet", SECTIONS["Finite spaces"][:2])
 def test_a_finite_space_has_as_many_configurations_as_its_max_trials(snippet: dict[str, Any]) -> None:
     assert len(proposals(snippet)) == snippet["search"]["maxTrials"]
 
@@ -83,3 +83,9 @@ def test_the_functions_of_the_page_are_all_of_the_language() -> None:
     named = re.search(r"the functions `([a-z ]+)`", PAGE)
     assert named is not None
     assert set(named[1].split()) == FUNCTIONS.keys() - {"isnan", "isfinite"}  # parameters are always finite
+
+
+def test_a_grid_of_some_parameters_begins_again_with_new_draws_of_the_others() -> None:
+    found = proposals(SECTIONS["Finite spaces"][2], count=20)
+    assert [each["optimizer"] for each in found] == ["sgd", "adam"] * 10
+    assert len({each["learning_rate"] for each in found}) == 20
