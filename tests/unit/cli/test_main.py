@@ -495,6 +495,15 @@ def test_logs_of_a_pod_that_is_gone_are_an_error_where_nothing_was_kept(api: Fak
     assert podtune("logs digits-7 --agent", expect=1) == []  # what was kept is the program's
 
 
+def test_logs_of_a_pod_that_is_gone_are_said_to_be_in_the_store(api: FakeApi, podtune: Command) -> None:
+    made = experiment()
+    made["spec"]["logs"] = {"keep": "8Mi"}
+    api.add_experiment(made)
+    api.add_trial(trial(7, **TRAINING))
+    assert podtune("logs digits-7", expect=1) == []
+    assert podtune.error.endswith("and for how long); --stored reads what is kept of it\n")
+
+
 def test_logs_of_a_trial_that_ended_without_a_pod_do_not_say_yet(api: FakeApi, podtune: Command) -> None:
     api.add_trial(trial(7, state="TERMINATED", reason="Completed", message="ended by itself"))
     podtune("logs digits-7", expect=1)

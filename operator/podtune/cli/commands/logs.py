@@ -13,7 +13,7 @@ from podtune.cli.client.api_client import Api
 from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import TrialView, get_experiment, get_trial
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
-from podtune.cli.errors import CliError, explain_error
+from podtune.cli.errors import CliError, NoSuchObject, explain_error
 from podtune.cli.options import (
     AgentImage,
     Context,
@@ -113,10 +113,23 @@ def read_log(api: Api, namespace: str, trial: TrialView, *, follow: bool, agent:
     try:
         yield from read_pod_log(api, namespace, trial, {"follow": "true"} if follow else {}, agent=agent, rank=rank)
     except PodGone as error:
-        if agent or not trial.log_tail:
+        if agent:
             raise
-        print_note(f"{error}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
+        gone = f"{error}{_tell_of_store(api, namespace, trial)}"
+        if not trial.log_tail:
+            raise PodGone(gone) from error
+        print_note(f"{gone}; the last lines of attempt {trial.tail_attempt} are in the trial's status:")
         yield from trial.log_tail.splitlines()
+
+
+def _tell_of_store(api: Api, namespace: str, trial: TrialView) -> str:
+    """Where the log of a pod that is gone is, if its Experiment has logs kept."""
+    try:
+        spec = get_experiment(api, namespace, trial.experiment).spec
+    except NoSuchObject:  # it is being deleted
+        return ""
+    kept = (spec.get("logs") or {}).get("keep", "0")
+    return "" if kept == "0" else "; --stored reads what is kept of it"
 
 
 def read_pod_log(
