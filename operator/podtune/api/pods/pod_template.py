@@ -25,6 +25,7 @@ from podtune.api.pods.pod_checks import (
     forbid,
     show_value,
 )
+from podtune.api.pods.pod_references import list_claim_references, list_secret_references
 from podtune.api.pods.template_policy import (
     DEFAULT_POLICY,
     TemplatePolicy,
@@ -119,7 +120,7 @@ def check_claim_references(spec: Mapping[str, Any], claim: str, path: str = "tri
         FieldError: The pod spec refers to its claim.
     """
     why = "is the checkpoint store, which trials may not see; remove it, the agent mounts it"
-    _refuse_reference(_list_claim_references(spec), claim, path, why)
+    _refuse_reference(list_claim_references(spec), claim, path, why)
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
@@ -167,7 +168,7 @@ def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> No
 
 
 def _check_denied_claims(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
-    for path, name in _list_claim_references(spec):
+    for path, name in list_claim_references(spec):
         if is_listed(name, policy.denied_claims):
             raise FieldError(
                 path, f"{name!r} is kept from trials by the operator's administrator (setting deniedClaims); remove it"
@@ -394,34 +395,3 @@ def _check_unique_names(spec: Mapping[str, Any]) -> None:
             if container["name"] in seen:
                 raise FieldError(f"{path}.name", f"{container['name']!r} is used twice; rename one of them")
             seen.add(container["name"])
-
-
-def list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Path and name of every Secret that the pod's spec refers to, in the fields that the allow-list lets through."""
-    for kind in ("initContainers", "containers"):
-        for position, container in enumerate(spec.get(kind) or ()):
-            path = f"{kind}[{position}]"
-            for i, variable in enumerate(container.get("env") or ()):
-                yield from _find_named(variable, f"{path}.env[{i}]", "valueFrom", "secretKeyRef", "name")
-            for i, source in enumerate(container.get("envFrom") or ()):
-                yield from _find_named(source, f"{path}.envFrom[{i}]", "secretRef", "name")
-    for position, volume in enumerate(spec.get("volumes") or ()):
-        path = f"volumes[{position}]"
-        yield from _find_named(volume, path, "secret", "secretName")
-        for i, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
-            yield from _find_named(source, f"{path}.projected.sources[{i}]", "secret", "name")
-    for position, reference in enumerate(spec.get("imagePullSecrets") or ()):
-        yield from _find_named(reference, f"imagePullSecrets[{position}]", "name")
-
-
-def _list_claim_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Path and name of every claim that the pod's spec refers to."""
-    for position, volume in enumerate(spec.get("volumes") or ()):
-        yield from _find_named(volume, f"volumes[{position}]", "persistentVolumeClaim", "claimName")
-
-
-def _find_named(value: Any, path: str, *fields: str) -> Iterator[tuple[str, str]]:
-    for field in fields:
-        value = value.get(field) if isinstance(value, Mapping) else None
-    if isinstance(value, str):
-        yield ".".join((path, *fields)), value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
-from podtune.api.pods.pod_template import list_secret_references
+from podtune.api.pods.pod_references import list_config_map_references, list_secret_references
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.validation import InvalidSpec, parse_experiment
@@ -142,17 +142,32 @@ def _find_name(store: ReadableStore, prefix: str) -> str:
     return experiment["metadata"]["name"] if experiment is not None else "its record is damaged"
 
 
-def list_secrets(spec: Manifest) -> Iterator[str]:
+def list_secrets(spec: Manifest) -> list[str]:
     """The Secrets that an experiment needs and that no snapshot holds, each once."""
-    seen: set[str] = set()
     store = (spec.get("checkpoints") or {}).get("store") or {}
+    names = [store.get("credentialsSecret"), *_find_bundle(store, "Secret")]
+    return _join_names(names, spec, list_secret_references)
+
+
+def list_config_maps(spec: Manifest) -> list[str]:
+    """The ConfigMaps that an experiment needs and that no snapshot holds, each once."""
+    store = (spec.get("checkpoints") or {}).get("store") or {}
+    return _join_names(_find_bundle(store, "ConfigMap"), spec, list_config_map_references)
+
+
+def _find_bundle(store: Manifest, kind: str) -> list[str]:
+    """The object that holds the certificates of the store's server, if it is one of this kind."""
     bundle = store.get("caBundle") or {}
-    names = [store.get("credentialsSecret"), bundle.get("name") if bundle.get("kind") == "Secret" else None]
+    return [bundle["name"]] if bundle and bundle.get("kind", "ConfigMap") == kind else []
+
+
+def _join_names(
+    names: Sequence[str | None], spec: Manifest, list_references: Callable[[Manifest], Iterator[tuple[str, str]]]
+) -> list[str]:
+    """These names, and those that the templates of an experiment's pods refer to."""
     template = spec["trialTemplate"]
     roles = (role.get("template") or {} for role in template.get("roles") or ())
+    found = list(names)
     for part in (template, *roles, (spec.get("evaluation") or {}).get("template") or {}):
-        names += [name for _, name in list_secret_references(part.get("spec") or {})]
-    for name in names:
-        if name and name not in seen:
-            seen.add(name)
-            yield name
+        found += [name for _, name in list_references(part.get("spec") or {})]
+    return list(dict.fromkeys(name for name in found if name))

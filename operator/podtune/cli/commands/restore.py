@@ -13,7 +13,13 @@ from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.trial import UNNUMBERED, TrialSpec
 from podtune.api.validation import parse_experiment
 from podtune.cli.archives.archive import Archive
-from podtune.cli.archives.snapshot_reader import StoredSnapshot, find_prefix, list_secrets, read_snapshot
+from podtune.cli.archives.snapshot_reader import (
+    StoredSnapshot,
+    find_prefix,
+    list_config_maps,
+    list_secrets,
+    read_snapshot,
+)
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.store_access import (
@@ -63,7 +69,7 @@ def restore_experiment(
     ],
     *,
     name: Annotated[str | None, typer.Option("--name", help="Another name for the Experiment.")] = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Also where Secrets that it needs are missing.")] = False,
+    anyway: Annotated[bool, typer.Option("--anyway", help="Also where Secrets or ConfigMaps are missing.")] = False,
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
     agent_image: AgentImage = "",
@@ -88,7 +94,7 @@ def restore_experiment(
     doubts = (*_compare_stores(uri, snapshot.archive.spec), *_find_missing_warm_start(snapshot.archive))
     for problem in (*snapshot.problems, *moved, *doubts):
         print_note(f"warning: {problem}")
-    _check_secrets(api, chosen, snapshot.archive.spec, anyway=anyway)
+    _check_needed(api, chosen, snapshot.archive.spec, anyway=anyway)
     archive = snapshot.archive.rename(name) if name else snapshot.archive
     typer.echo(restore_archive(api, chosen, archive))
     print_lines(_describe_losses(losses))
@@ -191,23 +197,33 @@ def _describe_losses(losses: list[Loss]) -> list[str]:
     return ["what runs again:", *align_columns(("TRIAL", "RECORDED", "GOES ON FROM", "LAST RESULT"), rows)]
 
 
-def _check_secrets(api: Api, namespace: str, spec: Manifest, *, anyway: bool) -> None:
-    """Checks that the Secrets are there that the experiment needs.
+def _check_needed(api: Api, namespace: str, spec: Manifest, *, anyway: bool) -> None:
+    """Checks that the Secrets and ConfigMaps are there that the experiment needs.
 
     Raises:
         CliError: Some are missing, and it is not to be restored all the same.
     """
-    missing = []
-    for secret in list_secrets(spec):
-        try:
-            api.get(paths.secret(namespace, secret))
-        except ResourceNotFound:
-            missing.append(secret)
-        except ApiRefusal as error:
-            print_note(f"warning: whether there is a Secret {secret} is not known: {explain_error(error)}")
-    if not missing:
+    secrets = _find_missing(api, "Secret", {name: paths.secret(namespace, name) for name in list_secrets(spec)})
+    maps = _find_missing(api, "ConfigMap", {name: paths.config_map(namespace, name) for name in list_config_maps(spec)})
+    if not secrets and not maps:
         return
-    problem = f"namespace {namespace} lacks Secrets that the experiment needs: {', '.join(missing)}"
+    kinds = " and ".join(
+        f"{kind} {', '.join(names)}" for kind, names in (("Secrets", secrets), ("ConfigMaps", maps)) if names
+    )
+    problem = f"namespace {namespace} lacks what the experiment needs: {kinds}"
     if not anyway:
         raise CliError(f"{problem}; no snapshot holds them: create them first, or restore it with --anyway")
     print_note(f"warning: {problem}; its pods wait for them")
+
+
+def _find_missing(api: Api, kind: str, wanted: Mapping[str, str]) -> list[str]:
+    """The names of those that are not there, of objects with these paths; warns of those that it may not look for."""
+    missing = []
+    for name, path in wanted.items():
+        try:
+            api.get(path)
+        except ResourceNotFound:
+            missing.append(name)
+        except ApiRefusal as error:
+            print_note(f"warning: whether there is a {kind} {name} is not known: {explain_error(error)}")
+    return missing

@@ -233,11 +233,13 @@ def test_where_no_checkpoint_is_left_a_trial_begins_anew(podtune: Podtune, api: 
 def test_secrets_that_are_missing_are_named(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
     secret = {"bucket": "models", "prefix": "demo", "credentialsSecret": "s3-keys"}
     put_snapshot(store, checkpoints={"store": secret})
-    assert "namespace elsewhere lacks Secrets that the experiment needs: s3-keys" in podtune(
+    assert "namespace elsewhere lacks what the experiment needs: Secrets s3-keys;" in podtune(
         f"restore {ADDRESS}", expect=1
     )
     assert api.objects == {}
-    assert "warning: namespace elsewhere lacks Secrets" in podtune(f"restore {ADDRESS} --anyway")
+    assert "warning: namespace elsewhere lacks what the experiment needs: Secrets s3-keys;" in podtune(
+        f"restore {ADDRESS} --anyway"
+    )
     assert paths.experiment(HERE, "digits") in api.objects
 
 
@@ -246,7 +248,26 @@ def test_a_secret_that_evaluations_need_is_named(podtune: Podtune, store: Memory
     scorer = {"name": "scorer", "image": "none", "envFrom": [source]}
     evaluation = {"template": {"spec": {"containers": [scorer]}}}
     put_snapshot(store, checkpoints={"store": {"bucket": "models", "prefix": "demo"}}, evaluation=evaluation)
-    assert "lacks Secrets that the experiment needs: scorer-token" in podtune(f"restore {ADDRESS}", expect=1)
+    assert "lacks what the experiment needs: Secrets scorer-token;" in podtune(f"restore {ADDRESS}", expect=1)
+
+
+def test_config_maps_that_are_missing_are_named_beside_secrets(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    """Those of functions go with their Experiment: whoever loses the one loses the other."""
+    volumes = [
+        {"name": "code", "configMap": {"name": "train-code"}},
+        {"name": "mixed", "projected": {"sources": [{"configMap": {"name": "lists"}}, {"secret": {"name": "keys"}}]}},
+    ]
+    variables = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "values", "key": "a"}}}]
+    container = {"name": "trial", "image": "none", "env": variables, "envFrom": [{"configMapRef": {"name": "values"}}]}
+    bucket = {"bucket": "models", "prefix": "demo", "caBundle": {"name": "authorities"}}
+    template = {"spec": {"containers": [container], "volumes": volumes}}
+    put_snapshot(store, checkpoints={"store": bucket}, trialTemplate=template)
+    api.objects[paths.config_map(HERE, "lists")] = {"metadata": {"name": "lists"}}
+    lacking = "lacks what the experiment needs: Secrets keys and ConfigMaps authorities, values, train-code;"
+    assert lacking in podtune(f"restore {ADDRESS}", expect=1)
+    assert paths.experiment(HERE, "digits") not in api.objects
 
 
 def test_secrets_that_are_there_need_no_word(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
