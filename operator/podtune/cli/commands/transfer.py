@@ -169,13 +169,18 @@ def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
             body["metadata"]["annotations"] = {ANNOTATION_AUTHOR: author}
         _create_trial(api, namespace, body, trial["status"])
     path = paths.experiment(namespace, name)
-    api.patch(paths.status_of(path), {"status": archive.status})
+    api.patch(paths.status_of(path), {"status": _forget_kept_revisions(archive.status)})
     count = str(len(archive.trials)) if archive.trials else None
     api.patch(path, {"metadata": {"annotations": {ANNOTATION_IMPORTING: None, ANNOTATION_IMPORTED: count}}})
     done = f"experiment {name} is in namespace {namespace}, with {len(archive.trials)} trials"
     if archive.spec.get("suspend"):
         return f"{done}; it is suspended, as it was: `podtune resume experiment/{name}` has it go on"
     return done
+
+
+def _forget_kept_revisions(status: Manifest) -> Manifest:
+    """A status without the ControllerRevisions that were kept elsewhere: the operator keeps the present one anew."""
+    return {**status, "template": {**status["template"], "revisions": []}} if status.get("template") else status
 
 
 def _make_labels(labels: Mapping[str, str], trial: Manifest, experiment: ExperimentSpec) -> dict[str, str]:

@@ -98,6 +98,16 @@ def test_an_experiment_is_made_again_elsewhere_with_all_that_it_has_recorded(api
     assert "pod" not in trial["status"]
 
 
+def test_revisions_that_are_kept_elsewhere_are_not_listed(api: MovingApi, tmp_path: Path) -> None:
+    """Their ControllerRevisions stay behind; one that is listed would never be kept again."""
+    kept = [{"name": "1111", "number": 4, "time": "2026-01-01T00:00:00Z"}]
+    suspended(api)
+    api.objects[paths.experiment(OLD, "digits")]["status"]["template"] = {"first": "0000", "revisions": kept}
+    assert cli.main(["import", str(exported(api, tmp_path)), "-n", "elsewhere"]) == 0
+    found = api.objects[paths.experiment("elsewhere", "digits")]["status"]["template"]
+    assert found == {"first": "0000", "revisions": []}
+
+
 def test_the_operator_is_held_off_until_all_is_there(api: MovingApi, tmp_path: Path) -> None:
     suspended(api)
     file = exported(api, tmp_path)
