@@ -22,6 +22,10 @@ def test_all_options_are_read() -> None:
     assert SyncSettings.from_json("") == SyncSettings()
 
 
+def test_results_and_output_are_stored_every_ten_seconds() -> None:
+    assert SyncSettings.from_json("{}").segment_period == 10
+
+
 @pytest.mark.parametrize(
     "text",
     ["{", "[]", '{"timeout": "x"}', '{"exclude": 1}', '{"artifacts": 1}', '{"retries": -1}', '{"results": "1Gi"}'],

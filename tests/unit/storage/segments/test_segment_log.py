@@ -75,6 +75,15 @@ def test_a_full_segment_is_closed_and_never_stored_again(log: SegmentLog) -> Non
     assert all(len(content) <= SMALLEST_SEGMENT for content in stored.objects.values())
 
 
+def test_a_segment_is_closed_at_a_mebibyte_however_much_is_kept() -> None:
+    log, stored, record = SegmentLog(HEADER, keep=256 << 20), Stored(), b"x" * ((1 << 18) - 1) + b"\n"
+    for number in range(1, 11):
+        log.append(number, float(number), record)
+    stored.store(log)
+    assert stored.puts == [1, 4, 7, 10], "four records and the header are more than a mebibyte"
+    assert max(map(len, stored.objects.values())) <= 1 << 20
+
+
 def test_a_closed_segment_is_stored_before_the_active_one(log: SegmentLog) -> None:
     append(log, range(1, 3 * A_SEGMENT))
     assert [name.first for name in log.list_changed()] == [1, A_SEGMENT + 1, 2 * A_SEGMENT + 1]
