@@ -180,7 +180,7 @@ def test_describe_says_who_runs_an_earlier_template(api: FakeApi, podtune: Comma
     api.add_trial(trial(1, **TRAINING | {"revision": "2222"}))
     api.add_trial(trial(2, state="PENDING", reason="Queued"))
     template = next(line for line in podtune("describe digits") if line.startswith("Template:"))
-    assert template.split(None, 1)[1] == "revision 2 (2222); digits-0 run revision 1 (1111)"
+    assert template.split(None, 1)[1] == "revision 2 (2222); digits-0 runs revision 1 (1111)"
     items = json.loads("\n".join(podtune("describe digits -o json")))["items"]
     assert [item["template"] for item in items] == ["1111", "2222", "1111"]
 

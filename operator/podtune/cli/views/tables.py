@@ -124,7 +124,8 @@ def _describe_template(view: ExperimentView, trials: Sequence[TrialView]) -> str
         names = [trial.name for trial in trials if trial.is_running and trial.find_revision(view) == revision.name]
         if names:
             others = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-            text += f"; {', '.join(names[:SHOWN_NAMES])}{others} run revision {revision.number} ({revision.name})"
+            verb = "runs" if len(names) == 1 else "run"
+            text += f"; {', '.join(names[:SHOWN_NAMES])}{others} {verb} revision {revision.number} ({revision.name})"
     return text
 
 
