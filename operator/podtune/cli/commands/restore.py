@@ -176,20 +176,24 @@ def _list_losses(opened: OpenedStore, snapshot: StoredSnapshot) -> Iterator[Loss
     """The trials that had come further than they go on from."""
     statuses = {trial["name"]: trial["status"] for trial in snapshot.archive.trials}
     ended = {name for name, status in statuses.items() if status.get("state") in _ENDED}
-    for trial, last in sorted(find_last_results(opened.store, snapshot.prefix, skip=ended).items()):
+    stored = find_last_results(opened.store, snapshot.prefix, skip=ended)
+    for trial in sorted((statuses.keys() - ended) | stored.keys()):
+        last = stored[trial].step if trial in stored else 0
         status = statuses.get(trial)
         if status is None:
-            yield Loss(trial, -1, 0, last.step)
+            yield Loss(trial, -1, 0, last)
             continue
         resumes = (status.get("checkpoint") or {}).get("step", 0)
         recorded = status.get("iteration", 0)
-        if last.step > min(recorded, resumes):
-            yield Loss(trial, recorded, resumes, last.step)
+        # Where results are not kept, the record alone tells.
+        last = max(last, recorded)
+        if last > min(recorded, resumes):
+            yield Loss(trial, recorded, resumes, last)
 
 
 def _describe_losses(losses: list[Loss]) -> list[str]:
     if not losses:
-        return ["nothing was lost: no stored result is newer than the snapshot, or than a trial's checkpoint"]
+        return ["nothing was lost: no result is newer than the snapshot, or than a trial's checkpoint"]
     rows = [
         (loss.trial, "none" if loss.recorded < 0 else str(loss.recorded), str(loss.resumes), str(loss.last))
         for loss in losses

@@ -138,8 +138,19 @@ def test_what_was_lost_is_listed(podtune: Podtune, store: MemoryStore) -> None:
     ]
 
 
+def test_what_was_recorded_after_the_checkpoint_is_listed_where_no_results_are_kept(
+    podtune: Podtune, store: MemoryStore
+) -> None:
+    put_snapshot(store, results={"keep": "0"})
+    assert podtune(f"restore {ADDRESS}").splitlines()[-1].split() == ["digits-0", "5", "4", "5"]
+
+
 def test_where_nothing_was_lost_that_is_said(podtune: Podtune, store: MemoryStore) -> None:
     put_snapshot(store)
+    known = checkpoint(4)
+    body = trial_body(0, uid="t-0", state="RUNNING", iteration=4, checkpoints=[known], checkpoint=known)
+    store_record(store, PREFIX, record(body, 10, "digits-0"))
+    put_results(store, "digits-0", 4)
     assert "nothing was lost" in podtune(f"restore {ADDRESS}")
 
 
