@@ -61,6 +61,12 @@ def test_numbers_of_a_column_stand_one_below_the_other() -> None:
     assert choose_decimals([1e-5, 2e-5]) is None
 
 
+def test_no_number_of_a_column_is_rounded_to_nothing() -> None:
+    values = [12.04, 0.0004]
+    decimals = choose_decimals(values)
+    assert [format_aligned(value, decimals) for value in values] == ["12.04", "4e-4"]
+
+
 @pytest.mark.parametrize(("hours", "text"), [(0.034, "0.03"), (7.26, "7.3"), (1240.4, "1,240"), (None, "–")])
 def test_hours_have_sensible_digits(hours: float | None, text: str) -> None:
     assert format_hours(hours) == text

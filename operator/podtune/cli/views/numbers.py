@@ -58,7 +58,9 @@ def choose_decimals(values: Iterable[float]) -> int | None:
         return None
     if all(size.is_integer() for size in sizes):
         return 0
-    return max(0, DIGITS - 1 - _find_exponent(max(sizes)))
+    decimals = max(0, DIGITS - 1 - _find_exponent(max(sizes)))
+    is_lost = min(sizes) < 10.0**-decimals / 2
+    return None if is_lost else decimals
 
 
 def format_aligned(value: float | None, decimals: int | None) -> str:
