@@ -12,6 +12,8 @@ from podtune.local.local_run import LocalRun
 from podtune.local.starting import start_run
 
 PATIENCE = 60.0
+LONGEST_RUN = 240.0
+"""Seconds that a whole run may take, however busy the machine is: less than a test may."""
 REPORT = 'echo "{\\"score\\": $PODTUNE_PARAM_x}" >> "$PODTUNE_DIR/results.jsonl"'
 """Reports the parameter x."""
 COUNT = """
@@ -51,7 +53,7 @@ def make_run(manifest: dict[str, Any], path: Path, **options: Any) -> LocalRun:
 
 def follow(run: LocalRun, until: Callable[[LocalRun], bool] = lambda _: False) -> None:
     """Runs an experiment to its end, or until something holds."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_RUN
     try:
         for _ in run.follow():
             assert time.monotonic() < deadline, run.progress.experiment

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
-from podtune.api.names import TrialState
-from podtune.api.resources.trial import TrialStatus
-from podtune.cli.client.resources import TrialView
+from podtune.api.names import DecisionKind, TrialState
+from podtune.api.resources.trial import LedgerEntry
+from podtune.cli.client.resources import get_experiment, list_trials
+from podtune.cli.client.run_directory import LOCAL_NAMESPACE, RunDirectoryApi
+from podtune.cli.client.store_access import StoreOptions, open_experiment_store
+from podtune.cli.client.stored_decisions import read_stored_decisions
 from podtune.local.directory import RunDirectory
 from podtune.local.local_run import LocalRun
 from podtune.local.objects import LocalObjects
@@ -29,6 +32,7 @@ TRIALS = 6
 POINTS = range(1, 21)
 """Lines of what the command prints, after which it is killed: from the first Trials to the last decisions."""
 ASHA = {"asha": {"timeAttribute": "step", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}}
+Decision = tuple[str, int, dict[str, Any]]
 Command = Callable[[int], "subprocess.Popen[str]"]
 
 
@@ -63,16 +67,38 @@ def _kill_after(process: subprocess.Popen[str], lines: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TrialView]:
-    """The trials of a run that nobody has killed, one at a time."""
-    run = make_run(_make(1), tmp_path_factory.mktemp("undisturbed"))
-    follow(run)
-    return run.progress.trials
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run that nobody has killed, one trial at a time."""
+    path = tmp_path_factory.mktemp("undisturbed")
+    follow(make_run(_make(1), path))
+    return path / "run"
 
 
-def _list_decisions(status: TrialStatus) -> list[tuple[str, int, dict[str, Any]]]:
-    """The ledger without the moments and attempts, which differ."""
-    return [(entry.action, entry.step, dict(entry.inputs)) for entry in status.ledger]
+def _note(entry: LedgerEntry) -> Decision:
+    """A decision without its moment and attempt."""
+    return entry.action, entry.step, dict(entry.inputs)
+
+
+def _read_decisions(path: Path) -> dict[str, dict[int, Decision]]:
+    """All decisions of a run by their numbers, by trial: those in the store, and those in the status alone."""
+    run = RunDirectoryApi(path)
+    view, trials = (get_experiment(run, LOCAL_NAMESPACE, "tiny"), list_trials(run, LOCAL_NAMESPACE, "tiny"))
+    with open_experiment_store(run, view, StoreOptions()) as opened:
+        prefix = opened.address.experiment_prefix(view.uid)
+        stored = read_stored_decisions(opened.store, prefix, [trial.name for trial in trials])
+    return {
+        trial.name: {
+            entry.number: _note(entry)
+            for entry in (*map(LedgerEntry.model_validate, stored.get(trial.name, ())), *trial.status.ledger)
+        }
+        for trial in trials
+    }
+
+
+def _list_own(decisions: Mapping[int, Decision]) -> list[Decision]:
+    """Decisions in order, without the pause of the whole run, behind which are no numbers."""
+    ordered = [decision for _, decision in sorted(decisions.items())]
+    return [decision for decision in ordered if decision[0] != DecisionKind.PAUSE or decision[2]]
 
 
 def _finish(path: Path) -> LocalRun:
@@ -85,20 +111,22 @@ def _finish(path: Path) -> LocalRun:
     return run
 
 
-@pytest.mark.parametrize(
-    "lines", [pytest.param(lines, marks=[] if lines == 7 else pytest.mark.long) for lines in POINTS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("lines", POINTS)
 def test_one_trial_at_a_time_comes_to_the_same_decisions(
-    start: Command, tmp_path: Path, lines: int, undisturbed: Mapping[str, TrialView]
+    start: Command, tmp_path: Path, lines: int, undisturbed: Path
 ) -> None:
     _kill_after(start(1), lines)
-    resumed = _finish(tmp_path / "run").progress.trials
-    assert resumed.keys() == undisturbed.keys()
-    for name, trial in resumed.items():
-        known = undisturbed[name]
-        assert trial.proposed == known.proposed
-        assert trial.status.reason == known.status.reason
-        assert _list_decisions(trial.status) == _list_decisions(known.status)
+    _finish(tmp_path / "run")
+    resumed, known = _read_decisions(tmp_path / "run"), _read_decisions(undisturbed)
+    assert {name: _list_own(found) for name, found in resumed.items()} == {
+        name: _list_own(found) for name, found in known.items()
+    }
+    ends = [
+        [(trial.proposed, trial.status.reason) for trial in list_trials(RunDirectoryApi(path), LOCAL_NAMESPACE, "tiny")]
+        for path in (tmp_path / "run", undisturbed)
+    ]
+    assert ends[0] == ends[1]
 
 
 def _replay(objects: LocalObjects, trials: list[Trial], now: float) -> dict[Any, str]:
@@ -117,12 +145,13 @@ def test_of_several_at_a_time_all_that_was_decided_stands(start: Command, tmp_pa
     known = list(decided.values())
     now = 4e9  # whatever waits for a time is due
     assert _replay(objects, known, now) == _replay(objects, known[::-1], now), "the order of records matters"
-    for name, trial in _finish(tmp_path / "run").progress.trials.items():
+    ended = _finish(tmp_path / "run").progress.trials
+    decisions = _read_decisions(tmp_path / "run")
+    for name, trial in ended.items():
         if name not in decided:
             continue
         before = decided[name]
         assert trial.proposed == before.spec.parameters
-        recorded = before.status.ledger
-        assert trial.status.ledger[: len(recorded)] == recorded
+        assert {entry.number: _note(entry) for entry in before.status.ledger}.items() <= decisions[name].items()
         if before.status.state is not None and before.status.state.is_finished:
             assert trial.status.reason == before.status.reason
