@@ -9,10 +9,14 @@ What the experiment has learnt from an earlier one (its warm start) never change
 stores the Experiment's record looks whether the store has it, and asks for it only if not; of the jobs, the first and
 the last have it.
 
-What such jobs have stored follows from the trigger of the latest one alone: three resource versions, `before-from-to`.
-The job stores the trials without a pod that have changed after `before` and up to `to`; one is due again when a trial
-has changed after `to`. The job before it went up to `from`: what changed in between is stored once more, for a version
-may be seen later than a higher one. So a restarted operator knows as much as the one before it.
+What such jobs have stored follows from the trigger of the latest one alone, so that a restarted operator knows as much
+as the one before it. It is `before-from-to-generation`: three resource versions, and the Experiment's generation. The
+job stores the trials without a pod that have changed after `before` and up to `to`; one is due again when a trial has
+changed after `to`. The job before it went up to `from`: what changed in between is stored once more, for a version may
+be seen later than a higher one.
+
+Each job stores the Experiment's record. While no trial runs, one is also due when the Experiment has another generation
+than in the trigger: somebody has edited it, and no agent asks for its record.
 """
 
 from __future__ import annotations
@@ -54,9 +58,10 @@ class _Window:
     before: int = 0
     start: int = 0
     to: int = 0
+    generation: int = 0
 
     def format(self) -> str:
-        return f"{self.before}-{self.start}-{self.to}"
+        return f"{self.before}-{self.start}-{self.to}-{self.generation}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +193,12 @@ class Snapshots:
         if job is not None and not job.state.is_finished:
             return self._make_job(experiment, job.trigger), 0.0
         window = self._follow(job)
-        if not self.is_enabled or not self._changed:
+        last = max(experiment.status.start_time or "", (job.completion_time if job is not None else "") or "")
+        is_edited = last != "" and not self._running and experiment.generation != window.generation
+        if not self.is_enabled or not (self._changed or is_edited):
             return None
-        status = experiment.status
-        last = max(status.start_time or "", (job.completion_time if job is not None else "") or "")
         at = (parse_rfc3339(last) or now) + self._spec.snapshot.seconds
-        return self._make_job(experiment, self._extend(window).format()) if at <= now else None, at
+        return self._make_job(experiment, self._extend(window, experiment).format()) if at <= now else None, at
 
     def find_due_at_end(self, experiment: Experiment) -> StorageJobSpec | None:
         """The job that is due before the last records are stored: one that has begun, or where there are too many."""
@@ -204,7 +209,7 @@ class Snapshots:
             return self._make_job(experiment, job.trigger)
         if not self.is_enabled or not is_many:
             return None
-        return self._make_job(experiment, self._extend(window).format())
+        return self._make_job(experiment, self._extend(window, experiment).format())
 
     def list_last(self, experiment: Experiment) -> list[SnapshotRecord]:
         """The records that are left to be stored at the end; none where none are kept.
@@ -223,13 +228,13 @@ class Snapshots:
         """What jobs have stored so far, as the next one's window begins; brings up to date which trials changed since.
 
         One that was given up has stored nothing. The next one begins where it did, but is due only when a trial has
-        changed after it: it would be given up like the one before.
+        changed after it, or the Experiment was edited: it would be given up like the one before.
         """
         window = _Window()
         if job is not None:
             known = _parse_window(job.trigger)
             is_stored = job.state is StorageJobState.DONE
-            window = _Window(known.start, known.to, known.to) if is_stored else known
+            window = replace(known, before=known.start, start=known.to) if is_stored else known
         if window.to != self._to:
             self._to = window.to
             self._changed = {
@@ -239,10 +244,10 @@ class Snapshots:
             }
         return window
 
-    def _extend(self, window: _Window) -> _Window:
-        """The window with the oldest changes since, as many as one job stores."""
+    def _extend(self, window: _Window, experiment: Experiment) -> _Window:
+        """The window with the oldest changes since, as many as one job stores, and the Experiment as it is now."""
         oldest = heapq.nsmallest(TRIALS_A_JOB, self._changed.values())
-        return replace(window, to=max(oldest, default=window.to))
+        return replace(window, to=max(oldest, default=window.to), generation=experiment.generation)
 
 
 def _leave_out_large(records: Sequence[SnapshotRecord]) -> Iterator[SnapshotRecord]:
@@ -295,5 +300,4 @@ def _find_job(experiment: Experiment) -> StorageJob | None:
 
 
 def _parse_window(trigger: str) -> _Window:
-    before, start, to = map(int, trigger.split("-"))
-    return _Window(before, start, to)
+    return _Window(*map(int, trigger.split("-")))

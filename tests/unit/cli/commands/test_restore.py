@@ -79,7 +79,7 @@ def put_snapshot(store: MemoryStore, **spec: Any) -> None:
     """Two trials: one that runs, with a checkpoint of iteration 4, and one that has ended."""
     body = experiment_body(**spec)
     body["metadata"] |= {"generation": 3, "labels": {"team": "a"}, "annotations": {"example.com/a": "b"}}
-    job = {"purpose": "Snapshot", "trigger": "0-0-9", "state": "Done", "pod": 1, "tries": 1, "startTime": "x"}
+    job = {"purpose": "Snapshot", "trigger": "0-0-9-1", "state": "Done", "pod": 1, "tries": 1, "startTime": "x"}
     body["status"] = {"observedGeneration": 3, "trials": {"total": 3}, "storage": {"pods": 1, "jobs": [job]}}
     known = [checkpoint(4)]
     running = trial_body(

@@ -130,6 +130,91 @@ def test_trials_without_a_pod_are_stored_once_a_period() -> None:
     assert len(jobs(running)) == before, "nothing has changed that no agent stores"
 
 
+def suspended(**fields: Any) -> Simulation:
+    """An experiment of two trials, both stored and paused since somebody has suspended it."""
+    search = {"algorithm": "random", "maxTrials": 2, "seed": 7}
+    running = until_running(simulation(**{"steps": 200, "search": search, **fields}), 2)
+    running.edit_spec(suspend=True)
+    return running.run(200.0)
+
+
+def find_stored_parallelism(simulation: Simulation) -> int:
+    """The edit that the store has."""
+    served = parse_experiment(json.loads(list_newest(simulation)[""].body))
+    return served.max_concurrent_trials
+
+
+def test_an_edit_is_stored_once_while_no_trial_runs() -> None:
+    idle = suspended()
+    before = len(jobs(idle))
+    for number, limit in enumerate((7, 9), start=1):
+        idle.edit_spec(max_concurrent_trials=limit)
+        idle.run(500.0)
+        assert find_stored_parallelism(idle) == limit
+        assert len(jobs(idle)) == before + number
+    assert [trial.trial for trial in jobs(idle)[-1].trials] == ["e"], "the trials are stored already"
+
+
+def test_edits_are_stored_once_a_period_at_most() -> None:
+    idle = suspended()
+    before = len(jobs(idle))
+    for limit in range(3, 13):
+        idle.edit_spec(max_concurrent_trials=limit)
+        idle.run(2.0)
+    idle.run(300.0)
+    assert find_stored_parallelism(idle) == 12
+    assert len(jobs(idle)) - before <= 3, "edits went on for a period"
+
+
+def test_an_edit_is_stored_by_an_agent_while_a_trial_runs() -> None:
+    running = until_running(simulation(steps=500, search={"algorithm": "random", "maxTrials": 2, "seed": 7}), 2)
+    own, experiment = ask(running, "e-0")
+    running.edit_spec(max_concurrent_trials=9)
+    running.run(200.0)
+    assert jobs(running) == [], "no storage pod is needed"
+    records = {record.trial: record for record in ask(running, "e-0", StoredVersions(own.version, experiment.version))}
+    assert parse_experiment(json.loads(records[""].body)).max_concurrent_trials == 9
+
+
+def test_an_operator_that_restarts_stores_an_edit_once() -> None:
+    idle = suspended()
+    before = len(jobs(idle))
+    idle.restart()
+    idle.run(200.0)
+    assert len(jobs(idle)) == before, "nothing was edited"
+    idle.edit_spec(max_concurrent_trials=9)
+    idle.restart()
+    idle.run(200.0)
+    idle.restart()
+    idle.run(200.0)
+    assert len(jobs(idle)) == before + 1
+    assert find_stored_parallelism(idle) == 9
+
+
+def test_an_edit_whose_job_is_given_up_waits_for_the_next_one() -> None:
+    idle = suspended()
+    made = idle.api.experiment.status.storage
+    assert made is not None
+    idle.storage.failures = dict.fromkeys(range(made.pods + 1, made.pods + 4), "AccessDenied")
+    idle.edit_spec(max_concurrent_trials=7)
+    before = len(jobs(idle))
+    idle.run(500.0)
+    assert len(jobs(idle)) == before + 3, "it is given up"
+    idle.edit_spec(max_concurrent_trials=9)
+    idle.run(500.0)
+    assert len(jobs(idle)) == before + 4
+    assert find_stored_parallelism(idle) == 9
+
+
+def test_an_experiment_that_has_not_begun_is_not_stored() -> None:
+    waiting = simulation(suspend=True)
+    waiting.run(100.0)
+    waiting.edit_spec(max_concurrent_trials=9)
+    waiting.run(500.0)
+    assert jobs(waiting) == []
+    assert waiting.is_quiet
+
+
 def test_they_are_stored_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "TRIALS_A_JOB", 3)
     ended = settle(simulation(search={"algorithm": "random", "maxTrials": 10, "seed": 7}, snapshot={"period": "1h"}))
