@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.former_folders import list_former_folders
 from podtune.cli.client.resources import ExperimentView
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.commands.results import make_row
 from podtune.client.errors import InvalidArgument, MissingPackage, NotPossible, Refused, StoreFailed
 from podtune.client.facts import TrialFacts
 from podtune.storage.errors import StoreError
-from podtune.storage.segments.reader import read_results
+from podtune.storage.segments.former import read_all_results
 from podtune.trial.layout import ITERATION, TIME_TOTAL
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ def read_stored_rows(
     rows, missed = [], 0
     with open_experiment_store(api, view, options) as opened:
         try:
-            for stored in read_results(
-                opened.store, opened.address.experiment_prefix(view.uid), trial=trial, rank=rank
-            ):
+            prefix, former = opened.address.experiment_prefix(view.uid), list_former_folders(view, opened.address)
+            for stored in read_all_results(opened.store, prefix, former, trial=trial, rank=rank):
                 rows.append(make_row(stored))
                 missed += stored.missed
         except StoreError as error:

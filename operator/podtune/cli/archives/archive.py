@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from podtune.api.names import ANNOTATION_AUTHOR, API_VERSION, GROUP, TrialReason, TrialState
+from podtune.api.names import ANNOTATION_AUTHOR, ANNOTATION_FORMER, API_VERSION, GROUP, TrialReason, TrialState
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import LedgerEntry, TrialSpec, TrialStatus
 from podtune.api.resources.trial_numbers import read_index
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.cli.client.experiment_file import read_documents, write_document
+from podtune.cli.client.former_folders import add_former_folder
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 from podtune.protocol.storage_job import StoragePurpose
@@ -106,6 +107,9 @@ def make_archive(experiment: Manifest, trials: list[Manifest], known: Mapping[st
     """Makes an archive of what the API server has."""
     metadata = experiment["metadata"]
     kept = {kind: _select_foreign(metadata.get(kind) or {}) for kind in ("labels", "annotations")}
+    if former := (metadata.get("annotations") or {}).get(ANNOTATION_FORMER):
+        kept["annotations"][ANNOTATION_FORMER] = former
+    kept["annotations"] = add_former_folder(kept["annotations"], metadata["uid"], metadata["name"])
     generation = metadata.get("generation", 1)
     return Archive(
         source={"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]},
@@ -153,9 +157,12 @@ def _read(body: Mapping[str, Any]) -> Archive:
     ExperimentStatus.model_validate(experiment["status"])
     for trial in body["trials"]:
         check_trial(trial, source["name"])
+    metadata = {kind: check_texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()}
+    # An earlier `podtune` did not list it.
+    annotations = add_former_folder(metadata.get("annotations", {}), str(source["uid"]), str(source["name"]))
     return Archive(
         source={name: str(source[name]) for name in ("namespace", "name", "uid")},
-        metadata={kind: check_texts(entries, kind) for kind, entries in (experiment.get("metadata") or {}).items()},
+        metadata={**metadata, "annotations": annotations},
         spec=experiment["spec"],
         status=experiment["status"],
         trials=tuple(body["trials"]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.conditions import Condition, find_condition
-from podtune.api.names import ANNOTATION_AUTHOR, ConditionType, TrialReason, TrialState
+from podtune.api.names import ANNOTATION_AUTHOR, ANNOTATION_FORMER, ConditionType, TrialReason, TrialState
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import ProposalSource, TrialStatus
 from podtune.api.resources.trial_numbers import read_index
@@ -31,6 +31,7 @@ class ExperimentView:
 
     Attributes:
         state: As the status has it, which may be a newer operator's word; empty before an operator has seen it.
+        former: What it was before it was imported or restored, see `list_former_folders`; empty where it was not.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ExperimentView:
     state: str
     status: ExperimentStatus
     uid: str = ""
+    former: str = ""
 
     @property
     def metric(self) -> str:
@@ -180,6 +182,7 @@ def read_experiment(item: Manifest) -> ExperimentView:
         state=status.get("state") or "",
         status=read_status(ExperimentStatus, status),
         uid=metadata.get("uid", ""),
+        former=(metadata.get("annotations") or {}).get(ANNOTATION_FORMER, ""),
     )
 
 

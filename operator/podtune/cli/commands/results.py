@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from podtune.cli.client.former_folders import list_former_folders
 from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import TrialView, get_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
@@ -28,7 +29,8 @@ from podtune.cli.options import (
 from podtune.cli.output import print_note, to_json
 from podtune.runner.timestamps import format_rfc3339_precise
 from podtune.storage.errors import StoreError
-from podtune.storage.segments.reader import StoredResult, read_results
+from podtune.storage.segments.former import read_all_results
+from podtune.storage.segments.reader import StoredResult
 
 
 class ResultFormat(StrEnum):
@@ -64,7 +66,8 @@ def results(
     options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
     with open_experiment_store(api, experiment, options) as opened:
         prefix = opened.address.experiment_prefix(experiment.uid)
-        found = _note_gaps(read_results(opened.store, prefix, trial=trial, rank=rank))
+        former = list_former_folders(experiment, opened.address)
+        found = _note_gaps(read_all_results(opened.store, prefix, former, trial=trial, rank=rank))
         try:
             any_printed = _PRINTERS[output](found)
         except StoreError as error:

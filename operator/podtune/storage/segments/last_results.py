@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from podtune.protocol.fields import ProtocolError, read_json
-from podtune.protocol.messages import Result, parse_result
+from podtune.protocol.messages import Result
 from podtune.storage.object_store import ReadableStore
-from podtune.storage.segments.reader import group_segments, read_segment
+from podtune.storage.segments.reader import group_segments, parse_results, read_segment
 from podtune.storage.segments.segment import RESULT_STREAM
 
 
@@ -36,9 +35,4 @@ def find_last_results(store: ReadableStore, experiment_prefix: str, *, skip: Col
 
 def _find_last(lines: list[bytes]) -> Result | None:
     """The last line that is a result: one that was being written when its pod vanished may be cut off."""
-    for line in reversed(lines):
-        try:
-            return parse_result(read_json(line))
-        except ProtocolError:
-            continue
-    return None
+    return next(parse_results(reversed(lines)), None)

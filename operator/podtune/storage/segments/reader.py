@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from podtune.protocol.fields import ProtocolError, read_json
@@ -132,10 +132,24 @@ def read_results(
         StoreError: The store can't be read now, or at all.
     """
     listed = store.list(experiment_prefix + (f"{trial}/" if trial else ""))
-    streams = [
-        _Stream(store, prefix, sorted(names))
-        for prefix, names in group_segments(listed, experiment_prefix, RESULT_STREAM, rank).items()
-    ]
+    found = group_segments(listed, experiment_prefix, RESULT_STREAM, rank)
+    for _, stored in merge_results(store, found.items()):
+        yield stored
+
+
+def merge_results(
+    store: ReadableStore, segments: Iterable[tuple[str, Sequence[SegmentName]]]
+) -> Iterator[tuple[int, StoredResult]]:
+    """Reads the results of several streams in order of time, each with the place of its stream among them.
+
+    Args:
+        store: The bucket.
+        segments: Of each stream what its keys start with, and its segments, as `group_segments` finds them.
+
+    Raises:
+        StoreError: The store can't be read now, or at all.
+    """
+    streams = [_Stream(store, prefix, sorted(names)) for prefix, names in segments]
     waiting: list[tuple[float, int]] = []
 
     def wait(place: int) -> None:
@@ -147,8 +161,17 @@ def read_results(
     while waiting:
         _, place = heapq.heappop(waiting)
         if (result := streams[place].take()) is not None:
-            yield result
+            yield place, result
         wait(place)
+
+
+def parse_results(lines: Iterable[bytes]) -> Iterator[Result]:
+    """The results in a segment's lines; a line that is none is passed over, such as one that was cut off."""
+    for line in lines:
+        try:
+            yield parse_result(read_json(line))
+        except ProtocolError:
+            continue
 
 
 def group_segments(
@@ -204,11 +227,7 @@ class _Stream:
         if content is None:
             return
         header, lines = content
-        for line in lines:
-            try:
-                result = parse_result(read_json(line))
-            except ProtocolError:
-                continue
+        for result in parse_results(lines):
             if result.seq > self._last_seq:
                 yield self._tell(header, result)
 

@@ -109,7 +109,8 @@ def test_an_experiment_is_made_from_its_store_alone(podtune: Podtune, api: Movin
     made = api.objects[paths.experiment(HERE, "digits")]
     assert made["spec"] == experiment_body()["spec"]
     assert made["metadata"]["labels"] == {"team": "a"}
-    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
+    former = {"podtune.dev/former": "e-1/digits"}
+    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2", **former}
     assert made["status"]["storage"] == {"pods": 1, "jobs": []}, "what its jobs have stored is of another cluster"
     assert made["status"]["trials"]["total"] == 2, "none was deleted: a third one had no record yet"
 
@@ -359,3 +360,51 @@ def test_where_a_copy_is_restored_that_is_said(
 
 def test_an_address_has_to_be_one(podtune: Podtune, tmp_path: Path) -> None:
     assert "write it like s3://bucket/path" in podtune(f"restore {tmp_path}", expect=1)
+
+
+def report(store: MemoryStore, folder: str, trial: str, steps: range, *, number: int, time: float) -> None:
+    """Results of one attempt, one a second."""
+    attempt = f"pod-{folder}-{number}"
+    header = encode_header(SegmentHeader("team", "digits", trial, attempt, number))
+    results = [Result(seq, time + seq, {"accuracy": 0.5}, step) for seq, step in enumerate(steps, 1)]
+    key = f"demo/{folder}/{trial}/{attempt}/results/0/{SegmentName(1, int(1000 * time)).format()}"
+    store.put_bytes(key, header + b"".join(f"{encode_result(result)}\n".encode() for result in results))
+
+
+def tell_results(podtune: Podtune, name: str) -> list[tuple[str, int, float]]:
+    found = [json.loads(line) for line in podtune(f"results {name} -o json").splitlines()]
+    return [(each["trial"], each["attempt"], float(each["time"][-7:-1])) for each in found]
+
+
+def test_results_from_before_are_shown_once_also_after_two_losses_and_under_another_name(
+    podtune: Podtune, api: MovingApi, store: MemoryStore
+) -> None:
+    bucket = {"checkpoints": {"store": {"bucket": "models", "prefix": "demo"}}}
+    put_snapshot(store, **bucket)
+    report(store, "e-1", "digits-0", range(1, 8), number=1, time=0)
+    report(store, "e-1", "digits-1", range(1, 3), number=1, time=10)
+    podtune(f"restore {ADDRESS}")
+    before = [("digits-0", 1, float(at)) for at in range(1, 8)]
+    ended = [("digits-1", 1, 11.0), ("digits-1", 1, 12.0)]
+    assert tell_results(podtune, "digits") == before + ended, "nothing has run again yet"
+
+    made = api.objects[paths.experiment(HERE, "digits")]
+    folder = made["metadata"]["uid"]
+    report(store, folder, "digits-0", range(5, 7), number=2, time=20)
+    again = [("digits-0", 2, 21.0), ("digits-0", 2, 22.0)]
+    assert tell_results(podtune, "digits") == before[:4] + ended + again, "it went on from iteration 4"
+
+    for number, name in enumerate(("", "digits-0", "digits-1"), 1):
+        body = find(api, name) if name else made
+        body = {**body, "metadata": {**body["metadata"], "namespace": HERE}}
+        store_records(store, f"demo/{folder}/", [record(body, number, name)])
+    podtune(f"restore s3://models/demo/{folder} --name numbers")
+    third = api.objects[paths.experiment(HERE, "numbers")]
+    assert third["metadata"]["annotations"]["podtune.dev/former"] == f"e-1/digits,{folder}/digits"
+    report(store, third["metadata"]["uid"], "numbers-0", range(6, 7), number=3, time=30)
+    assert tell_results(podtune, "numbers-0") == [
+        *(("numbers-0", number, at) for _, number, at in before[:4]),
+        ("numbers-0", 2, 21.0),
+        ("numbers-0", 3, 31.0),
+    ]
+    assert tell_results(podtune, "numbers-1") == [("numbers-1", number, at) for _, number, at in ended]

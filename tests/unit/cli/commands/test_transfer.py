@@ -89,7 +89,8 @@ def test_an_experiment_is_made_again_elsewhere_with_all_that_it_has_recorded(api
     made = api.objects[paths.experiment("elsewhere", "digits")]
     before = api.objects[paths.experiment(OLD, "digits")]
     assert made["spec"] == before["spec"]
-    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
+    former = {"podtune.dev/former": "e-1/digits"}
+    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2", **former}
     assert made["status"]["trials"] == before["status"]["trials"]
     assert made["status"]["observedGeneration"] == made["status"]["conditions"][0]["observedGeneration"] == 1
     trial = api.objects[paths.trial("elsewhere", "digits-0")]
@@ -128,7 +129,8 @@ def test_an_import_that_was_broken_off_is_taken_up_again(api: MovingApi, tmp_pat
     assert made["metadata"]["annotations"]["podtune.dev/importing"] == "e-1"
     api.fails_at = ""
     assert cli.main(["import", str(file), "-n", "elsewhere"]) == 0
-    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2"}
+    former = {"podtune.dev/former": "e-1/digits"}
+    assert made["metadata"]["annotations"] == {"example.com/a": "b", "podtune.dev/imported": "2", **former}
 
 
 def test_one_that_is_there_is_not_written_over(
