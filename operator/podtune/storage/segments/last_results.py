@@ -1,4 +1,7 @@
-"""The last result of each trial that is in the store, without reading all of them."""
+"""The last result of each trial that is in the store, without reading all of them.
+
+It tells how far a lost experiment had come after its snapshot: of each attempt, the last segment is read alone.
+"""
 
 from __future__ import annotations
 
