@@ -40,5 +40,6 @@ def list_former_folders(experiment: ExperimentView, address: StoreAddress) -> tu
                 f"experiment {experiment.name}: annotation {ANNOTATION_FORMER} has {entry!r}, which is no <UID>/<name>;"
                 " correct or remove it"
             )
-        found.append(FormerFolder(address.experiment_prefix(match[1]), match[2], experiment.name))
+        if match[1] != experiment.uid:  # an archive lists the folder of the Experiment that it shows, too
+            found.append(FormerFolder(address.experiment_prefix(match[1]), match[2], experiment.name))
     return tuple(found)

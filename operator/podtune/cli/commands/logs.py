@@ -10,6 +10,7 @@ import typer
 
 from podtune.api.pods.pod_template import AGENT_CONTAINER, find_trial_container
 from podtune.cli.client.api_client import Api
+from podtune.cli.client.former_folders import list_former_folders
 from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import TrialView, get_experiment, get_trial
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
@@ -28,7 +29,7 @@ from podtune.cli.output import print_note
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceNotFound
 from podtune.storage.errors import StoreError
-from podtune.storage.segments.reader import read_logs
+from podtune.storage.segments.former import read_all_logs
 
 
 class PodGone(CliError):
@@ -80,14 +81,14 @@ def read_stored_log(
         ApiError: The server can't say.
     """
     experiment = get_experiment(api, namespace, trial.experiment)
-    folder = trial.status.folder
-    title: tuple[int, int] | None = None
+    title: tuple[str, int] | None = None
     with open_experiment_store(api, experiment, options) as opened:
         try:
-            prefix = opened.address.find_key(folder.rstrip("/")).removesuffix(trial.name) if folder else ""
-            for line in read_logs(opened.store, prefix, trial.name, rank=rank) if prefix else ():
-                if (line.number, line.rank) != title:
-                    title = (line.number, line.rank)
+            prefix = opened.address.experiment_prefix(experiment.uid)
+            former = list_former_folders(experiment, opened.address)
+            for line in read_all_logs(opened.store, prefix, former, trial.name, rank=rank):
+                if (line.attempt, line.rank) != title:
+                    title = (line.attempt, line.rank)
                     yield f"==> attempt {line.number}, rank {line.rank} <=="
                 if line.missed:
                     yield f"[podtune: {line.missed} lines are not kept here]"

@@ -8,6 +8,7 @@ import pytest
 
 from podtune.cli import main as cli
 from podtune.cli.client import api_client, store_access
+from podtune.kube import paths
 from podtune.storage.address import S3Address
 from podtune.storage.errors import Unreachable
 from podtune.storage.segments.segment import LOG_STREAM, SegmentHeader
@@ -38,6 +39,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (fake, namespace or NAMESPACE))
     fake.add_trial(trial(7, folder="s3://models/demo/uid/digits-7/"))
     made = experiment()
+    made["metadata"]["uid"] = "uid"
     made["spec"]["checkpoints"] = {"store": {"bucket": "models", "prefix": "demo", "endpoint": "http://s3:9000"}}
     fake.add_experiment(made)
     return fake
@@ -54,10 +56,10 @@ def podtune(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> Podtune:
     return run
 
 
-def keep(store: MemoryStore, *lines: str, number: int = 1, rank: int = 0) -> None:
-    attempt = f"pod-{number}"
+def keep(store: MemoryStore, *lines: str, number: int = 1, rank: int = 0, folder: str = "uid/digits-7") -> None:
+    attempt = f"pod-{folder.partition('/')[0]}-{number}"
     header = SegmentHeader(NAMESPACE, "digits", "digits-7", attempt, number, rank)
-    prefix = f"demo/uid/digits-7/{attempt}/logs/{rank}/"
+    prefix = f"demo/{folder}/{attempt}/logs/{rank}/"
     stream = SegmentStream(store, prefix, header, 8 * SMALLEST_SEGMENT, LOG_STREAM)
     for place, line in enumerate(lines, 1):
         stream.append(place, number, f"2026-01-01T00:00:00Z {line}\n".encode())
@@ -82,6 +84,22 @@ def test_what_is_stored_of_all_attempts_and_ranks_is_printed(store: MemoryStore,
     assert getattr(store, "opened")[-1] == S3Address(  # noqa: B009
         "models", "demo", endpoint="http://localhost:9000", region="eu-1"
     )
+
+
+def test_logs_of_attempts_from_before_a_restore_are_printed_too(
+    store: MemoryStore, api: FakeApi, podtune: Podtune
+) -> None:
+    made = api.objects[paths.experiment(NAMESPACE, "digits")]
+    made["metadata"]["annotations"] = {"podtune.dev/former": "lost/images"}
+    keep(store, "before", folder="lost/images-7")
+    keep(store, "of another trial", folder="lost/images-70")
+    assert podtune("logs digits-7 --stored").splitlines() == ["==> attempt 1, rank 0 <==", "before"]
+    keep(store, "after")
+    titled = ["==> attempt 1, rank 0 <==", "before", "==> attempt 1, rank 0 <==", "after"]
+    assert podtune("logs digits-7 --stored").splitlines() == titled
+    made["metadata"]["annotations"] = {"podtune.dev/former": "../others"}
+    said = podtune("logs digits-7 --stored", expect=1)
+    assert "annotation podtune.dev/former has '../others', which is no <UID>/<name>; correct or remove it" in said
 
 
 def test_what_was_dropped_is_said_where_it_was(store: MemoryStore, podtune: Podtune) -> None:
