@@ -34,9 +34,10 @@ from podtune.cli.archives.archive import Archive, make_archive, read_archive
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
+from podtune.cli.client.former_folders import list_former_folders
 from podtune.cli.client.resources import fetch_experiment, get_experiment, read_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
-from podtune.cli.client.stored_decisions import read_stored_decisions
+from podtune.cli.client.stored_decisions import read_all_decisions
 from podtune.cli.errors import CliError
 from podtune.cli.options import (
     AgentImage,
@@ -138,7 +139,8 @@ def _collect_decisions(
     with open_experiment_store(api, experiment, options) as opened:
         prefix = opened.address.experiment_prefix(experiment.uid)
         try:
-            found = read_stored_decisions(opened.store, prefix, {trial["name"] for trial in archive.trials})
+            former = list_former_folders(experiment, opened.address)
+            found = read_all_decisions(opened.store, prefix, former, {trial["name"] for trial in archive.trials})
         except StoreError as error:
             raise explain_store_error(error, opened.address) from error
     if not found:

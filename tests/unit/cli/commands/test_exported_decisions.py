@@ -80,6 +80,26 @@ def test_the_file_has_all_decisions_of_all_attempts_each_once(api: FakeApi, stor
     assert list_ledger(file, 1) == [(3, "STOP")]
 
 
+def test_decisions_from_before_a_restore_are_in_it_up_to_the_first_own_one(
+    api: FakeApi, store: MemoryStore, tmp_path: Path
+) -> None:
+    made = api.objects[paths.experiment(NAMESPACE, "digits")]
+    made["metadata"]["annotations"] = {"podtune.dev/former": "lost/images"}
+    before = [line(1), line(2, "EXPLOIT", donor="images-1"), line(3), line(4)]
+    store.put_bytes("demo/lost/images-0/pod-1/ledger.jsonl", encode_ledger(before))
+    store.put_bytes("demo/lost/images-1/pod-1/ledger.jsonl", encode_ledger([line(1, "STOP")]))
+    again = LedgerLine(3, "2026-01-01T11:00:00Z", 2, 3, "PAUSE", "it decided otherwise", {})
+    store.put_bytes(f"{PREFIX}/pod-2/ledger.jsonl", encode_ledger([line(2, "EXPLOIT", donor="digits-1"), again]))
+    found = read_archive(export(tmp_path)).decisions
+    assert [(each["number"], each["action"]) for each in found["digits-0"]] == [
+        (1, "CONTINUE"),
+        (2, "EXPLOIT"),
+        (3, "PAUSE"),
+    ]
+    assert found["digits-0"][1]["inputs"] == {"donor": "digits-1"}
+    assert [each["action"] for each in found["digits-1"]] == ["STOP"]
+
+
 def test_under_another_name_the_decisions_name_the_other_trials(
     api: FakeApi, store: MemoryStore, tmp_path: Path
 ) -> None:
