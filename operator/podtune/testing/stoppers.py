@@ -1,10 +1,14 @@
 """What every stopper has to hold; a test class inherits it and says how one is made.
 
-from podtune.testing.stoppers import StopperConformance
+from podtune.testing.stoppers import ObservationStopperConformance, StopperConformance
 
 class TestPatience(StopperConformance):
     def make(self, *, mode="max"):
         return Patience(Objective(metric="accuracy", mode=mode), {"results": 3})
+
+class TestStagnation(ObservationStopperConformance):
+    def make(self, *, mode="max"):
+        return Stagnation(Objective(metric="accuracy", mode=mode), {"trials": 3})
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from hypothesis import strategies as st
 
 from podtune.api.resources.trial import TrialStatus
 from podtune.tuning.schedulers.base import MetricMissing, Metrics
-from podtune.tuning.stoppers.base import Finding, Stopper
+from podtune.tuning.searchers.base import Configuration, Observation
+from podtune.tuning.stoppers.base import Finding, ObservationStopper, Stopper
 from podtune.tuning.stoppers.plugin_stoppers import encode_memory
 
 _INHERITED = [HealthCheck.differing_executors]
@@ -95,6 +100,63 @@ class StopperConformance:
             value = math.nan if draw.random() < 0.05 else round(draw.random(), 2)
             results.append({"note": "none"} if draw.random() < 0.05 else self.build_result(step, value))
         return results
+
+
+class ObservationStopperConformance:
+    """The promises of `podtune.tuning.stoppers.base.ObservationStopper`."""
+
+    def make(self, *, mode: Literal["max", "min"] = "max") -> ObservationStopper:
+        """Makes a stopper that has been told nothing.
+
+        Args:
+            mode: Whether more or less of the metric `accuracy` is better.
+        """
+        raise NotImplementedError
+
+    def build_configuration(self, value: float) -> Configuration:
+        """A configuration that was tried. Override it if your stopper looks at parameters of other names."""
+        return {"learning_rate": value, "layers": 3, "kind": "tanh"}
+
+    @given(seed=st.integers(0, 10**6), cut=st.integers(0, _RESULTS), mode=st.sampled_from(["max", "min"]))
+    @settings(max_examples=50, deadline=None, suppress_health_check=_INHERITED)
+    def test_one_made_anew_finds_the_same(self, seed: int, cut: int, mode: Literal["max", "min"]) -> None:
+        """At any cut: a restarted operator, which tells it everything once more, ends the experiment where it would."""
+        uncut, observations = self.make(mode=mode), self._draw_observations(seed)
+        found = [uncut.on_observation(observation) for observation in observations[:cut]]
+        rebuilt = self.make(mode=mode)
+        assert repr([rebuilt.on_observation(observation) for observation in observations[:cut]]) == repr(found)
+        for observation in observations[cut:]:
+            assert repr(rebuilt.on_observation(observation)) == repr(uncut.on_observation(observation))
+        assert repr(observations) == repr(self._draw_observations(seed)), "what it is told is not its own to change"
+
+    @given(seed=st.integers(0, 10**6))
+    @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
+    def test_whatever_ends_an_experiment_has_a_reason_with_numbers(self, seed: int) -> None:
+        """A clause for people, and the numbers by name."""
+        stopper = self.make()
+        for observation in self._draw_observations(seed):
+            finding = stopper.on_observation(observation)
+            if finding is not None:
+                assert any(character.isdigit() for character in finding.clause)
+                assert finding.inputs
+                assert len(finding.clause) <= MAX_CLAUSE
+
+    def test_trials_without_a_value_do_not_break_it(self) -> None:
+        """They have failed, report NaN, or have come only to a rung."""
+        stopper = self.make()
+        for number, value in enumerate((None, math.nan, None, math.inf, -math.inf) * 4):
+            finding = stopper.on_observation(Observation(number, self.build_configuration(0.5), value, number))
+            assert finding is None or isinstance(finding, Finding)
+
+    def _draw_observations(self, seed: int) -> Sequence[Observation]:
+        draw = random.Random(seed)
+        observations = list[Observation]()
+        for number in range(_RESULTS):
+            value = draw.choice([None, math.nan]) if draw.random() < 0.1 else round(draw.random(), 2)
+            configuration = self.build_configuration(round(draw.random(), 2))
+            step, is_final = draw.choice([1, 3, 9]), draw.random() < 0.8
+            observations.append(Observation(number, configuration, value, step, final=is_final))
+        return observations
 
 
 def show_result(stopper: Stopper, metrics: Metrics) -> Finding | None:

@@ -9,7 +9,8 @@ from podtune.tuning.plugins import PluginError, make_plugin
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.spaces.point_tree import TooManyCombinations
-from podtune.tuning.stoppers.base import Stopper
+from podtune.tuning.stoppers.base import ObservationStopper, Stopper
+from podtune.tuning.stoppers.observation_rules import OBSERVATION_STOPPER_PLUGINS
 from podtune.tuning.stoppers.plugin_stoppers import STOPPER_PLUGINS
 
 NEEDS_GP_IMAGE = (
@@ -68,9 +69,13 @@ def find_entanglement(spec: ExperimentSpec) -> str:
 
 
 def _find_stopper_problem(spec: ExperimentSpec) -> str:
-    for path, plugin in spec.stop.plugins:
+    of_trials: type[object] = Stopper
+    of_experiment: type[object] = ObservationStopper
+    wanted = [(STOPPER_PLUGINS, of_trials, *known) for known in spec.stop.trial_plugins]
+    wanted += [(OBSERVATION_STOPPER_PLUGINS, of_experiment, *known) for known in spec.stop.experiment_plugins]
+    for group, expected, path, plugin in wanted:
         try:
-            make_plugin(STOPPER_PLUGINS, plugin, Stopper, objective=spec.objective)  # type: ignore[type-abstract]
+            make_plugin(group, plugin, expected, objective=spec.objective)
         except PluginError as error:
             return f"spec.stop.{path}: {error}"
     return ""

@@ -307,5 +307,10 @@ FINE = (
         "",
     ),
     WrongManifest("a whole number with a point", {"spec.maxConcurrentTrials": 4.0}, ""),
+    WrongManifest(
+        "a stopper of the experiment",
+        {"spec.stop.experiment": [{"plugin": {"name": "a"}}, {"all": [{"time": "1h"}, {"plugin": {"name": "b"}}]}]},
+        "",
+    ),
 )
 """None of them is."""

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from podtune.api.names import ExperimentReason
 from podtune.storage.address import PluginAddress
 from podtune.storage.errors import StoreSettingsError
 from podtune.storage.stores import make_store
@@ -26,12 +27,13 @@ from podtune.tuning.schedulers.base import SchedulerAction
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.searchers.factory import make_searcher
-from podtune.tuning.stoppers.factory import make_trial_stopper
+from podtune.tuning.stoppers.base import ExperimentProgress
+from podtune.tuning.stoppers.factory import make_experiment_stopper, make_trial_stopper
 from tests.unit.tuning.manifests import experiment
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "extend-it.md").read_text(encoding="utf-8")
-FILES = ("mutate_best.py", "patience.py", "worse_in_a_row.py", "sqlite_store.py", "test_mine.py")
+FILES = ("mutate_best.py", "patience.py", "worse_in_a_row.py", "stagnation.py", "sqlite_store.py", "test_mine.py")
 
 
 def blocks(language: str) -> list[str]:
@@ -60,7 +62,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def spec(**changed: Any) -> Any:
-    parts = {key: value for text in blocks("yaml") for key, value in yaml.safe_load(text).items()}
+    parts: dict[str, Any] = {}
+    for text in blocks("yaml"):
+        for key, value in yaml.safe_load(text).items():
+            parts[key] = {**parts.get(key, {}), **value} if key == "stop" else value
     return experiment(**{**parts, **changed})
 
 
@@ -137,6 +142,15 @@ def test_an_experiment_uses_them_by_name() -> None:
     message = "stopped: accuracy has become worse 5 times in a row, as stop.trial[0].plugin asks"
     assert stopped[-1].message == message
     assert message.replace("5", "3") in " ".join(PAGE.split())
+    of_experiment = make_experiment_stopper(spec())
+    for number in range(31):
+        assert of_experiment.check(ExperimentProgress(0.0)) is None
+        of_experiment.on_observation(Observation(number, {}, 0.97, 1))
+    ending = of_experiment.check(ExperimentProgress(0.0))
+    assert ending is not None
+    message = "stopped: 30 trials in a row have not improved on 0.97, as stop.experiment[0].plugin asks"
+    assert (ending.reason, ending.message) == (ExperimentReason.CRITERIA_MET, message)
+    assert message.replace("30", "20") in " ".join(PAGE.split())
 
 
 def test_a_store_is_made_by_its_name(installed: Path) -> None:
@@ -184,6 +198,21 @@ def test_a_store_is_made_by_its_name(installed: Path) -> None:
             {"stop": {"trial": [{"time": "1h"}, {"plugin": {"name": "better-in-a-row"}}]}},
             "spec.stop.trial[1].plugin: 'better-in-a-row' is not installed in the operator's image (installed: "
             "worse-in-a-row)",
+        ),
+        (
+            {"stop": {"experiment": [{"target": 1}, {"plugin": {"name": "worse-in-a-row"}}]}},
+            "spec.stop.experiment[1].plugin: 'worse-in-a-row' is not installed in the operator's image (installed: "
+            "stagnation); install a package that has it as an entry point of podtune.experiment_stoppers, or correct",
+        ),
+        (
+            {
+                "stop": {
+                    "experiment": [
+                        {"any": [{"target": 1}, {"plugin": {"name": "stagnation", "settings": {"trials": 0}}}]}
+                    ]
+                }
+            },
+            "spec.stop.experiment[0].any[1].plugin: 'stagnation' refuses its settings: trials 0 is not a whole number",
         ),
         (
             {

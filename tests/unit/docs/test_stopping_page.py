@@ -53,8 +53,8 @@ def test_the_reasons_are_those_that_the_rules_give() -> None:
     much = ExperimentProgress(
         1e9, best=1.0, best_result={"accuracy": 1}, ended=9, errors=9, pod_seconds=1e9, gpu_seconds=1e9
     )
-    of_experiments = [(name, value, reason) for name, value, reason in ROWS if reason]
-    assert len(of_experiments) == 7
+    of_experiments = [(name, value, reason) for name, value, reason in ROWS if reason and name != "plugin"]
+    assert len(of_experiments) == 7, "the page about plugins has the reason of the other one"
     for name, value, reason in of_experiments:
         rule = {name: settings.get(name, yaml.safe_load(value) if value != "…" else None)}
         gpus = {"limits": {"nvidia.com/gpu": 1}}

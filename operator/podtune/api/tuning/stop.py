@@ -214,11 +214,14 @@ class ExperimentCriterion(OneOf):
         default=None,
         description="This expression is true for the best result so far, such as: accuracy > 0.9 and latency < 20.",
     )
+    plugin: Plugin | None = Field(
+        default=None, description="A custom stopper that is installed in the operator's image ends the experiment."
+    )
 
     @property
     def bounds(self) -> bool:
         """Whether this alone may end a search without maxTrials."""
-        return self.failures is None and self.expression is None
+        return self.failures is None and self.expression is None and self.plugin is None
 
 
 class ExperimentRule(ExperimentCriterion):
@@ -279,17 +282,27 @@ class Stop(ApiModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_time("totalTime", self.total_time)
-        plugins = len(self.plugins)
+        plugins = len(self.trial_plugins)
         if plugins > MAX_PLUGINS:
             raise FieldError("trial", f"{plugins} entries have a plugin; use at most {MAX_PLUGINS}")
         return self
 
     @property
-    def plugins(self) -> Sequence[tuple[str, Plugin]]:
-        """The stoppers of other packages, each with where it stands below stop."""
+    def trial_plugins(self) -> Sequence[tuple[str, Plugin]]:
+        """The stoppers of other packages that stop trials, each with where it stands below stop."""
         return [
             (f"trial[{index}]{path}.plugin", criterion.plugin)
             for index, rule in enumerate(self.trial)
+            for path, criterion in _list_criteria(rule, rule.all_of, rule.any_of)
+            if criterion.plugin is not None
+        ]
+
+    @property
+    def experiment_plugins(self) -> Sequence[tuple[str, Plugin]]:
+        """The same of those that end the experiment."""
+        return [
+            (f"experiment[{index}]{path}.plugin", criterion.plugin)
+            for index, rule in enumerate(self.experiment)
             for path, criterion in _list_criteria(rule, rule.all_of, rule.any_of)
             if criterion.plugin is not None
         ]

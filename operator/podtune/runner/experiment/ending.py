@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from podtune.api.conditions import clip
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.action_queue import SOON
-from podtune.runner.experiment.status_text import ExperimentOutcome
+from podtune.runner.experiment.status_text import ExperimentOutcome, Hold
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.search.session import Search
 from podtune.tuning.stoppers.base import ExperimentProgress
@@ -25,7 +26,7 @@ class ExperimentEnd:
         self.take_spec(spec)
 
     def take_spec(self, spec: ExperimentSpec) -> None:
-        """Goes by the rules of another spec, which hear of all trials that have ended."""
+        """Goes by the rules of another spec, which hear of all that was observed."""
         self._is_stopped = bool(spec.stop.now)
         self._stopper = make_experiment_stopper(spec)
         self._metric = spec.objective.metric
@@ -58,6 +59,12 @@ class ExperimentEnd:
             return True
         return self._search.is_over and not reopens
 
+    @property
+    def plugin_hold(self) -> Hold | None:
+        """That a stopper of another package fails; None where none does."""
+        failure = self._stopper.failure
+        return Hold(ExperimentReason.PLUGIN_FAILED, clip(failure)) if failure else None
+
     def is_decided_by(self, value: float) -> bool:
         """Whether a value of the objective may end the experiment: it is written down at once."""
         return self._stopper.is_decided_by(value)
@@ -69,11 +76,10 @@ class ExperimentEnd:
         return max(now + deadline - progress.elapsed, now + SOON)
 
     def _hear(self) -> None:
-        """Passes the ended trials to the stopper, in their recorded order."""
+        """Passes what was observed to the stopper, in its recorded order."""
         for observation in self._search.list_own_observations(self._heard):
             self._heard += 1
-            if observation.final:
-                self._stopper.on_trial_end(observation.value)
+            self._stopper.on_observation(observation)
 
     def _measure_progress(self, now: float) -> ExperimentProgress:
         tracker = self._tracker

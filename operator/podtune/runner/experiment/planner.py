@@ -51,7 +51,7 @@ from podtune.runner.experiment import resumption
 from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment.front import Front
-from podtune.runner.experiment.status_text import StatusInputs
+from podtune.runner.experiment.status_text import Hold, StatusInputs
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment.template_revisions import TemplateRevisions
 from podtune.runner.experiment.tracker import ExperimentTracker
@@ -308,6 +308,11 @@ class ExperimentPlanner:
         return self._is_open and not self.spec.suspend
 
     @property
+    def _plugin_hold(self) -> Hold | None:
+        """That a stopper of another package fails; None where none does."""
+        return self._processor.plugin_hold or self._end.plugin_hold
+
+    @property
     def _is_open(self) -> bool:
         """Whether trials may be made, started and ended: not once an end is found, nor while ended ones are opened."""
         return self.tracker.outcome is None and not self.tracker.is_going_on and not self._trial_reset.is_pending
@@ -354,7 +359,7 @@ class ExperimentPlanner:
         if not self.goes_on or self.experiment.problem or self._storage.is_busy or not is_finalizer_reconciled:
             return  # a storage pod works by what it was told of the trials
         self._refusals.ask_again(self._trials, self.slots, now)
-        if self._refusals.is_held or self._processor.plugin_hold is not None:
+        if self._refusals.is_held or self._plugin_hold is not None:
             return
         limit = self.spec.max_concurrent_trials
         begun = self.slots.fill(limit, now, max_pending=self.spec.max_pending_trials)
@@ -427,7 +432,7 @@ class ExperimentPlanner:
         inputs = StatusInputs(
             blocker=None if self.spec.suspend else self._search.blocker,
             refusal=self._refusals.record,
-            hold=self._refusals.hold or self._processor.plugin_hold,
+            hold=self._refusals.hold or self._plugin_hold,
             capped=self.slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,

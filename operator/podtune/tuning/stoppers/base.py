@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from podtune.tuning.schedulers.base import Metrics
+from podtune.tuning.searchers.base import Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +138,20 @@ class Stopper(ABC):
         """Takes in a record, before the first result.
 
         After a change of `settings` it may be one that was made with the earlier ones.
+        """
+
+
+class ObservationStopper(ABC):
+    """Ends the experiment by a rule of your own: `stop: {experiment: [{plugin: {name: …}}]}`.
+
+    It is told what the searcher is told, in the same order, which the Trials record. It does no I/O and knows no clock,
+    and so needs no record: a restarted operator makes a new one and tells it everything once more.
+    """
+
+    @abstractmethod
+    def on_observation(self, observation: Observation) -> Finding | None:
+        """Hears of the next trial that has ended; or, if `observation.final` is false, of its value at a rung.
+
+        Returns:
+            Why the experiment is to end, or None if it continues. Once it has returned a finding, it is told no more.
         """

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.names import ExperimentReason
+from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.base import ExperimentProgress, StopCriterion
 from podtune.tuning.stoppers.budgets import TargetReached
+from podtune.tuning.stoppers.observation_rules import ObservationRule
 from podtune.tuning.stoppers.plateau import Leaders
 
 
@@ -51,7 +53,11 @@ class ExperimentStopper:
     """
 
     def __init__(
-        self, rules: Sequence[ExperimentStopRule], leaders: Sequence[Leaders], targets: Sequence[TargetReached]
+        self,
+        rules: Sequence[ExperimentStopRule],
+        leaders: Sequence[Leaders],
+        targets: Sequence[TargetReached],
+        plugins: Sequence[ObservationRule] = (),
     ) -> None:
         """Makes a stopper.
 
@@ -59,15 +65,29 @@ class ExperimentStopper:
             rules: Of those that hold the first one is the reason.
             leaders: Those of their parts that have to be told of ended trials.
             targets: Those of their parts that a single result may decide.
+            plugins: Those of their parts that other packages provide.
         """
         self._rules = tuple(rules)
         self._leaders = tuple(leaders)
         self._targets = tuple(targets)
+        self._plugins = tuple(plugins)
 
     @property
     def has_rules(self) -> bool:
         """Whether there is anything that could end the experiment."""
         return bool(self._rules)
+
+    @property
+    def failure(self) -> str:
+        """Which stopper of another package has failed, and what to do about it; empty where none has."""
+        return next((plugin.failure for plugin in self._plugins if plugin.failure), "")
+
+    def on_observation(self, observation: Observation) -> None:
+        """Hears what the searcher is told, in the same order."""
+        for plugin in self._plugins:
+            plugin.tell(observation)
+        if observation.final:
+            self.on_trial_end(observation.value)
 
     def on_trial_end(self, best: float | None) -> None:
         """A trial has ended, and this is recorded.

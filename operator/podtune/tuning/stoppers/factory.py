@@ -19,6 +19,7 @@ from podtune.tuning.stoppers.experiment import ExperimentStopper, ExperimentStop
 from podtune.tuning.stoppers.expression import BestResultHolds, LastResultHolds
 from podtune.tuning.stoppers.memory import TrialMemory
 from podtune.tuning.stoppers.metrics import IterationsReached, MetricThresholds
+from podtune.tuning.stoppers.observation_rules import ObservationRule
 from podtune.tuning.stoppers.plateau import ExperimentPlateauReached, Leaders, TrialPlateauReached
 from podtune.tuning.stoppers.plugin_stoppers import PluginRule, PluginStoppers
 from podtune.tuning.stoppers.time import TotalTimeLimit, TrainingTimeLimit
@@ -45,7 +46,11 @@ def make_trial_stopper(spec: ExperimentSpec) -> TrialStopper:
 
 
 def make_experiment_stopper(spec: ExperimentSpec) -> ExperimentStopper:
-    """Makes the stopper of the whole experiment that it asks for."""
+    """Makes the stopper of the whole experiment that it asks for.
+
+    Raises:
+        PluginError: A stopper of another package can't be made.
+    """
     return _ExperimentFactory(spec.objective).make(spec)
 
 
@@ -98,6 +103,7 @@ class _ExperimentFactory:
         self._objective = objective
         self._leaders: list[Leaders] = []
         self._targets: list[TargetReached] = []
+        self._plugins: list[ObservationRule] = []
 
     def make(self, spec: ExperimentSpec) -> ExperimentStopper:
         rules: list[ExperimentStopRule] = []
@@ -110,20 +116,20 @@ class _ExperimentFactory:
         for field, group in _list_groups(
             "stop.experiment", [(rule, rule.all_of, rule.any_of) for rule in spec.stop.experiment]
         ):
-            rules.append(self._build_rule(field, [given for _, given in group]))
-        return ExperimentStopper(rules, self._leaders, self._targets)
+            rules.append(self._build_rule(field, group))
+        return ExperimentStopper(rules, self._leaders, self._targets, self._plugins)
 
-    def _build_rule(self, field: str, group: Sequence[stop.ExperimentCriterion]) -> ExperimentStopRule:
-        parts = [self._build_criterion(given) for given in group]
-        reasons = {_find_reason(given) for given in group}
+    def _build_rule(self, field: str, group: Sequence[tuple[str, stop.ExperimentCriterion]]) -> ExperimentStopRule:
+        parts = [self._build_criterion(path, given) for path, given in group]
+        reasons = {_find_reason(given) for _, given in group}
         return ExperimentStopRule(
             field,
             parts[0] if len(parts) == 1 else AllOf(parts),
             reasons.pop() if len(reasons) == 1 else ExperimentReason.CRITERIA_MET,
-            good=all(given.failures is None for given in group),
+            good=all(given.failures is None for _, given in group),
         )
 
-    def _build_criterion(self, given: stop.ExperimentCriterion) -> StopCriterion[ExperimentProgress]:
+    def _build_criterion(self, path: str, given: stop.ExperimentCriterion) -> StopCriterion[ExperimentProgress]:
         if given.time is not None:
             return TotalTimeLimit(parse_duration(given.time))
         if given.failures is not None:
@@ -137,6 +143,9 @@ class _ExperimentFactory:
         if given.target is not None:
             self._targets.append(TargetReached(given.target, self._objective))
             return self._targets[-1]
+        if given.plugin is not None:
+            self._plugins.append(ObservationRule(path, given.plugin, self._objective))
+            return self._plugins[-1]
         assert given.plateau is not None  # the model holds that there is exactly one
         self._leaders.append(Leaders(given.plateau, self._objective))
         return ExperimentPlateauReached(self._leaders[-1])

@@ -98,7 +98,7 @@ def test_gpus_that_a_rung_brings_are_a_budget() -> None:
         ({"experiment": [{"plateau": {}}]}, True),
         ({"experiment": [{"gpuHours": 1}]}, True),
         ({"experiment": [{"cost": {"budget": 1, "perPodHour": 1}}]}, True),
-        ({"experiment": [{"failures": {"count": 1}}, {"expression": "a > 1"}]}, False),
+        ({"experiment": [{"failures": {"count": 1}}, {"expression": "a > 1"}, {"plugin": {"name": "own"}}]}, False),
         ({"experiment": [{"all": [{"time": "1h"}, {"target": 1}]}]}, True),
         ({"experiment": [{"all": [{"time": "1h"}, {"failures": {"count": 1}}]}]}, False),
         ({"experiment": [{"any": [{"time": "1h"}, {"failures": {"count": 1}}]}]}, True),

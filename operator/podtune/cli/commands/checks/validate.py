@@ -136,7 +136,7 @@ def _list_needs(spec: ExperimentSpec) -> Iterator[Problem]:
     if spec.scheduler.pb2 is not None:
         yield Problem("spec.scheduler.pb2", f"it is for {_GP_IMAGE}; use pbt elsewhere")
     plugins = [("search.plugin", spec.search.plugin), ("scheduler.plugin", spec.scheduler.plugin)]
-    plugins += [(f"stop.{path}", plugin) for path, plugin in spec.stop.plugins]
+    plugins += [(f"stop.{path}", plugin) for path, plugin in (*spec.stop.trial_plugins, *spec.stop.experiment_plugins)]
     for path, plugin in plugins:
         if plugin is not None:
             yield Problem(f"spec.{path}", f"{plugin.name!r} has to be installed in the operator's image")

@@ -134,6 +134,10 @@ def test_a_file_without_anything_of_ours_is_an_error(tmp_path: Path, capsys: pyt
             ("algorithm: tpe,", "algorithm: plugin, plugin: {name: acme},"),
             "spec.search.plugin: 'acme' has to be installed in the operator's image",
         ),
+        (
+            ("    trial:\n", "    experiment: [{plugin: {name: acme}}]\n    trial:\n"),
+            "spec.stop.experiment[0].plugin: 'acme' has to be installed in the operator's image",
+        ),
     ],
 )
 def test_what_some_operators_lack_is_noted(
