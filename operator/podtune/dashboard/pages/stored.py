@@ -38,6 +38,7 @@ from podtune.dashboard.pages.learning import list_axis_choices, read_axes, write
 from podtune.dashboard.rendering import render_download, render_json, render_page, render_svg
 from podtune.dashboard.stores.access import StoreAccess
 from podtune.dashboard.stores.checkpoints import StoredCheckpoint, read_sizes
+from podtune.dashboard.stores.former import list_readable_folders
 from podtune.dashboard.stores.history import StoredHistory, read_stored_history
 from podtune.dashboard.stores.limits import LimitedStore, ReadLimits
 from podtune.dashboard.stores.logs import StoredLogs, read_log_ends
@@ -77,23 +78,26 @@ class _Stored:
         view, metrics = self.experiment.view, tuple(name for name, _ in list_metrics(self.experiment))
         with self.open() as opened:  # also where they are at hand: it is refused to who may not read the store
             prefix = opened.address.experiment_prefix(view.uid)
-            now = self.request.app[CLOCK]()
+            former, now = list_readable_folders(opened, view), self.request.app[CLOCK]()
             return self.request.app[HISTORIES].find(
                 (view.namespace, view.uid, self.row.name, metrics),
-                lambda: read_stored_history(opened.store, prefix, self.row.name, metrics, now=now),
+                lambda: read_stored_history(opened.store, prefix, self.row.name, metrics, former=former, now=now),
             )
 
     def read_sizes(self) -> list[StoredCheckpoint]:
         """The checkpoints with their sizes."""
         with self.open() as opened:
             kept = self.row.view.status.checkpoints
-            return read_sizes(opened.store, opened.address, self.experiment.view.uid, kept)
+            view, address = self.experiment.view, opened.address
+            former = [folder.prefix for folder in list_readable_folders(opened, view)]
+            return read_sizes(opened.store, address, [*former, address.experiment_prefix(view.uid)], kept)
 
     def read_logs(self) -> StoredLogs:
         """The end of the log of each attempt."""
         with self.open() as opened:
-            prefix = opened.address.experiment_prefix(self.experiment.view.uid)
-            return read_log_ends(opened.store, prefix, self.row.name)
+            view = self.experiment.view
+            former = list_readable_folders(opened, view)
+            return read_log_ends(opened.store, opened.address.experiment_prefix(view.uid), self.row.name, former)
 
     async def ask(self, read: Callable[[], _Answer]) -> tuple[_Answer | None, str]:
         """What is read in a thread, or why it is not.

@@ -41,14 +41,15 @@ class StoredCheckpoint:
 
 
 def read_sizes(
-    store: ReadableStore, address: StoreAddress, experiment_uid: str, checkpoints: Sequence[Checkpoint]
+    store: ReadableStore, address: StoreAddress, folders: Sequence[str], checkpoints: Sequence[Checkpoint]
 ) -> list[StoredCheckpoint]:
     """Reads the manifests of checkpoints, the last first.
 
     Args:
         store: The store, which may have limits: what is left when they are reached is not known.
         address: Where it is.
-        experiment_uid: What is outside of this Experiment's part of the store is not read.
+        folders: What the keys of the Experiment start with, those from before it was restored, too. What is outside of
+            them is not read.
         checkpoints: As they stand in a Trial's status.
 
     Raises:
@@ -59,7 +60,7 @@ def read_sizes(
     for checkpoint in reversed(checkpoints):
         if not cut:
             try:
-                found.append(_read_size(store, address, experiment_uid, checkpoint))
+                found.append(_read_size(store, address, folders, checkpoint))
                 continue
             except LimitReached as error:
                 cut = f"not read: {error}"
@@ -68,13 +69,13 @@ def read_sizes(
 
 
 def _read_size(
-    store: ReadableStore, address: StoreAddress, experiment_uid: str, checkpoint: Checkpoint
+    store: ReadableStore, address: StoreAddress, folders: Sequence[str], checkpoint: Checkpoint
 ) -> StoredCheckpoint:
     try:
         place = parse_checkpoint_uri(address, checkpoint.uri)
     except StoreSettingsError:
         return StoredCheckpoint(checkpoint, problem="in another store")
-    if not place.root.startswith(address.experiment_prefix(experiment_uid)):
+    if not place.root.startswith(tuple(folders)):
         return StoredCheckpoint(checkpoint, problem="in another experiment’s part of the store")
     try:
         data = store.get_bytes(place.manifest, MAX_MANIFEST_BYTES)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from podtune.dashboard.stores.limits import LimitReached
 from podtune.protocol.messages import read_number
 from podtune.storage.object_store import ReadableStore
-from podtune.storage.segments.reader import read_results
+from podtune.storage.segments.former import FormerFolder, read_all_results
 from podtune.trial.layout import TIME_TOTAL
 
 MOST_RESULTS = 200_000
@@ -62,7 +62,13 @@ class _Columns:
 
 
 def read_stored_history(
-    store: ReadableStore, experiment_prefix: str, trial: str, metrics: Sequence[str], *, now: float
+    store: ReadableStore,
+    experiment_prefix: str,
+    trial: str,
+    metrics: Sequence[str],
+    *,
+    former: Sequence[FormerFolder] = (),
+    now: float,
 ) -> StoredHistory:
     """Reads the results of a trial; those of rank 0 of a gang, as in its status.
 
@@ -71,6 +77,7 @@ def read_stored_history(
         experiment_prefix: What all keys of the experiment start with; it ends with a slash.
         trial: Name of the trial.
         metrics: What is wanted of each result. Results without any of them are left out.
+        former: Where the experiment has stored things before it was restored, the oldest first.
         now: The present time in seconds since 1970.
 
     Raises:
@@ -78,7 +85,7 @@ def read_stored_history(
     """
     columns, missing, cut = _Columns(tuple(array("d") for _ in metrics)), 0, ""
     try:
-        for stored in read_results(store, experiment_prefix, trial=trial):
+        for stored in read_all_results(store, experiment_prefix, former, trial=trial):
             missing += stored.missed
             found = [read_number(stored.result.metrics, metric) for metric in metrics]
             if all(value is None for value in found):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from podtune.dashboard.stores.limits import LimitReached
 from podtune.storage.object_store import ReadableStore
+from podtune.storage.segments.former import FormerFolder
 from podtune.storage.segments.reader import group_segments, read_segment
 from podtune.storage.segments.segment import LOG_STREAM, SegmentName
 
@@ -52,13 +53,16 @@ class StoredLogs:
     cut: str = ""
 
 
-def read_log_ends(store: ReadableStore, experiment_prefix: str, trial: str) -> StoredLogs:
+def read_log_ends(
+    store: ReadableStore, experiment_prefix: str, trial: str, former: Sequence[FormerFolder] = ()
+) -> StoredLogs:
     """Reads the end of the log of each attempt and rank, the latest first.
 
     Args:
         store: The store, which may have limits: what was read until they were reached is the answer then.
         experiment_prefix: What all keys of the experiment start with; it ends with a slash.
         trial: Name of the trial.
+        former: Where the experiment has stored things before it was restored.
 
     Raises:
         StoreError: The store can't be read.
@@ -66,7 +70,7 @@ def read_log_ends(store: ReadableStore, experiment_prefix: str, trial: str) -> S
     logs: list[StoredLog] = []
     length, left_out, cut = 0, 0, ""
     try:
-        for prefix, names in _list_streams(store, experiment_prefix, trial):
+        for prefix, names in _list_streams(store, experiment_prefix, trial, former):
             if len(logs) == MOST_LOGS or length > MOST_TEXT:
                 left_out += 1
             elif (log := _read_end(store, prefix, names)) is not None:
@@ -77,9 +81,14 @@ def read_log_ends(store: ReadableStore, experiment_prefix: str, trial: str) -> S
     return StoredLogs(logs, left_out, cut)
 
 
-def _list_streams(store: ReadableStore, experiment_prefix: str, trial: str) -> list[tuple[str, list[SegmentName]]]:
+def _list_streams(
+    store: ReadableStore, experiment_prefix: str, trial: str, former: Sequence[FormerFolder]
+) -> list[tuple[str, list[SegmentName]]]:
     """The segments of each attempt and rank: of the latest attempt first, and in each rank by rank."""
-    streams = group_segments(store.list(f"{experiment_prefix}{trial}/"), experiment_prefix, LOG_STREAM, None)
+    streams: dict[str, list[SegmentName]] = {}
+    folders = ((folder.prefix, folder.find_former_name(trial)) for folder in former)
+    for prefix, name in (*folders, (experiment_prefix, trial)):
+        streams |= group_segments(store.list(f"{prefix}{name}/"), prefix, LOG_STREAM, None)
     begins: dict[str, int] = {}
     for prefix, names in streams.items():
         attempt, _ = _read_prefix(prefix)

@@ -71,6 +71,16 @@ def list_records(store: ReadableStore, experiment_prefix: str) -> dict[str, list
     return {trial: sorted(names, reverse=True) for trial, names in found.items()}
 
 
+def list_experiment_records(store: ReadableStore, experiment_prefix: str) -> list[RecordName]:
+    """The records of the Experiment itself, the newest first: a short listing, however many trials there are.
+
+    Raises:
+        StoreError: The store can't tell now, or at all.
+    """
+    keys = store.list(_format_folder(experiment_prefix, ""))
+    return sorted((name for key in keys if (name := parse_key(experiment_prefix, key)) is not None), reverse=True)
+
+
 def has_warm_start(store: ReadableStore, experiment_prefix: str) -> bool:
     """Whether there is a record of what the experiment has learnt from an earlier one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +16,14 @@ from podtune.cli.client.resources import ExperimentView
 from podtune.cli.client.store_access import OpenedStore
 from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import MetricValue, Result, encode_result
+from podtune.protocol.snapshot import SnapshotRecord
 from podtune.storage.address import AnyAddress, FileAddress
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.checkpoint.manifest import CheckpointManifest, ManifestFile, digest_of
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.segments.segment import LOG_STREAM, SegmentHeader
 from podtune.storage.segments.segment_stream import SegmentStream
+from podtune.storage.snapshots.record_store import store_record
 from podtune.storage.stores import make_store
 from tests.unit.dashboard.archives import experiment_body
 
@@ -34,11 +37,12 @@ class StoredTrial:
 
     def __init__(self, address: AnyAddress) -> None:
         self.address = address
+        self.uid = UID
         self.store: ObjectStore = make_store(address)
 
     @property
     def prefix(self) -> str:
-        return self.address.experiment_prefix(UID)
+        return self.address.experiment_prefix(self.uid)
 
     def report(self, count: int, *, attempt: int = 1, first: int = 1, trial: str = TRIAL, **more: MetricValue) -> None:
         """Results of one attempt, whose accuracy rises with the iteration."""
@@ -74,6 +78,11 @@ class StoredTrial:
         manifest = CheckpointManifest("pod-1", step, step, "0.9", "2026-01-01T10:05:00Z", files)
         self.store.put_bytes(place.manifest, manifest.to_bytes())
         return Checkpoint(step=step, uri=place.uri, digest=digest_of(manifest.to_bytes()), metric="0.9")
+
+    def store_experiment(self, namespace: str) -> None:
+        """The Experiment's record in the snapshot."""
+        body = {"kind": "Experiment", "metadata": {"namespace": namespace, "name": "digits", "uid": self.uid}}
+        store_record(self.store, self.prefix, SnapshotRecord("", 7, json.dumps(body)))
 
     def describe(self, **store: str) -> Manifest:
         """The experiment."""

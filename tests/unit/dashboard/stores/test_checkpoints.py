@@ -21,10 +21,13 @@ def stored(tmp_path: Path) -> StoredTrial:
 
 
 def read(
-    stored: StoredTrial, checkpoints: Sequence[Checkpoint], limits: ReadLimits | None = None
+    stored: StoredTrial,
+    checkpoints: Sequence[Checkpoint],
+    limits: ReadLimits | None = None,
+    former: Sequence[str] = (),
 ) -> list[StoredCheckpoint]:
     store = LimitedStore(stored.store, limits or ReadLimits(), lambda: 0.0)
-    return read_sizes(store, stored.address, UID, checkpoints)
+    return read_sizes(store, stored.address, [f"team/{uid}/" for uid in (*former, UID)], checkpoints)
 
 
 def test_what_an_earlier_checkpoint_holds_is_counted_but_not_as_new(stored: StoredTrial) -> None:
@@ -52,6 +55,11 @@ def test_what_is_wrong_with_one_is_said_and_the_others_are_read(stored: StoredTr
         "",
     ]
     assert [each.size for each in found] == [None, None, None, None, 1]
+
+
+def test_one_from_before_a_restore_is_read_in_the_folder_of_then(stored: StoredTrial) -> None:
+    kept = [stored.store_checkpoint(4, make_file("a", 4), uid="e-0"), stored.store_checkpoint(5, make_file("a", 5))]
+    assert [(each.size, each.problem) for each in read(stored, kept, former=["e-0"])] == [(5, ""), (4, "")]
 
 
 def test_beyond_the_limits_nothing_more_is_read(stored: StoredTrial) -> None:

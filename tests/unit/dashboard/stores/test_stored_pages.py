@@ -28,7 +28,7 @@ from podtune.storage.errors import AccessDenied
 from tests.unit.dashboard.access.reviewing_api import ALICE, Grant, ReviewingApi, bearer, open_source, serve_app
 from tests.unit.dashboard.archives import BASE, Client, make_source, read_page, trial_body
 from tests.unit.dashboard.live.live_api import team_experiment
-from tests.unit.dashboard.stores.stored_trial import TRIAL, OpenStores, StoredTrial, make_file, store_locally
+from tests.unit.dashboard.stores.stored_trial import TRIAL, UID, OpenStores, StoredTrial, make_file, store_locally
 
 PAGE = f"{BASE}/trials/{TRIAL}"
 WAIT = 30
@@ -121,6 +121,31 @@ async def test_a_stretch_that_ran_again_is_drawn_as_one_that_went_back(client: C
     page = await read_page(client, f"{PAGE}/results")
     assert "40 results in the store" in page
     assert "went back: a stretch ran again" in page
+
+
+@pytest.mark.parametrize(("namespace", "count"), [("team", 30), ("other", 20), ("", 20)])
+async def test_what_was_stored_before_a_restore_is_shown_if_it_is_of_the_namespace(
+    stored: StoredTrial, stores: OpenStores, namespace: str, count: int
+) -> None:
+    stored.uid = "e-0"
+    if namespace:
+        stored.store_experiment(namespace)
+    stored.report(20)
+    stored.print_lines("before the loss")
+    checkpoint = stored.store_checkpoint(10, make_file("model", 512), uid="e-0")
+    stored.uid = UID
+    stored.report(20, attempt=2, first=11)
+    stored.print_lines("after it", attempt=2)
+    experiment = stored.describe()
+    experiment["metadata"]["annotations"] = {"podtune.dev/former": "e-0/digits"}
+    source = make_source([trial_body(0, checkpoints=[checkpoint.model_dump(by_alias=True)])], experiment)
+    async with TestClient(TestServer(make_app(source, AppSettings(stores=stores, clock=lambda: NOON)))) as client:
+        assert f"{count} results in the store" in await read_page(client, f"{PAGE}/results")
+        logs = await read_page(client, f"{PAGE}/stored-logs")
+        is_shown = namespace == "team"
+        assert ("before the loss" in logs) is is_shown
+        assert logs.index("after it") < (logs.index("before the loss") if is_shown else len(logs))
+        assert ("in another experiment" in await read_page(client, f"{PAGE}/checkpoints")) is not is_shown
 
 
 async def test_without_results_the_page_says_so(client: Client) -> None:
