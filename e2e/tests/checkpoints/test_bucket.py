@@ -14,6 +14,7 @@ from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace, store_secret
 from e2e.trials import finish, trial_status
+from podtune.api.names import ANNOTATION_FORMER
 
 EXPERIMENTS = "experiments.podtune.dev"
 TRIALS = "trials.podtune.dev"
@@ -279,7 +280,7 @@ def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, n
     other = make_namespace(cluster)
     try:
         other.podtune("import", "-", stdin=archive)
-        eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "moves")["metadata"])
+        eventually(lambda: list(other.get(EXPERIMENTS, "moves")["metadata"]["annotations"]) == [ANNOTATION_FORMER])
         imported = {t["metadata"]["name"]: t for t in other.list(TRIALS)}
         assert imported.keys() == paused.keys()
         other.kubectl("patch", EXPERIMENTS, "moves", "--type=merge", "-p", '{"spec": {"suspend": false}}')

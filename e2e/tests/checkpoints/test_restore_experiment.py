@@ -23,6 +23,7 @@ from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, finish, let_go_on
 from e2e.volumes import Volume, make_claim, provide_volume, set_free
+from podtune.api.names import ANNOTATION_FORMER
 from podtune.storage.snapshots.record_store import SNAPSHOT_FOLDER, parse_key
 
 FIELDS: dict[str, Any] = {
@@ -211,7 +212,7 @@ def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str
     """Restores an experiment, and holds it to one that nothing happened to; returns what `restore` has said."""
     said = other.podtune("restore", f"{lost.stored.root}/e2e/{lost.uid}", *lost.stored.options)
     assert "with 3 trials" in said
-    eventually(lambda: "annotations" not in other.get(EXPERIMENTS, "lost")["metadata"])
+    eventually(lambda: list(other.get(EXPERIMENTS, "lost")["metadata"]["annotations"]) == [ANNOTATION_FORMER])
     assert find_parameters(other.list(TRIALS)).items() >= lost.parameters.items()
     finish(other, "lost")
     undisturbed.wait_for_condition(EXPERIMENTS, "lost", "Complete")
