@@ -61,9 +61,9 @@ def start_run(
     notes = (*adapted.notes, *_check_gpus(body, names))
     templates = _list_templates(body)
     if engine:
-        images = {str(find_training_container(template)["image"]): None for template in templates}
-        for image in images:
-            find_engine(engine, environ).fetch_image(image)
+        found = find_engine(engine, environ)
+        for image in dict.fromkeys(str(find_training_container(template)["image"]) for template in templates):
+            found.fetch_image(image)
     place = RunDirectory((directory or _RUNS / name).resolve())
     settings = RunSettings(str(programs), gpus, engine, mounts_workdir=workdir is not None)
     place.create(settings)

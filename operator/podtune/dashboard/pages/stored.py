@@ -78,11 +78,13 @@ class _Stored:
         view, metrics = self.experiment.view, tuple(name for name, _ in list_metrics(self.experiment))
         with self.open() as opened:  # also where they are at hand: it is refused to who may not read the store
             prefix = opened.address.experiment_prefix(view.uid)
-            former, now = list_readable_folders(opened, view), self.request.app[CLOCK]()
-            return self.request.app[HISTORIES].find(
-                (view.namespace, view.uid, self.row.name, metrics),
-                lambda: read_stored_history(opened.store, prefix, self.row.name, metrics, former=former, now=now),
-            )
+            now = self.request.app[CLOCK]()
+
+            def read() -> StoredHistory:
+                former = list_readable_folders(opened, view)
+                return read_stored_history(opened.store, prefix, self.row.name, metrics, former=former, now=now)
+
+            return self.request.app[HISTORIES].find((view.namespace, view.uid, self.row.name, metrics), read)
 
     def read_sizes(self) -> list[StoredCheckpoint]:
         """The checkpoints with their sizes."""

@@ -17,7 +17,7 @@ from podtune.protocol.snapshot import MAX_RECORD
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.segments.former import FormerFolder
-from podtune.storage.snapshots.record_store import format_key, list_experiment_records
+from podtune.storage.snapshots.record_store import format_key, list_records_of
 
 
 def list_readable_folders(opened: OpenedStore, experiment: ExperimentView) -> tuple[FormerFolder, ...]:
@@ -33,7 +33,7 @@ def list_readable_folders(opened: OpenedStore, experiment: ExperimentView) -> tu
 
 def _read_namespace(store: ReadableStore, prefix: str) -> str | None:
     """The namespace of the Experiment whose folder it is; None where no record tells."""
-    for name in list_experiment_records(store, prefix):
+    for name in list_records_of(store, prefix, ""):
         try:
             body = json.loads(store.get_bytes(format_key(prefix, name), MAX_RECORD))
             if body["kind"] == EXPERIMENT_KIND:

@@ -71,13 +71,13 @@ def list_records(store: ReadableStore, experiment_prefix: str) -> dict[str, list
     return {trial: sorted(names, reverse=True) for trial, names in found.items()}
 
 
-def list_experiment_records(store: ReadableStore, experiment_prefix: str) -> list[RecordName]:
-    """The records of the Experiment itself, the newest first: a short listing, however many trials there are.
+def list_records_of(store: ReadableStore, experiment_prefix: str, trial: str) -> list[RecordName]:
+    """The records of one object, by its `RecordName.trial`, the newest first: a short listing, however many there are.
 
     Raises:
         StoreError: The store can't tell now, or at all.
     """
-    keys = store.list(_format_folder(experiment_prefix, ""))
+    keys = store.list(_format_folder(experiment_prefix, trial))
     return sorted((name for key in keys if (name := parse_key(experiment_prefix, key)) is not None), reverse=True)
 
 
@@ -96,9 +96,7 @@ def store_record(store: ObjectStore, experiment_prefix: str, record: SnapshotRec
     Raises:
         StoreError: The store can't do it now, or at all.
     """
-    folder = _format_folder(experiment_prefix, record.trial)
-    known = [parse_key(experiment_prefix, key) for key in store.list(folder)]
-    _store(store, experiment_prefix, record, [name for name in known if name is not None])
+    _store(store, experiment_prefix, record, list_records_of(store, experiment_prefix, record.trial))
 
 
 def store_records(store: ObjectStore, experiment_prefix: str, records: Iterable[SnapshotRecord]) -> int:
