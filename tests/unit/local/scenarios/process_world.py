@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -38,11 +38,9 @@ from podtune.runner.actions import (
     Action,
     ActionResult,
     ActionStatus,
-    CreatePod,
     DeletePod,
     EmitEvent,
     Propose,
-    WriteTrialStatus,
 )
 from podtune.runner.experiment_machine import ExperimentMachine
 from podtune.runner.records import Experiment, Pod, Trial
@@ -52,9 +50,9 @@ from podtune.storage.directory import Directory
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Proposal
+from tests.unit.runner.world.action_log import ActionLog, ActionT
 from tests.unit.runner.world.simulated_program import Program
 
-ActionT = TypeVar("ActionT")
 PATIENCE = 60.0
 """Seconds from one action to the next, at most; nothing depends on how fast it is."""
 SCALE = 0.02
@@ -150,7 +148,7 @@ class Records:
         return {name: pod.record for name, pod in self._objects.pods.items()}
 
 
-class ProcessWorld:
+class ProcessWorld(ActionLog):
     """Runs one experiment; to be closed."""
 
     def __init__(
@@ -268,15 +266,6 @@ class ProcessWorld:
 
     def status_exists(self, index: int = 0) -> bool:
         return f"e-{index}" in self.api.trials
-
-    def actions(self, kind: type[ActionT]) -> list[ActionT]:
-        return [action for action in self.log if isinstance(action, kind)]
-
-    def writes_of(self, trial: str) -> list[WriteTrialStatus]:
-        return [action for action in self.actions(WriteTrialStatus) if action.name == trial]
-
-    def created_pods(self) -> list[CreatePod]:
-        return self.actions(CreatePod)
 
 
 def _stores_something() -> bool:

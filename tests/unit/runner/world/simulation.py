@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any
 
 from podtune.api.names import ExperimentReason
 from podtune.api.pods.container_resources import find_memory_limit
@@ -64,13 +64,13 @@ from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.base import Proposal
 from tests.unit.runner.world import checkpoint_invariants
+from tests.unit.runner.world.action_log import ActionLog, ActionT
 from tests.unit.runner.world.simulated_api import AlreadyExists, ApiServer, Conflict, NotFound, Thing
 from tests.unit.runner.world.simulated_pod import SimulatedPod
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulated_storage import StoragePods, WatchedBucket
 from tests.unit.tuning.manifests import experiment as make_spec
 
-ActionT = TypeVar("ActionT")
 START = 1_700_000_000.0
 STORE = {"bucket": "bucket", "prefix": "demo"}
 
@@ -154,7 +154,7 @@ class PodClock(Clock):
         super().call_later(seconds, what)
 
 
-class Simulation:
+class Simulation(ActionLog):
     """Runs one experiment."""
 
     def __init__(
@@ -687,15 +687,6 @@ class Simulation:
 
     def status_exists(self, index: int = 0) -> bool:
         return f"e-{index}" in self.api.trials
-
-    def actions(self, kind: type[ActionT]) -> list[ActionT]:
-        return [action for action in self.log if isinstance(action, kind)]
-
-    def writes_of(self, trial: str) -> list[WriteTrialStatus]:
-        return [action for action in self.actions(WriteTrialStatus) if action.name == trial]
-
-    def created_pods(self) -> list[CreatePod]:
-        return self.actions(CreatePod)
 
     def rebuilt(self, cap: CountedCap | None = None) -> ExperimentMachine:
         """Another machine of the same objects, with a cap that was made anew, too, unless there is one."""
