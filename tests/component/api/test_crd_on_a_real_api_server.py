@@ -271,6 +271,14 @@ def test_kubectl_get_shows_a_trials_state_and_best_value(kubectl: Kubectl) -> No
     assert "shown-7" in kubectl("get", "podtune").stdout
 
 
+def test_of_a_trials_counters_the_api_server_fills_in_those_that_kubectl_get_shows(kubectl: Kubectl) -> None:
+    _create(kubectl, _trial("lean-7"))
+    row = _row("trials", "lean-7", {"state": "PENDING"})
+    assert (row["Attempt"], row["Failures"]) == (0, 0)
+    stored = json.loads(kubectl("get", "trials.podtune.dev/lean-7", "-o", "json").stdout)
+    assert stored["status"].keys() - {"observedGeneration"} <= {"state", "attempt", "failures"}
+
+
 FIXED = {
     "objective": lambda spec: spec["objective"].update(mode="min"),
     "parameters": lambda spec: spec["parameters"].reverse(),

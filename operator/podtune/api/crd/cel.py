@@ -22,6 +22,8 @@ class Rule:
         field: The field below the object that is at fault, such as `.min`.
         is_of_field: Whether it stands at that field, whose value is `self`. The API server looks at it with half the
             effort, and not at all where the field is not there, or was not before.
+        is_of_creation: Whether it is about fields that never change. The API server looks at an object's rules again
+            whenever its status is written; this one is then passed over.
     """
 
     rule: str
@@ -29,10 +31,13 @@ class Rule:
     expression: str | None = None
     field: str | None = None
     is_of_field: bool = False
+    is_of_creation: bool = False
 
     def to_schema(self) -> dict[str, Any]:
         """The rule as an entry of `x-kubernetes-validations`."""
-        written = {"rule": self.rule, "message": self.message}
+        written: dict[str, Any] = {"rule": self.rule, "message": self.message}
+        if self.is_of_creation:
+            written |= {"rule": f"oldSelf.hasValue() || ({self.rule})", "optionalOldSelf": True}
         if self.expression is not None:
             written["messageExpression"] = self.expression
         if self.field is not None and not self.is_of_field:

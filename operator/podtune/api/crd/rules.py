@@ -632,6 +632,7 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "self.restoreFrom.experiment in ['', self.experiment]"
             ),
             message="restoreFrom names a trial of another experiment; name one of the Trial's own",
+            is_of_creation=True,
         ),
     ),
 }
@@ -644,6 +645,7 @@ TRIAL_RULES: tuple[Rule, ...] = (
             f"self.metadata.name.substring(size(self.spec.experiment) + 1).matches('^{ADDED_FORM}$'))"
         ),
         message=f"a Trial that you add is named <experiment>-<number>, with a number from {FIRST_ADDED} on; rename it",
+        is_of_creation=True,
     ),
     Rule(
         rule=(
@@ -652,9 +654,10 @@ TRIAL_RULES: tuple[Rule, ...] = (
             "int(self.metadata.name.substring(size(self.spec.experiment) + 1)) == self.spec.index)"
         ),
         message=_OF_OPERATOR,
+        is_of_creation=True,
     ),
 )
-"""Rules about a Trial's name. Each status write has them looked at, too: few fields, for the API server's sake."""
+"""Rules about a Trial's name, which goes with fields that stay as they were made."""
 
 
 EXPERIMENT_RULES: tuple[Rule, ...] = (

@@ -115,6 +115,27 @@ def test_defaults_of_models_within_models_are_filled_in_by_the_server() -> None:
     assert "default" not in properties["stop"]
 
 
+def test_of_a_status_only_what_columns_show_has_defaults() -> None:
+    def find_defaults(schema: dict[str, Any], path: str) -> Iterator[str]:
+        if path and "default" in schema:
+            yield path
+        for name, child in schema.get("properties", {}).items():
+            yield from find_defaults(child, f"{path}.{name}")
+        for below in ("items", "additionalProperties"):
+            if isinstance(schema.get(below), dict):
+                yield from find_defaults(schema[below], f"{path}.{below}")
+
+    found = {}
+    counted = ("total", "running", "paused", "terminated", "error")
+    for resource in RESOURCES:
+        schema = build_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        found[resource.kind] = set(find_defaults(schema["properties"]["status"], ""))
+    assert found == {
+        "Experiment": {".trials", *(f".trials.{name}" for name in counted)},
+        "Trial": {".attempt", ".failures"},
+    }
+
+
 class _Inner(ApiModel):
     """Something."""
 
