@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
 
-import pytest
 from typing_extensions import override
 
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType
 from podtune.simulation.simulation import Simulation
-from podtune.tuning import plugins
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.base import Finding, ObservationStopper
+from tests.entry_points import make_installation
 from tests.unit.simulation.test_restart_matrix import assert_is, check_whole_runs, make_simulation, make_spec
 
 CUTS = 3
@@ -33,12 +31,7 @@ class Steps(ObservationStopper):
         return Finding(f"{self._steps} steps were made", {"steps": self._steps}) if self._steps >= self._limit else None
 
 
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        return [EntryPoint("steps", f"{__name__}:Steps", group)]
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+installed = make_installation(EntryPoint("steps", f"{__name__}:Steps", "podtune.experiment_stoppers"))
 
 
 def make() -> Simulation:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from podtune.storage.errors import NotFound, RequestRejected, StoreError, StoreS
 from podtune.storage.object_store import MultipartStore, ObjectStore
 from podtune.storage.stores import make_store
 from podtune.testing.stores import ObjectStoreConformance
+from tests.entry_points import make_installation
 from tests.unit.storage.memory_store import MemoryStore
 
 
@@ -39,13 +39,9 @@ class Chair:
         pass
 
 
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        assert group == "podtune.stores"
-        return [EntryPoint(name.lower(), f"{__name__}:{name}", group) for name in ("Shelf", "Chair", "Nothing")]
-
-    monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
+installed = make_installation(
+    *(EntryPoint(name.lower(), f"{__name__}:{name}", "podtune.stores") for name in ("Shelf", "Chair", "Nothing"))
+)
 
 
 class TestPluginStore(ObjectStoreConformance):

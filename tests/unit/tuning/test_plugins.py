@@ -5,20 +5,19 @@ The page about them is tested apart; these are stand-ins for packages that go wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
 from podtune.cluster.decoders import decode_experiment
-from podtune.tuning import plugins
 from podtune.tuning.admission import find_problem
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.schedulers.fifo import Fifo
 from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.random import RandomSearcher
 from podtune.tuning.searchers.rejection import RejectionSearcher
+from tests.entry_points import install, make_installation
 from tests.unit.tuning.manifests import EVERY_KIND, experiment
 
 made_with: list[dict[str, Any]] = []
@@ -54,22 +53,18 @@ class StopsOnly(Fifo):
 
 
 HERE = __name__
-INSTALLED = [
+installed = make_installation(
     *(EntryPoint(name, f"{HERE}:{name}", "podtune.searchers") for name in ("good", "no_searcher", "broken", "picky")),
     EntryPoint("absent", "no_such_package:make", "podtune.searchers"),
     EntryPoint("pausing", f"{HERE}:scheduler", "podtune.schedulers"),
     EntryPoint("stopping", f"{HERE}:StopsOnly", "podtune.schedulers"),
     EntryPoint("no_scheduler", f"{HERE}:no_searcher", "podtune.schedulers"),
     EntryPoint("no_stopper", f"{HERE}:no_searcher", "podtune.stoppers"),
-]
+)
 
 
 @pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        return [entry for entry in INSTALLED if entry.group == group]
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+def nothing_made() -> None:
     made_with.clear()
 
 
@@ -141,7 +136,7 @@ def test_a_scheduler_that_may_pause_needs_a_store() -> None:
 
 
 def test_without_any_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    install(monkeypatch)
     assert "(installed: none)" in find_problem(experiment(search=search("good")))
 
 

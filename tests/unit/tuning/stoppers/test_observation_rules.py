@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -13,12 +12,12 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from podtune.api.names import ExperimentReason
-from podtune.tuning import plugins
 from podtune.tuning.plugins import PluginError
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, ObservationStopper
 from podtune.tuning.stoppers.experiment import ExperimentStopper
 from podtune.tuning.stoppers.factory import make_experiment_stopper
+from tests.entry_points import make_installation
 from tests.unit.tuning.manifests import experiment
 
 
@@ -40,13 +39,7 @@ class Enough(ObservationStopper):
         return Finding(f"{count} trials are enough", {"trials": count}) if count == self._after else None
 
 
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        known = group == "podtune.experiment_stoppers"
-        return [EntryPoint("enough", f"{__name__}:Enough", group)] if known else []
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+installed = make_installation(EntryPoint("enough", f"{__name__}:Enough", "podtune.experiment_stoppers"))
 
 
 def plugin(**given: Any) -> dict[str, Any]:

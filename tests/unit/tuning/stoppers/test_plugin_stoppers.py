@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from podtune.api.resources.trial import TrialStatus
-from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import Metrics, RecordError, SchedulerAction, SchedulerDecision, require_number
 from podtune.tuning.stoppers.base import Finding, Stopper
 from podtune.tuning.stoppers.factory import make_trial_stopper
 from podtune.tuning.stoppers.trial import TrialStopper
+from tests.entry_points import make_installation
 from tests.unit.tuning.manifests import experiment
 
 
@@ -49,12 +49,9 @@ class Several(Stopper):
         self._seen = int(record["seen"])
 
 
-@pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        return [EntryPoint(name, f"{__name__}:Several", group) for name in ("several", "other")]
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+installed = make_installation(
+    *(EntryPoint(name, f"{__name__}:Several", "podtune.stoppers") for name in ("several", "other"))
+)
 
 
 def plugin(name: str = "several", **given: Any) -> dict[str, Any]:

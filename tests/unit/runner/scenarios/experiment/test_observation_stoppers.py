@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -14,9 +13,9 @@ from typing_extensions import override
 from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialState
 from podtune.api.tuning.stop import Stop
-from podtune.tuning import plugins
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.base import Finding, ObservationStopper
+from tests.entry_points import make_installation
 from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
@@ -43,14 +42,7 @@ class Total(ObservationStopper):
         return Finding(f"{len(self._told)} trials make {total}", {"total": total}) if total >= self._limit else None
 
 
-@pytest.fixture(autouse=True, scope="module")
-def installed() -> Iterable[None]:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        return [EntryPoint("total", f"{__name__}:Total", group)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "entry_points", entry_points)
-        yield
+installed = make_installation(EntryPoint("total", f"{__name__}:Total", "podtune.experiment_stoppers"))
 
 
 def value(trial: int, step: int) -> float:

@@ -14,9 +14,9 @@ from podtune.api.tuning.search_space import Parameter
 from podtune.protocol.messages import Reply, Report, Result
 from podtune.runner.actions import CreatePod, DeletePod, Propose, WriteTrialStatus
 from podtune.simulation.faults import Fault, ScheduledFault
-from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import SchedulerAction, SchedulerDecision, StartDecision, StopPaused
 from podtune.tuning.searchers.random import RandomSearcher
+from tests.entry_points import install
 from tests.unit.runner.world.scripted_scheduler import Dictated, dictated
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, spec
@@ -355,8 +355,7 @@ class Foreign(RandomSearcher):
 
 
 def foreign_search(*, rungs: bool, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    entry = EntryPoint("foreign", f"{__name__}:Foreign", "podtune.searchers")
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
+    install(monkeypatch, EntryPoint("foreign", f"{__name__}:Foreign", "podtune.searchers"))
     return {"algorithm": "plugin", "plugin": {"name": "foreign", "settings": {"rungs": rungs}}}
 
 

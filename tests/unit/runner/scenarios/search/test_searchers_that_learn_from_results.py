@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
@@ -17,11 +16,11 @@ from podtune.api.resources.trial import MAX_RESULT_OBSERVATIONS
 from podtune.api.tuning.search_space import Parameter
 from podtune.runner.actions import Propose
 from podtune.runner.records import Trial
-from podtune.tuning import plugins
 from podtune.tuning.randomness import derive_seed
 from podtune.tuning.searchers.base import Configuration, Observation, PendingTrial, Proposal
 from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.random import RandomSearcher
+from tests.entry_points import make_installation
 from tests.unit.runner.scenarios.search import test_search_properties as properties
 from tests.unit.runner.scenarios.test_properties import ASHA, faults, weathers
 from tests.unit.runner.world.simulated_program import Program
@@ -51,14 +50,7 @@ class Listener(RandomSearcher):
         return RandomSearcher(self._parameters, self._heard).ask(number, pending, attempt)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def installed() -> Iterable[None]:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        return [EntryPoint("listener", f"{__name__}:Listener", group)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "entry_points", entry_points)
-        yield
+installed = make_installation(EntryPoint("listener", f"{__name__}:Listener", "podtune.searchers"))
 
 
 def test_it_hears_each_result_and_then_the_end_in_the_order_that_trials_record() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
@@ -15,9 +14,9 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, ExperimentReason, ExperimentState, TrialReason
 from podtune.api.tuning.stop import Stop
 from podtune.simulation.faults import Fault, ScheduledFault
-from podtune.tuning import plugins
 from podtune.tuning.schedulers.base import Metrics, require_number
 from podtune.tuning.stoppers.base import Finding, Stopper
+from tests.entry_points import make_installation
 from tests.unit.runner.world.examples import draw
 from tests.unit.runner.world.simulated_program import Program
 from tests.unit.runner.world.simulation import STORE, Simulation, Weather, spec
@@ -51,14 +50,7 @@ class Total(Stopper):
         self._total = float(record["total"])
 
 
-@pytest.fixture(autouse=True, scope="module")
-def installed() -> Iterable[None]:
-    def entry_points(*, group: str) -> Iterable[EntryPoint]:
-        return [EntryPoint("total", f"{__name__}:Total", group)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "entry_points", entry_points)
-        yield
+installed = make_installation(EntryPoint("total", f"{__name__}:Total", "podtune.stoppers"))
 
 
 def value(trial: int, step: int) -> float:
