@@ -44,6 +44,7 @@ class Settings:
         store: Where the trial's checkpoints go; None where there is no store.
         sync: How checkpoints and artifacts are stored.
         scratch: Directory of the volume that the trial keeps over its attempts; None where it has none.
+        function: Directory of the program's function, called as its ConfigMap; None where there is none to store.
         restore_from: The checkpoints to restore from, the one to try first at the front.
         restore_or_fail: Whether the attempt must fail if nothing can be restored, instead of starting from scratch.
         finds: Whether it looks for checkpoints of its configuration in the bucket first.
@@ -71,6 +72,7 @@ class Settings:
     store: TrialAddress | None
     sync: SyncSettings
     scratch: Path | None
+    function: Path | None
     restore_from: tuple[CheckpointRef, ...]
     restore_or_fail: bool
     finds: bool
@@ -154,6 +156,7 @@ class Settings:
             store=_store(environ, trial),
             sync=_sync(environ),
             scratch=Path(environ[env.SCRATCH]) if environ.get(env.SCRATCH) else None,
+            function=Path(environ[env.FUNCTION]) if environ.get(env.FUNCTION) else None,
             restore_from=_restore_from(environ),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             finds=environ.get(env.FIND_CHECKPOINTS) == "true",

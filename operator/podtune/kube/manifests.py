@@ -89,3 +89,9 @@ def make_warm_start(experiment: str, owner: Manifest, data: Mapping[str, str]) -
         "immutable": True,
         "data": dict(data),
     }
+
+
+def make_function(name: str, data: Mapping[str, str], owner: Manifest | None = None) -> Manifest:
+    """The ConfigMap that a function travels in; nobody can change it, so that all attempts run the same code."""
+    metadata = {"name": name} if owner is None else {"name": name, "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": True, "data": dict(data)}

@@ -9,11 +9,13 @@ import threading
 import time
 from collections import Counter
 from random import Random
+from typing import TypeAlias
 
 from podtune.agent.checkpoints.store_retry import make_backoff
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.logs.log_recorder import LogRecorder
 from podtune.agent.results.log_stream import LogStream
+from podtune.agent.segments.function_stream import FunctionStream
 from podtune.agent.segments.record_stream import RecordStream
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
@@ -31,6 +33,7 @@ Also where the store refuses it: that may be over by then, as while credentials 
 """
 LOG_END_SECONDS = 5.0
 """Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
+_Stream: TypeAlias = SegmentStream | LogRecorder | RecordStream | FunctionStream
 
 
 class SegmentUploader(threading.Thread):
@@ -74,10 +77,13 @@ class SegmentUploader(threading.Thread):
         logs = make_stream(LOG_STREAM, keep.logs)
         self.logs = LogRecorder(logs, time.monotonic) if logs else None
         self._records: RecordStream | None = None
+        self._function: FunctionStream | None = None
         if keep.snapshot_period and not settings.follows:
             attempt.records = RecordExchange(keep.snapshot_period, rng.uniform(0.0, keep.snapshot_period))
             experiment = address.store.experiment_prefix(address.experiment_uid)
             self._records = RecordStream(attempt, store, experiment)
+            if settings.function is not None:
+                self._function = FunctionStream(settings.function, store, experiment, log)
         self._log_stream: LogStream | None = None
         self._attempt = attempt
         self._period = settings.sync.segment_period
@@ -127,8 +133,9 @@ class SegmentUploader(threading.Thread):
             self._attempt.changed.notify_all()
 
     @property
-    def _streams(self) -> list[SegmentStream | LogRecorder | RecordStream]:
-        return [stream for stream in (self.results, self.logs, self._records) if stream is not None]
+    def _streams(self) -> list[_Stream]:
+        streams = (self.results, self.logs, self._records, self._function)
+        return [stream for stream in streams if stream is not None]
 
     def _wait_for_log(self) -> None:
         stream = self._log_stream
@@ -153,7 +160,7 @@ class SegmentUploader(threading.Thread):
         self._failures = LogThrottle()
         return None
 
-    def _tell_left_out(self, stream: SegmentStream | LogRecorder | RecordStream) -> None:
+    def _tell_left_out(self, stream: _Stream) -> None:
         if stream.left_out > self._told_left_out[stream.kind]:
             message = f"the store has failed for too long; the oldest {stream.kind} that wait for it are left out"
             self._log.warning(f"{stream.kind} left out", message=message, **{stream.kind: stream.left_out})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from podtune.api.names import EXPERIMENT_KIND, TRIAL_KIND
+from podtune.api.pods.function_volume import find_function
 from podtune.api.pods.pod_references import list_config_map_references, list_secret_references
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.resources.experiment import ExperimentStatus
@@ -18,6 +19,7 @@ from podtune.kube.manifests import Manifest
 from podtune.protocol.snapshot import MAX_RECORD, WARM_START
 from podtune.storage.errors import NotFound
 from podtune.storage.object_store import ReadableStore
+from podtune.storage.snapshots.function_store import DamagedFunction, read_function
 from podtune.storage.snapshots.record_store import (
     SNAPSHOT_FOLDER,
     RecordName,
@@ -29,6 +31,14 @@ from podtune.storage.snapshots.record_store import (
 _DAMAGED = (InvalidSpec, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptFunction:
+    """The ConfigMap that an experiment's function travels in, as agents have stored it."""
+
+    config_map: str
+    data: Mapping[str, str]
+
+
 @dataclass(slots=True)
 class StoredSnapshot:
     """An experiment as a store has it.
@@ -36,11 +46,13 @@ class StoredSnapshot:
     Attributes:
         prefix: What all keys of the experiment start with; it ends with a slash.
         problems: What could not be read, a sentence each.
+        function: The Python function that trials run; None where there is none, or its source can't be read.
     """
 
     prefix: str
     archive: Archive
     problems: list[str] = field(default_factory=list)
+    function: KeptFunction | None = None
 
 
 def find_prefix(store: ReadableStore, key: str, uri: str) -> str:
@@ -89,7 +101,8 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot
         # Otherwise the operator would look for trials that were deleted, where they only came too late for the record.
         status["trials"] = {**status["trials"], "total": len(trials)}
     known = warm_start["data"] if warm_start is not None else {}
-    return StoredSnapshot(prefix, make_archive(experiment, trials, known), problems)
+    function = _read_function(store, prefix, experiment["spec"], problems)
+    return StoredSnapshot(prefix, make_archive(experiment, trials, known), problems, function)
 
 
 def _read_newest(
@@ -108,6 +121,21 @@ def _read_newest(
         else:
             return body
     return None
+
+
+def _read_function(store: ReadableStore, prefix: str, spec: Manifest, problems: list[str]) -> KeptFunction | None:
+    """The function of the present template, if an agent has stored it."""
+    function = find_function(spec["trialTemplate"].get("spec") or {})
+    if function is None:
+        return None
+    try:
+        files = read_function(store, prefix, function.config_map)
+    except DamagedFunction as error:
+        problems.append(str(error))
+        return None
+    if files is None or function.keys.keys() - files.keys():
+        return None
+    return KeptFunction(function.config_map, {key: files[path] for path, key in function.keys.items()})
 
 
 def _check(body: Any, trial: str, experiment: str) -> None:

@@ -94,9 +94,10 @@ def restore_experiment(
     doubts = (*_compare_stores(uri, snapshot.archive.spec), *_find_missing_warm_start(snapshot.archive))
     for problem in (*snapshot.problems, *moved, *doubts):
         print_note(f"warning: {problem}")
-    _check_needed(api, chosen, snapshot.archive.spec, anyway=anyway)
+    function = snapshot.function
+    _check_needed(api, chosen, snapshot.archive.spec, function.config_map if function else "", anyway=anyway)
     archive = snapshot.archive.rename(name) if name else snapshot.archive
-    typer.echo(restore_archive(api, chosen, archive))
+    typer.echo(restore_archive(api, chosen, archive, function))
     print_lines(_describe_losses(losses))
 
 
@@ -201,14 +202,15 @@ def _describe_losses(losses: list[Loss]) -> list[str]:
     return ["what runs again:", *align_columns(("TRIAL", "RECORDED", "GOES ON FROM", "LAST RESULT"), rows)]
 
 
-def _check_needed(api: Api, namespace: str, spec: Manifest, *, anyway: bool) -> None:
-    """Checks that the Secrets and ConfigMaps are there that the experiment needs.
+def _check_needed(api: Api, namespace: str, spec: Manifest, kept: str, *, anyway: bool) -> None:
+    """Checks that the Secrets and ConfigMaps are there that the experiment needs, but for one that the snapshot has.
 
     Raises:
         CliError: Some are missing, and it is not to be restored all the same.
     """
     secrets = _find_missing(api, "Secret", {name: paths.secret(namespace, name) for name in list_secrets(spec)})
-    maps = _find_missing(api, "ConfigMap", {name: paths.config_map(namespace, name) for name in list_config_maps(spec)})
+    wanted = [name for name in list_config_maps(spec) if name != kept]
+    maps = _find_missing(api, "ConfigMap", {name: paths.config_map(namespace, name) for name in wanted})
     if not secrets and not maps:
         return
     kinds = " and ".join(
@@ -216,7 +218,7 @@ def _check_needed(api: Api, namespace: str, spec: Manifest, *, anyway: bool) -> 
     )
     problem = f"namespace {namespace} lacks what the experiment needs: {kinds}"
     if not anyway:
-        raise CliError(f"{problem}; no snapshot holds them: create them first, or restore it with --anyway")
+        raise CliError(f"{problem}; the snapshot does not hold them: create them first, or restore it with --anyway")
     print_note(f"warning: {problem}; its pods wait for them")
 
 

@@ -31,6 +31,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import UNNUMBERED, TrialSpec
 from podtune.api.validation import parse_experiment
 from podtune.cli.archives.archive import Archive, make_archive, read_archive
+from podtune.cli.archives.snapshot_reader import KeptFunction
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
@@ -55,6 +56,7 @@ from podtune.kube.errors import ResourceConflict, ResourceExists, ResourceNotFou
 from podtune.kube.manifests import (
     Manifest,
     find_owner_uid,
+    make_function,
     make_trial,
     make_warm_start,
     make_warm_start_name,
@@ -148,8 +150,14 @@ def _collect_decisions(
     return found
 
 
-def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
+def restore_archive(api: Api, namespace: str, archive: Archive, function: KeptFunction | None = None) -> str:
     """Makes an experiment of an archive; repeated after it was broken off, it makes what is missing.
+
+    Args:
+        api: Where to.
+        namespace: In which namespace.
+        archive: The experiment.
+        function: The function that its trials run, if it is known; one that is there already stays.
 
     Returns:
         What was done, and what is left to do, in a sentence.
@@ -163,6 +171,8 @@ def restore_archive(api: Api, namespace: str, archive: Archive) -> str:
     owner = refer_to_experiment(name, made["metadata"]["uid"], blocks_deletion=False)
     if archive.known:
         _create(api, paths.config_maps(namespace), make_warm_start(name, owner, archive.known))
+    if function is not None:
+        _create(api, paths.config_maps(namespace), make_function(function.config_map, function.data, owner))
     spec = parse_experiment({"metadata": {"name": name}, "spec": archive.spec}, UNKNOWN_POLICY)
     labels = (archive.spec["trialTemplate"].get("metadata") or {}).get("labels") or {}
     for trial in archive.trials:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from podtune.api.pods.function_volume import FUNCTION_VOLUME
 from podtune.api.pods.pod_template import TRIAL_CONTAINER
 from podtune.api.resources.experiment import MAX_NAME
 from podtune.cli.client.api_client import Api
 from podtune.client.errors import AlreadyExists, InvalidArgument, NotPossible, ObjectNotFound, Refused
-from podtune.client.packing.packed import FUNCTION_VOLUME, PackedFunction
+from podtune.client.packing.packed import PackedFunction
 from podtune.client.session import ClusterSession
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest, refer_to_experiment

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from podtune.api.pods.function_volume import FUNCTION_VOLUME
 from podtune.client.packing.modules import PackingError
+from podtune.kube.manifests import make_function
+from podtune.protocol.agent_environment import FUNCTION_DIRECTORY
 
-FUNCTION_DIRECTORY = "/podtune-function"
-"""Where the files are in the training container."""
-FUNCTION_VOLUME = "function"
-"""Name of the volume that holds them."""
 RUNNER_FILE = "podtune_runner.py"
 MAX_CONFIG_MAP_BYTES = 1 << 20
 """What a ConfigMap takes: 1 MiB, by the API server's own check."""
@@ -36,14 +35,8 @@ class PackedFunction:
         return ["python3", "-u", f"{FUNCTION_DIRECTORY}/{RUNNER_FILE}"]
 
     def make_config_map(self, name: str) -> dict[str, Any]:
-        """The ConfigMap of this name; nobody can change it, so that all attempts run the same code."""
-        return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name},
-            "immutable": True,
-            "data": {_make_key(path): text for path, text in self.files.items()},
-        }
+        """The ConfigMap of this name."""
+        return make_function(name, {_make_key(path): text for path, text in self.files.items()})
 
     def make_volume(self, config_map: str) -> dict[str, Any]:
         """The pod's volume with the files of the ConfigMap of this name."""

@@ -30,6 +30,7 @@ from podtune.api.names import (
     STAGE_EVALUATE,
     TOKEN_AUDIENCE,
 )
+from podtune.api.pods.function_volume import FUNCTION_VOLUME, find_function
 from podtune.api.pods.limit_names import select_limits
 from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
@@ -116,7 +117,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, ra
         _set_limits(
             next(c for c in spec["containers"] if c.get("name", "") == find_trial_container(template.spec)), limits
         )
-    agents = _make_agent_containers(experiment, action, agent, drain)
+    agents = _make_agent_containers(experiment, action, agent, drain, _find_kept_function(experiment, template.spec))
     for container in agents:
         container["securityContext"] = {**container["securityContext"], **make_agent_profile(spec["securityContext"])}
     spec["initContainers"] = [*agents, *own_containers]
@@ -263,17 +264,35 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
     return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
 
 
+def _find_kept_function(experiment: Experiment, template: Mapping[str, Any]) -> str:
+    """The ConfigMap whose function the agent stores with the snapshot; empty where there is none, or no snapshot."""
+    spec = _get_spec(experiment)
+    is_kept = spec.checkpoints.store is not None and spec.snapshot.seconds > 0
+    function = find_function(template) if is_kept else None
+    return function.config_map if function is not None else ""
+
+
+def _format_function_directory(config_map: str) -> str:
+    """Agents know the ConfigMap's name by it."""
+    return f"{agent_env.FUNCTION_DIRECTORY}/{config_map}"
+
+
 def _make_agent_containers(
-    experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int
+    experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int, function: str
 ) -> list[Manifest]:
     """The agent, and before it, where there is or may be a checkpoint to start from, the container that restores it."""
     variables = _collect_agent_variables(experiment, action, agent, drain)
+    if function:
+        variables[agent_env.FUNCTION] = _format_function_directory(function)
     store = _get_spec(experiment).checkpoints.store
     scratch = make_scratch_mounts(find_scratch(experiment))
     sidecar = _make_agent_container(AGENT_CONTAINER, "run", variables, store, agent)
     sidecar["restartPolicy"] = "Always"
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
+    if function:
+        mount = {"name": FUNCTION_VOLUME, "mountPath": _format_function_directory(function), "readOnly": True}
+        sidecar["volumeMounts"].append(mount)
     if action.template_hash:
         sidecar["volumeMounts"].append({"name": STATE_VOLUME, "mountPath": agent_env.STATE_DIRECTORY})
     if store is None or not (action.restore or action.find):
@@ -306,7 +325,7 @@ def _make_agent_container(
 
 def _collect_agent_variables(
     experiment: Experiment, action: CreatePod, agent: AgentSettings, drain: int
-) -> Mapping[str, str]:
+) -> dict[str, str]:
     """What the agent is told; see `podtune.protocol.agent_environment`."""
     spec = _get_spec(experiment)
     values = {

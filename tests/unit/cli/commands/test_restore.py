@@ -12,12 +12,14 @@ import pytest
 from podtune.api.resources.trial import TrialSpec
 from podtune.cli import main as cli
 from podtune.cli.client import api_client, store_access
+from podtune.client.packing.packed import PackedFunction
 from podtune.kube import paths
 from podtune.protocol.messages import Result, encode_result
 from podtune.protocol.snapshot import WARM_START, SnapshotRecord
 from podtune.runner.trial.parameters import compute_configuration_digest
 from podtune.storage.checkpoint.manifest import CheckpointManifest
 from podtune.storage.segments.segment import SegmentHeader, SegmentName, encode_header
+from podtune.storage.snapshots.function_store import store_function
 from podtune.storage.snapshots.record_store import RecordName, format_key, store_record, store_records
 from podtune.tuning.randomness import derive_trial_seed
 from tests.unit.cli.commands.test_transfer import MovingApi
@@ -280,6 +282,47 @@ def test_config_maps_that_are_missing_are_named_beside_secrets(
     lacking = "lacks what the experiment needs: Secrets keys and ConfigMaps authorities, values, train-code;"
     assert lacking in podtune(f"restore {ADDRESS}", expect=1)
     assert paths.experiment(HERE, "digits") not in api.objects
+
+
+FUNCTION = PackedFunction("train", {"function.py": "def train(config): ...", "mine/__init__.py": "A = 1"})
+
+
+def put_function_snapshot(store: MemoryStore) -> None:
+    """An experiment whose trials run a function."""
+    container = {"name": "trial", "image": "none", "volumeMounts": [FUNCTION.make_mount()]}
+    template = {"spec": {"containers": [container], "volumes": [FUNCTION.make_volume("train-1")]}}
+    put_snapshot(store, checkpoints={"store": {"bucket": "models", "prefix": "demo"}}, trialTemplate=template)
+
+
+def test_a_function_is_restored_with_its_experiment(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_function_snapshot(store)
+    store_function(store, PREFIX, "train-1", FUNCTION.files)
+    assert "warning" not in podtune(f"restore {ADDRESS} --name numbers")
+    made = api.objects[paths.config_map(HERE, "train-1")]
+    assert (made["data"], made["immutable"]) == (FUNCTION.make_config_map("train-1")["data"], True)
+    [owner] = made["metadata"]["ownerReferences"]
+    assert owner["uid"] == api.objects[paths.experiment(HERE, "numbers")]["metadata"]["uid"], "it is deleted with it"
+
+
+def test_a_function_that_is_there_already_stays(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:
+    put_function_snapshot(store)
+    store_function(store, PREFIX, "train-1", FUNCTION.files)
+    there = api.objects[paths.config_map(HERE, "train-1")] = {"metadata": {"name": "train-1"}}
+    podtune(f"restore {ADDRESS}")
+    assert api.objects[paths.config_map(HERE, "train-1")] == there
+
+
+@pytest.mark.parametrize("files", [None, {"function.py": ""}, {"function.py": 3}])
+def test_a_function_whose_source_is_lost_is_named(
+    podtune: Podtune, api: MovingApi, store: MemoryStore, files: dict[str, str] | None
+) -> None:
+    put_function_snapshot(store)
+    if files is not None:
+        store_function(store, PREFIX, "train-1", files)
+    said = podtune(f"restore {ADDRESS}", expect=1)
+    assert "lacks what the experiment needs: ConfigMaps train-1; the snapshot does not hold them" in said
+    assert ("the function's source" in said) == (files == {"function.py": 3})
+    assert api.objects == {}
 
 
 def test_secrets_that_are_there_need_no_word(podtune: Podtune, api: MovingApi, store: MemoryStore) -> None:

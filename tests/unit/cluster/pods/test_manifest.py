@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.resources.trial import Checkpoint, TrialSpec
+from podtune.client.packing.packed import PackedFunction
 from podtune.cluster import decoders
 from podtune.cluster.pods.manifest import AgentSettings, avoid_nodes, make_pod
 from podtune.runner.actions import CreatePod
@@ -552,3 +553,28 @@ def test_an_evaluations_pod_is_made_from_its_own_template() -> None:
     assert restore["PODTUNE_RESTORE_OR_FAIL"] == "true"
     metrics = [env(container(each, "podtune-agent"))["PODTUNE_OBJECTIVE_METRIC"] for each in (training, pod)]
     assert metrics == ["loss", "accuracy"]
+
+
+def with_function(*, mounted: bool = True, **spec: Any) -> Manifest:
+    packed = PackedFunction("train", {"function.py": "", "mine/__init__.py": ""})
+    main = {"name": "main", "image": "i", "volumeMounts": [packed.make_mount()] if mounted else []}
+    return manifest({"containers": [main], "volumes": [packed.make_volume("train-1")]}, **spec)
+
+
+def test_the_agent_sees_the_programs_function_to_store_it_with_the_snapshot() -> None:
+    pod = with_function(checkpoints={"store": STORE})
+    agent = container(pod, "podtune-agent")
+    place = env(agent)["PODTUNE_FUNCTION"]
+    assert place.rpartition("/")[2] == "train-1", "the agent knows the ConfigMap by it"
+    assert {"name": "function", "mountPath": place, "readOnly": True} in agent["volumeMounts"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{}, {"checkpoints": {"store": STORE}, "snapshot": {"period": "0s"}}, {"checkpoints": {"store": STORE}}],
+    ids=["no store", "no snapshot", "no function"],
+)
+def test_a_function_that_no_snapshot_holds_is_the_programs_alone(spec: Manifest) -> None:
+    agent = container(with_function(mounted="snapshot" in spec or not spec, **spec), "podtune-agent")
+    assert "PODTUNE_FUNCTION" not in env(agent)
+    assert "function" not in [mount["name"] for mount in agent["volumeMounts"]]
