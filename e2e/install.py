@@ -49,7 +49,8 @@ class Image:
         return f"{self.repository}:dev"
 
 
-IMAGES = [Image("operator"), Image("agent"), Image("dashboard"), Image("examples")]
+OPERATOR = Image("operator")
+IMAGES = [OPERATOR, Image("agent"), Image("dashboard"), Image("examples")]
 
 
 def build(cluster: Cluster) -> dict[str, str]:
@@ -62,7 +63,11 @@ def build(cluster: Cluster) -> dict[str, str]:
 
 
 def install(
-    cluster: Cluster, versions: dict[str, str], dashboard: Mapping[str, str | int] = MappingProxyType({})
+    cluster: Cluster,
+    versions: dict[str, str],
+    dashboard: Mapping[str, str | int] = MappingProxyType({}),
+    *,
+    operator: Image = OPERATOR,
 ) -> None:
     """Installs the definitions and the operator, and waits until it is ready.
 
@@ -70,15 +75,16 @@ def install(
         cluster: Where to.
         versions: Of our images, by target.
         dashboard: Values of the chart for the dashboard; by default there is none: it would follow what is measured.
+        operator: The operator's image.
     """
     helm(cluster, CRDS_RELEASE, ROOT / "charts" / "podtune-crds")
     settings: dict[str, str | int] = {
-        "image.repository": "localhost/podtune-operator",
+        "image.repository": operator.repository,
         "image.tag": "dev",
         "agent.image.repository": "localhost/podtune-agent",
         "agent.image.tag": "dev",
         # The tags stay the same, so it is this that has new pods made of a new image.
-        "podAnnotations.podtune\\.dev/build": f"{versions['operator']}-{versions['agent']}",
+        "podAnnotations.podtune\\.dev/build": f"{versions[operator.target]}-{versions['agent']}",
         "dashboard.image.repository": "localhost/podtune-dashboard",
         "dashboard.image.tag": "dev",
         "dashboard.podAnnotations.podtune\\.dev/build": versions["dashboard"],

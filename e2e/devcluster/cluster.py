@@ -151,8 +151,11 @@ class Cluster(ABC):
         """Return the Kubernetes name of ``n1`` (for the operator and S3) or ``n2`` (which tests may break)."""
 
     @abstractmethod
-    def build_image(self, dockerfile: Path, target: str, tag: str) -> str:
-        """Build a target of a Dockerfile, unless nothing has changed, and return a key that tells versions apart."""
+    def build_image(self, dockerfile: Path, target: str, tag: str, context: Path | None = None) -> str:
+        """Build a target of a Dockerfile, unless nothing has changed, and return a key that tells versions apart.
+
+        The Dockerfile copies from its own directory, or from `context`.
+        """
 
     @abstractmethod
     def load_image(self, tag: str) -> list[str]:

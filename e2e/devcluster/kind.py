@@ -54,8 +54,8 @@ class KindCluster(Cluster):
     def node_name(self, node: str) -> str:
         return _CONTAINERS[node_named(node).name]
 
-    def build_image(self, dockerfile: Path, target: str, tag: str) -> str:
-        build_image(dockerfile, target, tag, {}, None)
+    def build_image(self, dockerfile: Path, target: str, tag: str, context: Path | None = None) -> str:
+        build_image(dockerfile, target, tag, {}, context)
         return run(["docker", "image", "inspect", "--format", "{{.Id}}", tag]).strip().removeprefix("sha256:")[:16]
 
     def load_image(self, tag: str) -> list[str]:

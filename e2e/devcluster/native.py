@@ -38,8 +38,8 @@ class NativeCluster(Cluster):
     def node_name(self, node: str) -> str:
         return node_named(node).name
 
-    def build_image(self, dockerfile: Path, target: str, tag: str) -> str:
-        return builds.build_image(dockerfile, target, tag).key
+    def build_image(self, dockerfile: Path, target: str, tag: str, context: Path | None = None) -> str:
+        return builds.build_image(dockerfile, target, tag, context=context).key
 
     def load_image(self, tag: str) -> list[str]:
         return images.load(self.layout, archives.current(tag))

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import yaml
 
 from e2e.devcluster import Cluster, kind
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.native import NativeCluster
-from e2e.experiments import counter, experiment, store
+from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, program, store
 from e2e.install import Image, build, install
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, finish, let_go_on
 from e2e.volumes import Volume, make_claim, provide_volume, set_free
 from podtune.api.names import ANNOTATION_FORMER
+from podtune.client import Client, Experiment, StoreOptions
 from podtune.storage.snapshots.record_store import SNAPSHOT_FOLDER, parse_key
 
 FIELDS: dict[str, Any] = {
@@ -47,6 +49,7 @@ class Store:
         list_keys: Lists what is in a folder.
         read: Reads a key.
         move: Has another namespace reach it, whose own objects are those of a new cluster.
+        needs_pod: Whether every command that reads it starts a pod, which takes a while.
     """
 
     spec: Object
@@ -55,6 +58,7 @@ class Store:
     list_keys: Callable[[str], list[str]]
     read: Callable[[str], Object]
     move: Callable[[Kubernetes], None]
+    needs_pod: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,11 +69,13 @@ class Lost:
         stored: Where it is stored.
         uid: Of the Experiment.
         parameters: Of its Trials.
+        ends: How the two trials have ended.
     """
 
     stored: Store
     uid: str
     parameters: dict[str, Object]
+    ends: dict[str, tuple[str, str]]
 
 
 def find_bucket(cluster: Cluster) -> Store:
@@ -104,6 +110,7 @@ def claim_volume(namespace: Kubernetes, storage_class: str) -> Store:
         volume.list,
         volume.read,
         claim_anew,
+        needs_pod=True,
     )
 
 
@@ -137,9 +144,32 @@ def test_an_experiment_whose_namespace_is_lost_goes_on_from_its_volume(cluster: 
         check_restore(namespace, claim_volume(namespace, storage_class))
 
 
+def climb(config: Mapping[str, Any]) -> Iterator[dict[str, float]]:
+    """A function that is tuned; trials have its source alone."""
+    for epoch in range(1, 4):
+        yield {"value": config["base"] * epoch}
+
+
 def test_a_namespace_may_go_as_soon_as_its_experiment_is_complete(cluster: Cluster, namespace: Kubernetes) -> None:
+    """Its function goes with it; the store has its source, so that more trials can run."""
     stored = find_bucket(cluster)
-    namespace.apply(experiment("over", counter(), checkpoints={"store": stored.spec}, snapshot={"period": "1h"}))
+    container = program("counter")
+    del container["command"]
+    made = Experiment.from_function(
+        climb,
+        name="over",
+        metric="value",
+        mode="max",
+        parameters={"base": {"float": {"min": 0.5, "max": 1.0}}},
+        image=EXAMPLES_IMAGE,
+        store=stored.spec,
+        search={"algorithm": "random", "seed": 1},
+        max_trials=2,
+        spec={"snapshot": {"period": "1h"}, "trialTemplate": {"spec": {"containers": [container]}}},
+    )
+    function = made.config_map
+    assert function is not None
+    Client(kubeconfig=cluster.kubeconfig, namespace=namespace.namespace).create(made)
     namespace.wait_for_condition(EXPERIMENTS, "over", "Complete")
     before, ended = namespace.get(EXPERIMENTS, "over"), find_ends(namespace.list(TRIALS))
     namespace.kubectl("delete", "namespace", namespace.namespace, "--wait=false")
@@ -150,6 +180,16 @@ def test_a_namespace_may_go_as_soon_as_its_experiment_is_complete(cluster: Clust
         other.wait_for_condition(EXPERIMENTS, "over", "Complete")
         assert other.get(EXPERIMENTS, "over")["status"]["best"] == before["status"]["best"]
         assert {trial["status"]["attempt"] for trial in other.list(TRIALS)} == {1}, "none runs again"
+        again = other.get("configmap", function["metadata"]["name"])
+        assert again["data"] == function["data"]
+        assert again["metadata"]["ownerReferences"][0]["name"] == "over"
+        other.kubectl("patch", f"{EXPERIMENTS}/over", "--type=merge", "-p", '{"spec": {"search": {"maxTrials": 3}}}')
+        last = eventually(
+            lambda: [trial.get("status", {}) for trial in other.list(TRIALS)],
+            lambda found: len(found) == 3 and all(status.get("completionTime") for status in found),
+            what="one more trial runs the function",
+        )[-1]
+        assert (last["reason"], last["iteration"]) == ("Completed", 3)
     finally:
         other.kubectl("delete", "namespace", other.namespace, "--wait=false")
 
@@ -206,6 +246,61 @@ def check_restore(namespace: Kubernetes, stored: Store) -> None:
         stored.move(other)
         said = check_goes_on(other, lost, undisturbed)
         assert re.search(r"^lost-2 +[45] +4 +5$", said, re.MULTILINE), "what runs again is listed"
+        check_results(other, lost)
+        if not stored.needs_pod:
+            check_logs(other, lost)
+            check_decisions(other, lost)
+            check_results_in_python(other, lost)
+
+
+def check_results(other: Kubernetes, lost: Lost) -> None:
+    """Each result is told once, also those of trials that have not run since: they are in the former folder alone."""
+    printed = other.podtune("results", "lost", "-o", "json", *lost.stored.options).splitlines()
+    told = [(line["trial"], line["metrics"]["epoch"]) for line in map(json.loads, printed)]
+    for trial in other.list(TRIALS):
+        check_epochs(trial, [epoch for name, epoch in told if name == trial["metadata"]["name"]])
+
+
+def check_epochs(trial: Object, epochs: list[int]) -> None:
+    """All that a trial has reported is told once; one that was stopped may have told more than is on record."""
+    assert epochs == [*range(1, len(epochs) + 1)], trial["metadata"]["name"]
+    assert len(epochs) >= trial["status"]["iteration"]
+
+
+def check_logs(other: Kubernetes, lost: Lost) -> None:
+    """A log is told whole, first what is in the former folder."""
+    told = {
+        name: [
+            int(epoch)
+            for epoch in re.findall(
+                r"^epoch (\d+)$", other.podtune("logs", name, "--stored", *lost.stored.options), re.MULTILINE
+            )
+        ]
+        for name in ("lost-0", "lost-2")
+    }
+    check_epochs(other.get(TRIALS, "lost-0"), told["lost-0"])
+    assert told["lost-2"] == [*range(1, 6), *range(5, 9)]
+
+
+def check_decisions(other: Kubernetes, lost: Lost) -> None:
+    """A file with all decisions has those on trials that have not run since."""
+    exported = yaml.safe_load(other.podtune("export", "lost", "--decisions", "-o", "-", *lost.stored.options))
+    stopped = {name for name, (_, reason) in lost.ends.items() if reason == "StoppedByScheduler"}
+    assert stopped, "the scheduler stops one of the first two"
+    for name in stopped:
+        assert [each["action"] for each in exported["decisions"][name]].count("STOP") == 1
+
+
+def check_results_in_python(other: Kubernetes, lost: Lost) -> None:
+    """The table of the Python API has the same rows."""
+    client = Client(
+        kubeconfig=other.cluster.kubeconfig,
+        namespace=other.namespace,
+        store=StoreOptions(endpoint=other.cluster.s3.endpoint),
+    )
+    frame = client.get("lost").results_df(source="store")
+    for name in lost.parameters:
+        check_epochs(other.get(TRIALS, name), frame[frame["trial"] == name]["epoch"].tolist())
 
 
 def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str:
@@ -228,9 +323,9 @@ def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str
 
 def run_until_stored(namespace: Kubernetes, stored: Store) -> Lost:
     """Runs an experiment until all of that is in its store which `Lost` names."""
-    program = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2"})
-    fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}}
-    namespace.apply(experiment("lost", program, **fields))
+    container = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2", "PRINT": "1"})
+    fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}, "logs": {"keep": "1Mi"}}
+    namespace.apply(experiment("lost", container, **fields))
     uid = str(namespace.get(EXPERIMENTS, "lost")["metadata"]["uid"])
 
     def is_stored() -> bool:
@@ -248,4 +343,5 @@ def run_until_stored(namespace: Kubernetes, stored: Store) -> Lost:
         )
 
     eventually(is_stored)
-    return Lost(stored, uid, find_parameters(namespace.list(TRIALS)))
+    trials = namespace.list(TRIALS)
+    return Lost(stored, uid, find_parameters(trials), find_ends([t for t in trials if "completionTime" in t["status"]]))
