@@ -118,9 +118,9 @@ PLACES = {
     "evaluations": "From the end of training to that of the evaluation, which fails once or is evicted",
     "added": "While a trial that a person adds is made the experiment's, runs and is observed, or is refused",
     "snapshots": "While records of the experiment itself are handed out, stored and acknowledged, by agents and by "
-    "storage pods",
+    "storage pods, also of one that is edited while none of its trials runs",
     "restores": "The cluster loses the experiment, which is restored from the bucket, or from the volume, under "
-    "another name",
+    "another name; and then loses it again, or its operator dies",
     "discards": "While trials are stopped that keep no checkpoint (`checkpoints.keep.stopped: 0`), in a bucket and on "
     "a volume",
     "ends": "While the last checkpoint of an attempt that ends, stops, pauses or crashes is being stored",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from e2e.chaos.faults.injector import Armed
-from e2e.chaos.ground_truth import GroundTruth
+from e2e.chaos.ground_truth import FormerLife, GroundTruth
 from e2e.chaos.pods.kubelet import Kubelet
 from podtune.protocol.snapshot import MAX_RECORD
 from podtune.storage.address import S3Address
 from podtune.storage.checkpoint.address import CheckpointAddress
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.s3.store import S3Store
+from podtune.storage.segments.former import FormerFolder, read_all_results
 from podtune.storage.segments.reader import read_logs, read_results
 from podtune.storage.snapshots.record_store import format_key, list_records
 
@@ -41,6 +42,18 @@ class Bucket:
         """See the function of this name."""
         address = S3Address(self.name, prefix, self.endpoint)
         read_records(S3Store(address), address.experiment_prefix(uid), truth)
+
+    def find_generation(self, prefix: str, uid: str) -> int:
+        """Which generation of an Experiment its snapshot has; -1 where it has none."""
+        truth = GroundTruth()
+        self.read_records(prefix, uid, truth)
+        return int(truth.records.get("", {"metadata": {"generation": -1}})["metadata"]["generation"])
+
+    def read_lives(self, prefix: str, lives: Sequence[FormerLife], truth: GroundTruth) -> None:
+        """See the function of this name."""
+        address = S3Address(self.name, prefix, self.endpoint)
+        folders = [FormerFolder(address.experiment_prefix(life.uid), life.name, lives[-1].name) for life in lives]
+        read_lives(S3Store(address), folders, truth)
 
     def locate(self, prefix: str, uid: str) -> str:
         """The address by which people restore an experiment."""
@@ -70,6 +83,18 @@ def read_segments(store: ReadableStore, experiment_prefix: str, truth: GroundTru
     for trial in sorted({attempt.trial for attempt in truth.attempts}):
         for line in read_logs(store, experiment_prefix, trial):
             truth.logs.setdefault(line.attempt, []).append(f"{line.time} {line.text}")
+
+
+def read_lives(store: ReadableStore, lives: Sequence[FormerFolder], truth: GroundTruth) -> None:
+    """Writes down which results an experiment has stored in each of its lives, and what users read of all of them."""
+    for life in lives:
+        found: dict[str, list[int]] = {}
+        for stored in read_results(store, life.prefix):
+            found.setdefault(life.find_present_name(stored.trial), []).append(stored.result.step)
+        truth.lives.append(found)
+    *former, last = lives
+    for stored in read_all_results(store, last.prefix, former):
+        truth.told.setdefault(stored.trial, []).append(stored.result.step)
 
 
 class AgentProcesses:

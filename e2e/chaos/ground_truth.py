@@ -45,6 +45,19 @@ class AttemptTruth:
     cut_short: bool = False
 
 
+@dataclass(frozen=True)
+class FormerLife:
+    """An experiment that was lost and restored.
+
+    Attributes:
+        name: What it was called.
+        uid: Below which it has stored things.
+    """
+
+    name: str
+    uid: str
+
+
 @dataclass
 class GroundTruth:
     """All that happened in the pods of one experiment.
@@ -58,6 +71,9 @@ class GroundTruth:
         records: The newest records of the snapshot: of the Experiment by an empty name, of Trials by theirs.
         results: By id of the attempt, the iterations of its results in the bucket, as they are read from there.
         logs: By the same, the lines of its output.
+        lives: Of an experiment that was restored: for each life, the oldest first, the iterations of the results that
+            are stored of each trial, by its present name.
+        told: By name of the trial, the iterations of its results as users read them of all lives together.
     """
 
     attempts: list[AttemptTruth] = field(default_factory=list)
@@ -69,6 +85,8 @@ class GroundTruth:
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, list[int]] = field(default_factory=dict)
     logs: dict[str, list[str]] = field(default_factory=dict)
+    lives: list[dict[str, list[int]]] = field(default_factory=list)
+    told: dict[str, list[int]] = field(default_factory=dict)
 
     def of_trial(self, trial: str) -> list[AttemptTruth]:
         """The attempts of a trial, in order."""

@@ -12,8 +12,9 @@ from typing import Any
 
 from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
+from e2e.chaos.plugins.total import find_end
 from e2e.chaos.pods.user_requests import Ask
-from e2e.chaos.scenarios import Scenario
+from e2e.chaos.scenarios.scenario import Scenario
 from podtune.runner.checkpoints.retention import STOPPED_REASONS
 from podtune.runner.checkpoints.upload_waits import WAITING
 from podtune.simulation.faults import Fault
@@ -188,7 +189,7 @@ def no_pod_without_a_living_owner(run: Run) -> Iterator[str]:
 
 def every_trial_ends(run: Run) -> Iterator[str]:
     """Every trial ends, and stays ended."""
-    if len(run.history.trials) != run.scenario.trials:
+    if run.scenario.total_limit is None and len(run.history.trials) != run.scenario.trials:
         yield f"there are {len(run.history.trials)} trials, not {run.scenario.trials}"
     for trial in run.history.trials:
         statuses = run.history.statuses(trial)
@@ -197,6 +198,19 @@ def every_trial_ends(run: Run) -> Iterator[str]:
             yield f"{trial}: has not ended: {statuses[-1].get('state')} {statuses[-1].get('message')}"
         if len(set(ends)) > 1:
             yield f"{trial}: ended as {ends[0]}, and then as {ends[-1]}"
+
+
+def a_stopper_hears_of_each_trial_once(run: Run) -> Iterator[str]:
+    """A stopper of another package ends the experiment where the trials say, in the order that they record."""
+    if run.scenario.total_limit is None:
+        return
+    ended = [run.history.last(trial) for trial in run.history.trials]
+    told = sorted((status["observationSeq"], float(status["bestValue"])) for status in ended if "bestValue" in status)
+    wanted = find_end((value for _, value in told), run.scenario.total_limit)
+    conditions = (run.history.experiment.get("status") or {}).get("conditions") or ()
+    said = next((each["message"] for each in conditions if each["type"] == "SuccessCriteriaMet"), "")
+    if not wanted or said != f"stopped: {wanted}, as stop.experiment[0].plugin asks":
+        yield f"the experiment ended as {said!r}, and its trials say {wanted!r}"
 
 
 def the_end_is_the_undisturbed_one(run: Run) -> Iterator[str]:
@@ -385,6 +399,7 @@ INVARIANTS: tuple[Callable[[Run], Iterator[str]], ...] = (
     no_result_is_lost_or_doubled,
     no_pod_without_a_living_owner,
     every_trial_ends,
+    a_stopper_hears_of_each_trial_once,
     the_end_is_the_undisturbed_one,
     nothing_is_left_in_the_bucket,
     stopped_trials_keep_no_more_than_policy_says,

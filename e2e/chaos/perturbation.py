@@ -7,7 +7,8 @@ the second time, it is killed right after the API server has done it.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from e2e.chaos.faults.calls import Call
@@ -52,6 +53,10 @@ class Fault(StrEnum):
     CLOCK_BACK = "clock-back"
     LOSE_CLUSTER = "cluster-lost"
     """All objects of the experiment are gone, and it is restored from its store under another name."""
+    LOSE_THEN_KILL = "cluster-lost-then-killed"
+    """The same, and the operator dies when the restored experiment's first pod is made."""
+    LOSE_TWICE = "cluster-lost-twice"
+    """The same, and the restored experiment is lost, too, when some of its records are stored."""
 
     # To a watch.
     WATCH_CUT = "cut"
@@ -76,6 +81,11 @@ class Fault(StrEnum):
 
 VOLUME_OUTAGES = frozenset({Fault.DISK_FULL, Fault.READ_ONLY, Fault.STALE_HANDLE})
 """Those of a file system that last for a while, for whatever it is asked that they concern."""
+AFTER_A_LOSS: Mapping[Fault, tuple[Call, int, Fault]] = {
+    Fault.LOSE_THEN_KILL: (Call.CREATE_POD, 1, Fault.KILL_AFTER),
+    Fault.LOSE_TWICE: (Call.S3_PUT_RECORD, 6, Fault.LOSE_CLUSTER),
+}
+"""Of faults that go on when the experiment is restored: at which of its calls, and what happens then."""
 KILLS = frozenset({Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.KILL_TWICE, Fault.TERMINATE})
 LEADERS = frozenset({Fault.SECOND_LEADER, Fault.FREEZE})
 CLOCKS = frozenset({Fault.CLOCK_FORWARD, Fault.CLOCK_BACK})
@@ -115,6 +125,20 @@ class Perturbation:
         if self.fault is Fault.NONE:
             return f"{self.scenario}/{self.fault}"
         return f"{self.scenario}/{self.call}.{self.occurrence}/{self.fault}"
+
+    @property
+    def strikes(self) -> Iterator[Perturbation]:
+        """What lies in wait: one after the other, where an experiment is lost and restored."""
+        later = AFTER_A_LOSS.get(self.fault)
+        yield self if later is None else replace(self, fault=Fault.LOSE_CLUSTER)
+        if later is not None:
+            call, occurrence, fault = later
+            yield Perturbation(self.scenario, call, occurrence, fault)
+
+    @property
+    def nothing(self) -> Perturbation:
+        """The same experiment undisturbed."""
+        return Perturbation(self.scenario, Call.OTHER, 1, Fault.NONE)
 
     def seed(self, campaign: int) -> int:
         """The seed of everything that is drawn while it runs."""

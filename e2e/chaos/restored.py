@@ -6,6 +6,8 @@ from them. How often an attempt was started or has failed can't be the same: wha
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from e2e.chaos.invariants import (
@@ -45,12 +47,28 @@ def the_end_follows_from_the_snapshot(run: Run) -> Iterator[str]:
                 yield f"trial {name}: {what} is {end[what]!r}, and {wanted.get(what)!r} in the undisturbed run"
 
 
+def results_of_all_lives_are_told_once(run: Run) -> Iterator[str]:
+    """Of each life those results are told that came before the iteration where the next one took the trial up."""
+    for trial in run.history.trials:
+        wanted: Counter[int] = Counter()
+        begin = math.inf
+        for life in reversed(run.truth.lives):
+            steps = life.get(trial, [])
+            wanted.update(step for step in steps if step < begin)
+            begin = min([begin, *steps])
+        told = run.truth.told.get(trial, [])
+        # Of an attempt that the next life knew nothing of, none is told: another one may have had the same iterations.
+        if wanted.keys() != {*told} or Counter(told) - wanted:
+            yield f"{trial}: results of iterations {told} are told, and {sorted(wanted.elements())} are stored"
+
+
 RESTORED: tuple[Callable[[Run], Iterator[str]], ...] = (
     every_trial_ends,
     no_accepted_checkpoint_is_lost,
     no_pod_without_a_living_owner,
     one_writer_a_trial,
     results_and_output_are_kept_whole,
+    results_of_all_lives_are_told_once,
     the_snapshot_tells_the_end,
     what_is_stored_is_whole,
     what_was_recorded_stands,

@@ -20,7 +20,7 @@ from e2e.chaos.faults.calls import Call, Request, classify_api, classify_report,
 from e2e.chaos.faults.injector import Armed, Injector
 from e2e.chaos.faults.proxy import Answer, Proxy, text_answer
 from e2e.chaos.faults.volume_faults import VolumeFaults
-from e2e.chaos.ground_truth import GroundTruth
+from e2e.chaos.ground_truth import FormerLife, GroundTruth
 from e2e.chaos.history import Historian, History
 from e2e.chaos.invariants import Ending, Run, broken, ending
 from e2e.chaos.leftovers import LABEL
@@ -36,7 +36,8 @@ from e2e.chaos.processes.forks import ForkServers
 from e2e.chaos.processes.operator_process import Operators, environment, write_kubeconfig
 from e2e.chaos.processes.restoration import lose, restore
 from e2e.chaos.restored import broken_after_restore
-from e2e.chaos.scenarios import SCENARIOS, Scenario
+from e2e.chaos.scenarios.experiments import SCENARIOS
+from e2e.chaos.scenarios.scenario import Scenario
 
 PREFIX = "chaos"
 RESTORED = "r"
@@ -161,7 +162,8 @@ class Testbed:
         self._count += 1
         name = f"c{self._count:04}"
         scenario = SCENARIOS[perturbation.scenario]
-        armed = self.injector.arm(perturbation, name, seed)
+        strikes = perturbation.strikes
+        armed = [self.injector.arm(next(strikes), name, seed)]
         if scenario.on_volume:
             await self._claim.ensure()
         script = self._make_script(name, scenario, seed)
@@ -170,40 +172,55 @@ class Testbed:
         await self._api.request("POST", self._experiments, scenario.manifest(name, self._store(scenario)))
         asking = asyncio.ensure_future(script.answers.make_requests(self._api, self._namespace, name, history))
         patience = TIMEOUT_PATIENCE if perturbation.fault in TIMEOUTS else PATIENCE
-        await until(lambda: armed.is_lost or _has_ended(history) or _has_stalled(history, patience))
         check = broken
-        if armed.is_lost:
-            check, name = broken_after_restore, await self._restore(name)
+        while await self._runs_until_it_is_lost(armed[-1], history, patience):
+            check, lost, name = broken_after_restore, name, f"{name}{RESTORED}"
+            armed.append(self.injector.arm(next(strikes, perturbation.nothing), name, seed))
+            await self._restore(lost, name)
             script, history = self._scripts[name], self.historian.of(name)
-            await until(lambda: _has_ended(history) or _has_stalled(history, patience))
         ended = time.monotonic()
         await asyncio.sleep(SETTLE)
         asking.cancel()
         if scenario.agent_bytes:
-            await asyncio.to_thread(self._look_into_store, script, history.experiment["metadata"]["uid"])
+            await asyncio.to_thread(self._look_into_store, script, name, history.experiment["metadata"]["uid"])
+        awaited = [each for each in armed if each.perturbation.fault is not Fault.NONE]
         problems = check(Run(scenario, history, script.truth, undisturbed, perturbation.fault is Fault.LATE_AGAIN))
         problems += [problem for problem in self.kubelet.problems if problem.startswith(f"{name}-")]
         result = PerturbationResult(
             perturbation,
             seed,
-            struck=armed.struck is not None,
+            struck=bool(awaited) and all(each.struck is not None for each in awaited),
             seconds=ended - begun,
-            after_strike=ended - armed.struck if armed.struck is not None else 0.0,
+            after_strike=ended - max((each.struck for each in armed if each.struck is not None), default=ended),
             problems=problems,
             ending=ending(history),
-            calls=dict(armed.seen),
+            calls=dict(armed[0].seen),
         )
-        self.injector.disarm(armed.subject)
+        for each in armed:
+            self.injector.disarm(each.subject)
         if problems:
             self._write_down(name, result, script.truth)
         await self._api.request("DELETE", f"{self._experiments}/{name}")
         return result
 
-    def _make_script(self, name: str, scenario: Scenario, seed: int, former_uid: str = "") -> ExperimentScript:
+    async def _runs_until_it_is_lost(self, armed: Armed, history: History, patience: float) -> bool:
+        """Whether the cluster has lost the experiment, and it has neither ended nor got stuck."""
+        await until(lambda: armed.is_lost or _has_ended(history) or _has_stalled(history, patience))
+        return armed.is_lost
+
+    def _make_script(
+        self, name: str, scenario: Scenario, seed: int, former: tuple[FormerLife, ...] = ()
+    ) -> ExperimentScript:
         """What the pods of an experiment go by from now on."""
-        answers = RequestAnswers(scenario.requests)
+        history = self.historian.of(name)
+
+        async def find_stored() -> int:
+            uid = history.experiment["metadata"]["uid"]
+            return await asyncio.to_thread(self._bucket.find_generation, PREFIX, uid)
+
+        answers = RequestAnswers(scenario.requests, find_stored)
         volume = self._volume if scenario.on_volume else None
-        script = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers, volume, former_uid)
+        script = ExperimentScript(scenario, GroundTruth(), random.Random(seed), answers, volume, former)
         self._scripts[name] = script
         return script
 
@@ -213,17 +230,20 @@ class Testbed:
         await lose(self._api, self._namespace, armed.subject)
         armed.is_lost = True
 
-    async def _restore(self, lost: str) -> str:
-        """Makes an experiment anew from its store; returns its new name."""
-        name, uid = f"{lost}{RESTORED}", self.historian.of(lost).experiment["metadata"]["uid"]
+    async def _restore(self, lost: str, name: str) -> None:
+        """Makes an experiment anew from its store, under another name."""
+        uid = self.historian.of(lost).experiment["metadata"]["uid"]
         script = self._scripts[lost]
-        self._make_script(name, script.scenario, script.random.randrange(1 << 30), former_uid=uid)
+        former = (*script.former, FormerLife(lost, uid))
+        self._make_script(name, script.scenario, script.random.randrange(1 << 30), former)
         request = (Path(os.environ["KUBECONFIG"]), self._namespace, name)
         if script.volume is not None:
             await restore(*request, script.volume.locate(PREFIX, uid), first=script.volume.first_of_reader)
         else:
             await restore(*request, self._bucket.locate(PREFIX, uid), "--endpoint", self._bucket.endpoint)
-        return name
+        made = f"{self._experiments}/{name}"
+        if (await self._api.request("GET", made))["spec"].get("suspend"):  # as it was
+            await self._api.request("PATCH", made, {"spec": {"suspend": False}}, content_type=MERGE)
 
     def _classify_object(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
@@ -237,15 +257,17 @@ class Testbed:
         call, subject = classify_volume(operation, path)
         return call, subject or self.historian.find_by_uid(path)
 
-    def _look_into_store(self, script: ExperimentScript, uid: str) -> None:
+    def _look_into_store(self, script: ExperimentScript, name: str, uid: str) -> None:
         """Has the ground truth know what the real agents have left behind."""
         if script.volume is not None:
             look_into(script.volume, PREFIX, uid, script.truth)
-            if script.former_uid:
-                script.truth.bucket |= list_checkpoints(script.volume, PREFIX, script.former_uid)
+            for each in script.former:
+                script.truth.bucket |= list_checkpoints(script.volume, PREFIX, each.uid)
         else:
-            for each in filter(None, (uid, script.former_uid)):
-                script.truth.bucket |= self._bucket.checkpoints(PREFIX, each)
+            for found in (uid, *(each.uid for each in script.former)):
+                script.truth.bucket |= self._bucket.checkpoints(PREFIX, found)
+            if script.former:
+                self._bucket.read_lives(PREFIX, (*script.former, FormerLife(name, uid)), script.truth)
             self._bucket.read_records(PREFIX, uid, script.truth)
             self._bucket.read_segments(PREFIX, uid, script.truth)
 

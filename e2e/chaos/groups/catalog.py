@@ -32,6 +32,8 @@ LIFE: tuple[tuple[str, Call, tuple[int, ...]], ...] = (
     ("promotion", Call.DELETE_POD, (1, 2)),
     ("promotion", Call.ATTEMPT_END, (1, 2)),
     ("promotion", Call.CREATE_POD, (4,)),
+    ("enough", Call.TRIAL_END, (2, 3)),
+    ("enough", Call.EXPERIMENT_END, (1,)),
 )
 """Every call that the operator makes for a trial, from its creation to its end, and an experiment in which it comes."""
 
@@ -125,7 +127,7 @@ def groups() -> tuple[Group, ...]:
 
 def undisturbed() -> Iterator[Perturbation]:
     """Every scenario as it runs by itself."""
-    from e2e.chaos.scenarios import SCENARIOS
+    from e2e.chaos.scenarios.experiments import SCENARIOS
 
     for name in SCENARIOS:
         yield Perturbation(name, Call.OTHER, 1, Fault.NONE)

@@ -37,6 +37,7 @@ def list_snapshots() -> Iterator[Perturbation]:
     yield from each((*KILLS, Fault.REFUSE_500, Fault.LOSE_REPLY), jobs)
     yield from each((Fault.WATCH_CUT, Fault.WATCH_DROP, Fault.WATCH_STALE), [("recorded", Call.WATCH_PODS, 20)])
     yield from _list_snapshots_on_volume()
+    yield from _list_edits()
 
 
 def _list_snapshots_on_volume() -> Iterator[Perturbation]:
@@ -56,8 +57,23 @@ def _list_snapshots_on_volume() -> Iterator[Perturbation]:
     yield from each((*KILLS, Fault.LOSE_REPLY), jobs)
 
 
+def _list_edits() -> Iterator[Perturbation]:
+    """An Experiment that is changed while none of its trials runs: the second storage pod stores that."""
+    steps = [
+        ("edited", Call.CREATE_STORAGE_POD, 2),
+        ("edited", Call.CREATE_CHUNK, 2),
+        ("edited", Call.SNAPSHOT_JOB, 1),
+        ("edited", Call.SNAPSHOT_JOB, 3),
+    ]
+    yield from each((*KILLS, Fault.REFUSE_500, Fault.LOSE_REPLY), steps)
+
+
 def list_restores() -> Iterator[Perturbation]:
-    """An experiment that its cluster loses, at moments in which the store knows more of some of it than of the rest."""
+    """An experiment that its cluster loses, at moments in which the store knows more of some of it than of the rest.
+
+    The last of them lose one that was edited while none of its trials ran, and one that meets another fault once it is
+    restored: its operator dies, or it is lost again.
+    """
     moments = [
         ("recorded", Call.S3_PUT_RECORD, 3),
         ("recorded", Call.S3_PUT_RECORD, 6),
@@ -86,7 +102,10 @@ def list_restores() -> Iterator[Perturbation]:
         ("recorded-on-volume", Call.SNAPSHOT_JOB, 1),
         ("recorded-on-volume", Call.TRIAL_END, 3),
     ]
-    yield from each((Fault.LOSE_CLUSTER,), moments)
+    edited = [("edited", Call.CREATE_POD, 2), ("edited", Call.CREATE_TRIAL, 2)]
+    yield from each((Fault.LOSE_CLUSTER,), [*moments, *edited])
+    lives = [(Call.TRIAL_END, 1), (Call.REPORT_FOR_RECORDS, 6), (Call.CREATE_TRIAL, 2)]
+    yield from each((Fault.LOSE_TWICE, Fault.LOSE_THEN_KILL), [("recorded", *moment) for moment in lives])
 
 
 def list_discards() -> Iterator[Perturbation]:

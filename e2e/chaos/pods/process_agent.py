@@ -21,7 +21,7 @@ from e2e.chaos.pods.pod_status import read_agent_settings
 from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
 from e2e.chaos.processes.forks import Fork, ForkServer
-from e2e.chaos.scenarios import Scenario
+from e2e.chaos.scenarios.scenario import Scenario
 from podtune.agent.state.restore_info import read_restore_info
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.protocol import agent_environment as agent_env

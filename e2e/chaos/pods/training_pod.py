@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from e2e.chaos.api import MERGE, Api, ApiFailure, Object
-from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
+from e2e.chaos.ground_truth import AttemptTruth, FormerLife, GroundTruth
 from e2e.chaos.pods.pod_status import (
     draining,
     ended,
@@ -28,7 +28,8 @@ from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.pods.volumes import MountedVolume
 from e2e.chaos.polling import until
 from e2e.chaos.processes.forks import ForkServer
-from e2e.chaos.scenarios import BROKEN_IMAGE, Scenario
+from e2e.chaos.scenarios.experiments import BROKEN_IMAGE
+from e2e.chaos.scenarios.scenario import Scenario
 from podtune.api.names import LABEL_RANK, LABEL_STAGE, STAGE_EVALUATE
 from podtune.kube import paths
 from podtune.protocol import agent_environment as agent_env
@@ -61,7 +62,7 @@ class ExperimentScript:
     """What the pods of an experiment go by.
 
     Attributes:
-        former_uid: Of an experiment that was restored: the UID below which its checkpoints were stored before.
+        former: Of an experiment that was restored: what it was before, the oldest first.
     """
 
     scenario: Scenario
@@ -69,7 +70,7 @@ class ExperimentScript:
     random: random.Random
     answers: RequestAnswers
     volume: MountedVolume | None = None
-    former_uid: str = ""
+    former: tuple[FormerLife, ...] = ()
 
 
 VANISHED = ContainerEnd("", 0)

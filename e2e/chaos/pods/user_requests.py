@@ -7,7 +7,7 @@ the operator has taken the request up, or not at all where the request ends it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -32,6 +32,8 @@ class Ask(StrEnum):
     """To try a configuration next."""
     IMAGE = "image"
     """To correct an image that does not exist, once a pod waits for it."""
+    EDIT = "edit"
+    """To suspend the experiment, try another configuration next, and go on when the store knows of that."""
     ADD = "add"
     """A trial of one's own."""
     ADD_WRONG = "add-wrong"
@@ -43,6 +45,8 @@ _ADDED = {Ask.ADD: (FIRST_ADDED, "0.6"), Ask.ADD_WRONG: (FIRST_ADDED + 1, "7")}
 """Number and parameter of the trials that are added."""
 _UNHEARD = (Ask.LIMITS, Ask.TEMPLATE, Ask.INITIAL, *_ADDED)
 """What the attempt that waits hears nothing of: it goes on when the operator has taken it up."""
+_NEXT: Object = {"search": {"initial": [{"parameters": {"base": 0.75}}]}}
+FindStored = Callable[[], Awaitable[int]]
 CONTAINER: Object = {"name": "trial", "image": "localhost/busybox:1", "command": ["true"]}
 """What trials run."""
 
@@ -71,8 +75,15 @@ class UserRequest:
 class RequestAnswers:
     """Which requests were taken up. The attempts that they are about wait here."""
 
-    def __init__(self, requests: Sequence[UserRequest]) -> None:
+    def __init__(self, requests: Sequence[UserRequest], find_stored: FindStored) -> None:
+        """Makes them.
+
+        Args:
+            requests: What a person asks.
+            find_stored: Says which generation of the Experiment the store knows.
+        """
         self._requests = requests
+        self._find_stored = find_stored
         self._answered = {request: asyncio.Event() for request in requests}
 
     async def wait(self, index: int, attempt: int, step: int, wants_checkpoint: Callable[[], bool]) -> None:
@@ -102,6 +113,10 @@ class RequestAnswers:
         trial = f"{experiment}-{request.index}"
         await until(lambda: trial in history.trials and _has_come(history.last(trial), request))
         root = f"/apis/podtune.dev/v1alpha1/namespaces/{namespace}"
+        if request.ask is Ask.EDIT:
+            await _edit(api, f"{root}/experiments/{experiment}", history, self._find_stored)
+            self._answered[request].set()
+            return
         if request.adds:
             added = _make_trial(request, experiment)
             await api.request("POST", f"{root}/trials", added)
@@ -116,6 +131,30 @@ class RequestAnswers:
         generation = made["metadata"]["generation"]
         await until(lambda: _is_taken_up(request, history, trial, generation))
         self._answered[request].set()
+
+
+async def _edit(api: Api, path: str, history: History, find_stored: FindStored) -> None:
+    """Changes an experiment of which no trial runs, and has it go on when a snapshot holds that."""
+
+    async def write(spec: Object) -> int:
+        made = await api.request("PATCH", path, {"spec": spec}, content_type=MERGE)
+        return int(made["metadata"]["generation"])
+
+    await write({"suspend": True})
+    await until(lambda: _is_suspended(history))
+    edited = await write(_NEXT)
+
+    async def is_stored() -> bool:
+        return await find_stored() >= edited
+
+    await until(is_stored, interval=0.5)
+    await write({"suspend": False})
+
+
+def _is_suspended(history: History) -> bool:
+    conditions = (history.experiment.get("status") or {}).get("conditions") or ()
+    is_told = any(each["type"] == "Suspended" and each["status"] == "True" for each in conditions)
+    return is_told and not history.alive
 
 
 def _has_come(status: Mapping[str, Any], request: UserRequest) -> bool:
@@ -140,7 +179,7 @@ def _write(request: UserRequest) -> Object:
         case Ask.TEMPLATE:
             return {"trialTemplate": {"metadata": {"labels": {"mended": "true"}}}}
         case Ask.INITIAL:
-            return {"search": {"initial": [{"parameters": {"base": 0.75}}]}}
+            return _NEXT
         case Ask.IMAGE:
             return {"trialTemplate": {"spec": {"containers": [CONTAINER]}}}
         case _:

@@ -19,10 +19,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from e2e.chaos.processes.parent_death import die_with_parent
 
+PLUGINS = Path(__file__).parents[1] / "plugins"
+"""Where the operators find packages of other people."""
 Order = dict[str, Any]
 Run = Callable[[Order], int]
 """Runs the program in a process that has just been forked; returns the exit code."""
@@ -60,6 +63,8 @@ def _import_operator() -> Run:
     from kubernetes.aio.config import kube_config
 
     from podtune.app import main as operator
+
+    sys.path.append(str(PLUGINS))
 
     def run(order: Order) -> int:
         kube_config.KUBE_CONFIG_DEFAULT_LOCATION = order["environment"]["KUBECONFIG"]  # else that of the import

@@ -15,7 +15,7 @@ from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
 from e2e.chaos.pods.user_requests import Ask, UserRequest
 from e2e.chaos.restored import broken_after_restore
-from e2e.chaos.scenarios import Scenario
+from e2e.chaos.scenarios.scenario import Scenario
 from podtune.simulation import faults
 
 ONE = Scenario("one", spec={"search": {"maxTrials": 1}, "maxConcurrentTrials": 1})
@@ -194,6 +194,49 @@ def test_what_does_not_follow_from_the_snapshot_is_seen(run: Run, words: str) ->
     problems = broken_after_restore(run)
     assert bool(problems) is bool(words)
     assert any(words in problem for problem in problems) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("lives", "told", "words"),
+    [
+        ([[1, 2, 3], [3, 4]], [1, 2, 3, 4], ""),
+        ([[1, 2, 3], [2, 3], [3, 4]], [1, 2, 3, 4], ""),
+        ([[1, 2], []], [1, 2], ""),
+        ([[1, 2, 2, 3], [3]], [1, 2, 2, 3], ""),
+        ([[1, 2, 2, 3], [3]], [1, 2, 3], ""),
+        ([[1, 2, 3], [3, 4]], [1, 2, 3, 3, 4], "[1, 2, 3, 3, 4] are told, and [1, 2, 3, 4] are stored"),
+        ([[1, 2, 3], [3, 4]], [3, 4], "[3, 4] are told, and [1, 2, 3, 4] are stored"),
+    ],
+    ids=["went on", "twice", "not since", "retried before", "in an attempt unknown later", "told twice", "forgotten"],
+)
+def test_results_of_a_former_life_that_are_forgotten_or_told_twice_are_seen(
+    lives: list[list[int]], told: list[int], words: str
+) -> None:
+    run = restored({}, ENDED, went_on_from=None)
+    run.truth.lives = [{"c1-0": steps} for steps in lives]
+    run.truth.told = {"c1-0": told}
+    problems = broken_after_restore(run)
+    assert len(problems) == bool(words)
+    assert all(words in problem for problem in problems)
+
+
+TOTAL = replace(ONE, spec={**ONE.spec, "stop": {"experiment": [{"plugin": {"settings": {"limit": 0.5}}}]}})
+
+
+@pytest.mark.parametrize(
+    ("said", "is_right"),
+    [("2 trials make 0.5", True), ("3 trials make 0.7", False), ("2 trials make 0.6", False), ("", False)],
+)
+def test_an_experiment_that_its_stopper_ends_elsewhere_is_seen(said: str, is_right: bool) -> None:
+    message = f"stopped: {said}, as stop.experiment[0].plugin asks"
+    run = make_run({**ENDED, "observationSeq": 2})
+    for name, place, value in (("c1-1", 1, "0.3"), ("c1-2", 3, "0.2"), ("c1-3", 0, "")):
+        status = {**ENDED, "observationSeq": place, "bestValue": value} if value else {"state": "TERMINATED"}
+        run.history.take("trials", event(name, name, spec={"parameters": {}}, status=status))
+    conditions = [{"type": "SuccessCriteriaMet", "status": "True", "message": message}]
+    run.history.take("experiments", event("c1", "uid", status={"completionTime": "now", "conditions": conditions}))
+    problems = [problem for problem in broken(replace(run, scenario=TOTAL)) if "the experiment ended as" in problem]
+    assert len(problems) == (not is_right)
 
 
 def test_an_attempt_that_begins_too_early_is_seen() -> None:
@@ -409,6 +452,15 @@ def test_a_fault_strikes_the_call_that_it_names_once() -> None:
     assert [injector.strike(*call)[0] for call in calls].count(Fault.LOSE_REPLY) == 1
     assert armed.struck is not None
     assert armed.seen[Call.CREATE_POD] == 4
+
+
+@pytest.mark.parametrize("fault", [Fault.LOSE_TWICE, Fault.LOSE_THEN_KILL])
+def test_a_fault_that_goes_on_begins_with_a_loss_and_keeps_its_name(fault: Fault) -> None:
+    perturbation = Perturbation("recorded", Call.TRIAL_END, 1, fault)
+    first, then = perturbation.strikes
+    assert (first.call, first.occurrence, first.fault) == (Call.TRIAL_END, 1, Fault.LOSE_CLUSTER)
+    assert then.fault in (Fault.LOSE_CLUSTER, Fault.KILL_AFTER)
+    assert perturbation.id.endswith(f"/{fault}")
 
 
 TRIALS = "/apis/podtune.dev/v1alpha1/namespaces/ns/trials"

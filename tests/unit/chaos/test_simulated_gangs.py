@@ -13,7 +13,7 @@ from e2e.chaos.pods.rank_pod import RankPod
 from e2e.chaos.pods.training_pod import ExperimentScript
 from e2e.chaos.pods.user_requests import RequestAnswers
 from e2e.chaos.polling import until
-from e2e.chaos.scenarios import Scenario
+from e2e.chaos.scenarios.scenario import Scenario
 from podtune.protocol import agent_environment as agent_env
 from podtune.simulation.faults import Fault, ScheduledFault
 
@@ -38,6 +38,10 @@ class RecordingApi:
         return [state["terminated"]["exitCode"] for state in states if "terminated" in state]
 
 
+async def find_nothing() -> int:
+    return -1
+
+
 def rank_pod(api: RecordingApi, leader: AttemptTruth, *fault: ScheduledFault) -> RankPod:
     labels = {"podtune.dev/trial": "c1-0", "podtune.dev/attempt": "1", "podtune.dev/rank": "1"}
     agent = {"name": "podtune-agent", "env": [{"name": agent_env.ATTEMPT, "value": leader.uid}]}
@@ -46,7 +50,7 @@ def rank_pod(api: RecordingApi, leader: AttemptTruth, *fault: ScheduledFault) ->
         "spec": {"initContainers": [agent]},
     }
     scenario = Scenario("gang", faults={0: fault})
-    script = ExperimentScript(scenario, GroundTruth([leader]), random.Random(1), RequestAnswers(()))
+    script = ExperimentScript(scenario, GroundTruth([leader]), random.Random(1), RequestAnswers((), find_nothing))
     return RankPod(api, body, script)  # type: ignore[arg-type]
 
 
