@@ -20,6 +20,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -44,6 +45,7 @@ from podtune.runner.records import Pod
 from podtune.trial import layout
 
 _POD: TypeAdapter[Pod] = TypeAdapter(Pod)
+_LOCK_POLL = 0.02
 _LEFT_BEHIND = (layout.CHECKPOINTS, layout.RESTORED)
 """What a program and its agent leave that is large, and is in the store."""
 
@@ -115,15 +117,21 @@ class RunDirectory:
         self.lock()
         self._write(RUN_FILE, asdict(settings))
 
-    def lock(self) -> None:
+    def lock(self, patience: float = 0.0) -> None:
         """Keeps other processes from working in the directory, for as long as this one lives.
 
+        A process that was killed while it started a program has left one behind that holds the lock, too, for the
+        moment until it becomes that program. So who gets the lock can find every program.
+
+        Args:
+            patience: Seconds that another process is waited for.
+
         Raises:
-            RunDirectoryError: Another one does.
+            RunDirectoryError: Another one works in it.
         """
         try:
             self._lock = os.open(self.path / "lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _take_lock(self._lock, patience)
         except BlockingIOError as error:
             self.close()
             raise RunDirectoryError(f"another podtune run works in {self.path}; end that first") from error
@@ -274,3 +282,21 @@ class RunDirectory:
         if not isinstance(body, dict):
             raise RunDirectoryError(f"{path}: it holds no object; name the directory of a run")
         return body
+
+
+def _take_lock(file: int, patience: float) -> None:
+    """Locks a file within so many seconds.
+
+    Raises:
+        BlockingIOError: Somebody else holds the lock.
+    """
+    give_up_at = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up_at:
+                raise
+            time.sleep(_LOCK_POLL)
+        else:
+            return

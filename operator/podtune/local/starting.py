@@ -19,6 +19,8 @@ from podtune.local.volumes import ConfigMaps, write_config_maps
 
 _RUNS = Path("podtune-runs")
 _NONE: ConfigMaps = {}
+_LOCK_PATIENCE = 10.0
+"""Seconds that may pass from a crash until nothing of the crashed process holds the directory any more."""
 
 
 def start_run(
@@ -86,7 +88,7 @@ def resume_run(path: Path, *, environ: Mapping[str, str], gpus: int | None = Non
     """
     place = RunDirectory(path.resolve())
     known = place.read_settings()
-    place.lock()
+    place.lock(_LOCK_PATIENCE)
     if problems := find_missing_variables(place.read_experiment(), environ):
         raise CliError("\n  ".join((f"{path} can't go on:", *problems)))
     settings = replace(known, gpus=known.gpus if gpus is None else gpus)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
 from podtune.local.directory import ProcessIdentity, RunDirectory, RunDirectoryError, RunSettings
+from tests.unit.local.experiments import PATIENCE
 
 
 def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
@@ -24,6 +27,25 @@ def test_two_processes_never_work_in_one_directory(tmp_path: Path) -> None:
     first.close()
     second.lock()
     assert second.read_settings() == RunSettings("/work", 2)
+    second.close()
+
+
+def test_what_a_killed_process_has_left_in_the_midst_of_a_start_is_waited_for(tmp_path: Path) -> None:
+    first, second = RunDirectory(tmp_path), RunDirectory(tmp_path)
+    first.create(RunSettings("/work"))
+    lock = first._lock
+    assert lock is not None
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[lock]) as left:
+        first.close()
+        with pytest.raises(RunDirectoryError, match="another podtune run works in"):
+            second.lock()
+        waiting = threading.Thread(target=second.lock, args=[PATIENCE])
+        waiting.start()
+        assert left.stdin is not None
+        left.stdin.close()
+        waiting.join(PATIENCE)
+    assert not waiting.is_alive()
+    assert second._lock is not None
     second.close()
 
 
