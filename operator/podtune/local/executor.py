@@ -145,10 +145,11 @@ class LocalExecutor:
         """Ends the programs that an earlier process of ours has left; the runner deletes the pods that have none."""
         for pod in list(self._objects.pods.values()):
             name = pod.record.name
-            if pod.record.is_over and pod.record.deleting:
-                runner.observe_pod(self._objects.remove_pod(name))
-            elif not pod.record.is_over and self._directory.read_process(name) is not None:
+            runs = not pod.record.is_over and self._directory.read_process(name) is not None
+            if runs:
                 self._run(name, (), is_found=True)
+            elif pod.record.deleting:  # the runner has asked for that, and does not ask again
+                runner.observe_pod(self._objects.remove_pod(name))
 
     def on_change(self, runner: ExperimentMachine, name: str, changes: Mapping[str, Any]) -> None:
         """Takes in what a pod's thread says."""

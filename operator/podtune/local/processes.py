@@ -72,6 +72,7 @@ class FoundProcess:
 
     def __init__(self, identity: ProcessIdentity) -> None:
         self.identity = identity
+        self._was_alive = self.is_alive
 
     @property
     def is_alive(self) -> bool:
@@ -104,12 +105,25 @@ class FoundProcess:
                 os.kill(self.identity.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it, and all that it has started in its session."""
-        if self.is_alive:
+        """Ends it, and all that it has started in its session: that of a process that was here when it was found."""
+        if self._was_alive:
             _kill_group(self.identity.pid)
 
 
 AnyProcess = ChildProcess | FoundProcess
+
+
+def find_process(variable: str) -> ProcessIdentity | None:
+    """Finds the process with such a variable, `NAME=value`, that leads a session; None also where systems don't tell.
+
+    What it has started may have the variable, too.
+    """
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        pid = int(path.parent.name)
+        with suppress(OSError):
+            if variable.encode() in path.read_bytes().split(b"\0") and os.getsid(pid) == pid:
+                return ProcessIdentity(pid, read_start_time(pid))
+    return None
 
 
 def read_start_time(pid: int, run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run) -> str:

@@ -11,7 +11,7 @@ from podtune.kube.manifests import Manifest
 from podtune.local.containers import ContainerEngine, ContainerProcess, ContainerSettings, name_container
 from podtune.local.devices import VISIBLE_GPUS
 from podtune.local.directory import ProcessIdentity, RunDirectory
-from podtune.local.processes import AnyProcess, ChildProcess, FoundProcess
+from podtune.local.processes import AnyProcess, ChildProcess, FoundProcess, find_process
 from podtune.local.program import build_program, find_training_container, inherit
 from podtune.local.volumes import Mount, find_mounts, replace_paths
 from podtune.runner.records import Pod
@@ -69,7 +69,10 @@ class ProgramStarter:
     def find(self, record: Pod) -> RunningProgram:
         """The program that an earlier process of ours has started for a pod."""
         self.directory.find_output(record.name).touch()
-        client = FoundProcess(self.directory.read_process(record.name) or ProcessIdentity(0, ""))
+        known = self.directory.read_process(record.name) or ProcessIdentity(0, "")
+        if not known.pid:  # that process was killed before it could write down which one it had started
+            known = find_process(f"{layout.ENV_DIRECTORY}={self.directory.find_shared(record.name)}") or known
+        client = FoundProcess(known)
         return client if self.engine is None else ContainerProcess(client, self.engine, name_container(record.uid))
 
     def _start_container(

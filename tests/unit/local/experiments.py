@@ -16,6 +16,7 @@ LONGEST_RUN = 240.0
 """Seconds that a whole run may take, however busy the machine is: less than a test may."""
 REPORT = 'echo "{\\"score\\": $PODTUNE_PARAM_x}" >> "$PODTUNE_DIR/results.jsonl"'
 """Reports the parameter x."""
+FOREVER = "while :; do sleep 1; done"
 COUNT = """
 i=$(cat "$PODTUNE_DIR/restored/step" 2>/dev/null || echo 0); echo "from $i" >> "$PODTUNE_TRIAL.txt"
 while [ $i -lt 4 ]; do

@@ -26,10 +26,9 @@ from podtune.local.starting import resume_run, start_run
 from podtune.simulation.curves.base import Curves, LearningCurve
 from podtune.simulation.simulation import Simulation
 from podtune.tuning.searchers.base import Configuration
-from tests.unit.local.experiments import COUNT, STORE, follow, make_manifest, make_run
+from tests.unit.local.experiments import COUNT, FOREVER, STORE, follow, make_manifest, make_run
 
 DIGITS = Path("examples/digits/experiment.yaml")
-FOREVER = "while :; do sleep 1; done"
 
 
 def _list_trials(run: LocalRun) -> list[TrialView]:

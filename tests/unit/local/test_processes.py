@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from podtune.local.processes import ChildProcess, FoundProcess
-from tests.unit.local.experiments import PATIENCE
-
-FOREVER = "while :; do sleep 1; done"
+from podtune.local.directory import ProcessIdentity
+from podtune.local.processes import ChildProcess, FoundProcess, find_process, read_start_time
+from tests.unit.local.experiments import FOREVER, PATIENCE
 
 
 @pytest.fixture
@@ -27,7 +26,8 @@ def started(tmp_path: Path) -> Iterator[list[ChildProcess]]:
 
 
 def _start(started: list[ChildProcess], path: Path, script: str) -> ChildProcess:
-    process = ChildProcess(("/bin/sh", "-c", script), {"PATH": os.environ["PATH"]}, path, path / "output.log")
+    environment = {"PATH": os.environ["PATH"], "PLACE": str(path)}
+    process = ChildProcess(("/bin/sh", "-c", script), environment, path, path / "output.log")
     started.append(process)
     return process
 
@@ -43,15 +43,28 @@ def test_a_process_ends_with_the_exit_code_of_a_container(started: list[ChildPro
     assert killed.exit_code == 128 + signal.SIGTERM
 
 
-def test_what_a_process_has_started_ends_with_it(started: list[ChildProcess], tmp_path: Path) -> None:
-    process = _start(started, tmp_path, f"({FOREVER}) & echo $! > child; wait")
+def _read_child(path: Path) -> int:
+    """The number of the process that one has started, and written to a file."""
     deadline = time.monotonic() + PATIENCE
-    while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text().endswith("\n"):
+    while not path.exists() or not path.read_text().endswith("\n"):
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    child = FoundProcess(replace(process.identity, pid=int((tmp_path / "child").read_text())))
-    process.kill()
+    return int(path.read_text())
+
+
+@pytest.mark.parametrize("is_found", [False, True])
+def test_what_a_process_has_started_ends_with_it(
+    started: list[ChildProcess], tmp_path: Path, *, is_found: bool
+) -> None:
+    process = _start(started, tmp_path, f"({FOREVER}) & echo $! > child; wait")
+    number = _read_child(tmp_path / "child")
+    child = FoundProcess(ProcessIdentity(number, read_start_time(number)))
+    assert child.is_alive
+    found = FoundProcess(process.identity)
+    process.terminate()
     assert process.wait(PATIENCE)
+    assert child.is_alive
+    (found if is_found else process).kill()
     assert child.wait(PATIENCE)
 
 
@@ -66,3 +79,12 @@ def test_a_later_process_with_the_same_number_is_left_alone(started: list[ChildP
     same.kill()
     assert process.wait(PATIENCE)
     assert not same.is_alive
+
+
+def test_a_process_is_found_by_a_variable_though_its_children_have_it_too(
+    started: list[ChildProcess], tmp_path: Path
+) -> None:
+    process = _start(started, tmp_path, f"({FOREVER}) & echo $! > child; wait")
+    _read_child(tmp_path / "child")
+    assert find_process(f"PLACE={tmp_path}") == process.identity
+    assert find_process(f"PLACE={tmp_path}/other") is None
