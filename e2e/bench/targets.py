@@ -68,7 +68,7 @@ TARGETS: Mapping[str, Target] = {
     "warm pods, to Ray Tune with reused actors": Target(2, at_least=True),
     "no-op trials on one machine, to the faster other": Target(1, at_least=True),
     "trials of 1 s on one machine, to the faster other": Target(1, at_least=True),
-    "first result of the digits after pip install begins": Target(30, "s"),
+    "first result of the digits after pip install": Target(30, "s"),
     "first trial's program runs, after a plain pod's": Target(0.5, "s"),
     "first paint of 10,000 trials": Target(1000, "ms"),
     "first chart of 10,000 trials": Target(1500, "ms"),

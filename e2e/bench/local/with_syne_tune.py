@@ -14,6 +14,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+LIMIT = 600.0
+"""Seconds after which it gives up."""
 
 
 def main() -> None:
@@ -33,11 +37,18 @@ def run(trials: int, duration: float, slots: int) -> tuple[float, int]:
     from syne_tune.optimizer.baselines import RandomSearch
 
     logging.getLogger().setLevel(logging.ERROR)
+
+    class LimitedSearch(RandomSearch):  # type: ignore[misc]  # it has no types
+        """Ends exactly after so many trials, where `max_num_trials_started` lets one or two more begin."""
+
+        def suggest(self, trial_id: int) -> Any:
+            return super().suggest(trial_id) if trial_id < trials else None
+
     space = {"x": uniform(0, 1), "seconds": duration}
     tuner = Tuner(
-        trial_backend=LocalBackend(entry_point=str(Path(__file__).with_name("program.py"))),
-        scheduler=RandomSearch(space, metric="value", mode="min", random_seed=0),
-        stop_criterion=StoppingCriterion(max_num_trials_started=trials),
+        trial_backend=LocalBackend(entry_point=str(Path(__file__).with_name("program.py")), rotate_gpus=False),
+        scheduler=LimitedSearch(space, metric="value", mode="min", random_seed=0),
+        stop_criterion=StoppingCriterion(max_wallclock_time=LIMIT),
         wait_trial_completion_when_stopping=True,
         n_workers=slots,
         sleep_time=0.1,

@@ -30,7 +30,7 @@ def test_it_is_compared_with_the_faster_of_the_others(monkeypatch: pytest.Monkey
     assert found["no-op trials on one machine, to the faster other"].value == 2.0
     assert found["trials of 1 s on one machine, to the faster other"].verdict == "held"
     assert found["no-op trials a second on one machine, Ray Tune"].value == 0.25
-    assert found["first result of the digits after pip install begins"].verdict == "not held"
+    assert found["first result of the digits after pip install"].verdict == "not held"
 
 
 def test_trials_that_are_missing_are_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +51,21 @@ def test_who_can_not_be_had_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Ray Tune was not measured: no network. Syne Tune was not measured: no network" in found.setting
     assert not [figure for figure in found.figures if "faster other" in figure.name]
     assert found.problems == []
+
+
+def test_who_fails_leaves_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Environment, module: str, trials: str, *others: Any, **options: Any) -> dict[str, float]:
+        if "ray" in module:
+            raise Missing("no answer")
+        return {"trials": int(trials), "seconds": 20.0}
+
+    monkeypatch.setattr(Environment, "install", lambda _: None)
+    monkeypatch.setattr(Environment, "run", run)
+    measured = comparison.measure(False)
+    found = {figure.name: figure.value for figure in measured.figures}
+    assert found["no-op trials on one machine, to the faster other"] == 2.0
+    assert not [name for name in found if "Ray Tune" in name]
+    assert measured.setting.count("Ray Tune was not measured: no answer") == 1
 
 
 def test_the_experiment_is_one_that_the_operator_takes() -> None:
