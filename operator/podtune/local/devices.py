@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.pods.gpus import count_requested_gpus
@@ -56,7 +56,6 @@ def count_cpus() -> float:
     return float(len(affinity(0)) if affinity is not None else os.cpu_count() or 1)
 
 
-@dataclass(slots=True)
 class DevicePool:
     """What is free, and who waits.
 
@@ -66,16 +65,14 @@ class DevicePool:
         total_gpus: How many GPUs the machine has.
     """
 
-    gpus: list[str] | None
-    cpus: float
-    total_gpus: int = field(init=False)
-    _total_cpus: float = field(init=False)
-    _queue: list[tuple[str, DeviceRequest, Callable[[Sequence[str]], None]]] = field(default_factory=list)
-    _held: dict[str, tuple[tuple[str, ...], float]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.total_gpus = len(self.gpus or ())
-        self._total_cpus = self.cpus
+    def __init__(self, gpus: list[str] | None, cpus: float) -> None:
+        """Takes a machine of which nothing is taken."""
+        self.gpus = gpus
+        self.cpus = cpus
+        self.total_gpus = len(gpus or ())
+        self._total_cpus = cpus
+        self._queue: list[tuple[str, DeviceRequest, Callable[[Sequence[str]], None]]] = []
+        self._held: dict[str, tuple[tuple[str, ...], float]] = {}
 
     def has(self, request: DeviceRequest) -> bool:
         """Whether the machine has as much, taken or not."""

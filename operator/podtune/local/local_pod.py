@@ -82,7 +82,6 @@ class LocalPod(threading.Thread):
         self._lock = threading.Lock()
         self._kill_at = float("inf")
         self._asked_to_end = False
-        self._is_killed = False
         self._has_ended = threading.Event()
         self._is_over = threading.Event()
 
@@ -212,10 +211,10 @@ class LocalPod(threading.Thread):
         until = time.monotonic() + seconds
         while not self._has_ended.is_set():
             now = time.monotonic()
-            if now >= self._kill_at and not self._is_killed:
-                self._is_killed = True
+            if now >= self._kill_at:
+                self._kill_at = float("inf")
                 self._process.kill()
-            if self._process.wait(max(0.0, min(until, self._kill_at if not self._is_killed else until) - now)):
+            if self._process.wait(max(0.0, min(until, self._kill_at) - now)):
                 self._on_ended(self._process)
             elif time.monotonic() >= until:
                 return False
