@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from e2e.devcluster import Cluster
 from e2e.devcluster.node import gpus as node_gpus
 from e2e.experiments import counter
-from e2e.kubernetes import Kubernetes, Object
+from e2e.kubernetes import Kubernetes, Object, eventually
 
 
 def evict(namespace: Kubernetes, pod: str) -> None:
@@ -25,6 +25,18 @@ def provide_gpus(cluster: Cluster, resource: str, count: int) -> None:
     So a test can use all that there are, and have pods preempted for them, while others run.
     """
     node_gpus.simulate(cluster.kubectl, cluster.node_name("n2"), count, resource=resource)
+
+
+@contextmanager
+def scaled_to_nothing(kubernetes: Kubernetes, deployment: str, pods: str) -> Iterator[None]:
+    """A deployment is away while the context lasts."""
+    kubernetes.kubectl("scale", deployment, "--replicas=0")
+    try:
+        eventually(lambda: not kubernetes.list("pods", pods), what=f"the pods of {deployment} are gone")
+        yield
+    finally:
+        kubernetes.kubectl("scale", deployment, "--replicas=1")
+        kubernetes.kubectl("rollout", "status", deployment, "--timeout=180s", timeout=200)
 
 
 @contextmanager

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from e2e.devcluster import Cluster
+from e2e.devcluster.native import NativeCluster
+from e2e.devcluster.node import control_plane
+from e2e.disruptions import scaled_to_nothing
 from e2e.experiments import STORE_SECRET, counter, experiment, store
+from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.person import Person
 from podtune.cli import main as cli
@@ -82,21 +86,62 @@ def test_stores_quotas_and_rights_that_are_wrong_are_named(
 
 
 @pytest.mark.long
-def test_images_and_volumes_that_are_missing_are_named(namespace: Kubernetes, examine: Examine) -> None:
+def test_images_volumes_and_names_that_are_missing_are_named(
+    cluster: Cluster, namespace: Kubernetes, examine: Examine
+) -> None:
     mount: dict[str, Any] = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     no_volume = experiment("no-volume", counter(**mount), search={"maxTrials": 1})
     volumes = [{"name": "data", "secret": {"secretName": "nowhere"}}]
     no_volume["spec"]["trialTemplate"]["spec"]["volumes"] = volumes
-    namespace.apply(no_volume, experiment("no-image", counter(image="localhost/nowhere:1"), search={"maxTrials": 1}))
+    unknown = {"store": store(cluster, endpoint="http://nowhere.invalid:9000")}
+    waits = counter({"HOLD_AT": "2"})
+    namespace.apply(
+        no_volume,
+        experiment("no-image", counter(image="localhost/nowhere:1"), search={"maxTrials": 1}),
+        experiment("no-name", waits, checkpoints=unknown, search={"maxTrials": 1}),
+    )
     events = f"Events of pods in {namespace.namespace}"
 
     _, said = eventually(
         examine,
-        lambda answer: answer[1]["images"][0] == "problem" and events in answer[1],
-        what="Kubernetes tells of image and volume",
+        lambda answer: answer[1]["images"][0] == answer[1]["store of no-name"][0] == "problem" and events in answer[1],
+        what="Kubernetes tells of image and volume, and an agent of the store",
     )
 
     assert "localhost/nowhere:1 can't be pulled" in said["images"][1]
     assert said[events][0] == "problem"
     assert 'FailedMount of Pod no-volume-0-1: MountVolume.SetUp failed for volume "data"' in said[events][1]
     assert 'secret "nowhere" not found; create what it names' in said[events][1]
+    unresolved = "the name nowhere.invalid does not resolve; correct checkpoints.store.endpoint"
+    assert said["store of no-name"][1].startswith("an agent says Unreachable: ")
+    assert unresolved in said["store of no-name"][1]
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_a_cluster_without_dns_is_named(cluster: Cluster, namespace: Kubernetes, examine: Examine) -> None:
+    """An agent that starts meanwhile can't find the operator."""
+    if not isinstance(cluster, NativeCluster):
+        pytest.skip("DNS of a cluster in Docker is not taken away")
+    cluster.kill_component(control_plane.DNS)
+    try:
+        namespace.apply(experiment("unheard", counter({"HOLD_AT": "2"}), search={"maxTrials": 1}))
+        code, said = eventually(
+            examine, lambda answer: answer[1]["DNS"][0] == "problem", what="an agent has not found the operator"
+        )
+    finally:
+        cluster.start_component(control_plane.DNS)
+    assert code == ExitStatus.FAILED
+    assert said["DNS"][1].startswith("the agent of pod unheard-0-1 can't resolve the operator's name (")
+    assert "look at the cluster's DNS, and whether a NetworkPolicy" in said["DNS"][1]
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_an_operator_that_is_gone_is_named(operator: Kubernetes, examine: Examine) -> None:
+    with scaled_to_nothing(operator, f"deployment/{RELEASE}", OPERATOR_PODS):
+        code, said = examine()
+    assert code == ExitStatus.FAILED
+    assert said["operator"][0] == said["leader"][0] == said["results service"][0] == "problem"
+    assert "install the chart podtune, or give --operator-namespace" in said["operator"][1]
+    assert "nothing is decided; look at the operator's log" in said["leader"][1]

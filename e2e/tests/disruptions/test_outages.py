@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from e2e.containers import kill_container
 from e2e.devcluster import Cluster
+from e2e.disruptions import scaled_to_nothing
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
@@ -23,18 +23,6 @@ outages = pytest.mark.parametrize("outage", [8.0, pytest.param(300.0, marks=pyte
 EPOCHS = 20
 REPORTING = 20
 NO_GPU: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
-
-
-@contextmanager
-def scaled_to_nothing(kubernetes: Kubernetes, deployment: str, pods: str) -> Iterator[None]:
-    """A deployment is away while the context lasts."""
-    kubernetes.kubectl("scale", deployment, "--replicas=0")
-    try:
-        eventually(lambda: not kubernetes.list("pods", pods), what=f"the pods of {deployment} are gone")
-        yield
-    finally:
-        kubernetes.kubectl("scale", deployment, "--replicas=1")
-        kubernetes.kubectl("rollout", "status", deployment, "--timeout=180s", timeout=200)
 
 
 def statuses(namespace: Kubernetes, name: str) -> list[Object]:

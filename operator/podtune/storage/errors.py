@@ -48,6 +48,10 @@ class Unreachable(StoreError):
     permanent = False
 
 
+class ClockSkewed(Unreachable):
+    """The store refuses signed requests of this machine's time; it is asked again, as NTP may correct the clock."""
+
+
 class OutOfSpace(StoreError):
     """The store is full; it may be enlarged, or somebody may delete something."""
 

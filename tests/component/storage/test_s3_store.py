@@ -1,14 +1,16 @@
 """`S3Store` against a real S3 server."""
 
 import socket
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from botocore.compat import get_current_datetime
 
 from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY
 from podtune.agent.checkpoints.lazy_store import check_elsewhere
 from podtune.storage.address import S3Address
-from podtune.storage.errors import BucketNotFound, InvalidCredentials, Unreachable
+from podtune.storage.errors import BucketNotFound, ClockSkewed, InvalidCredentials, Unreachable
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
 from podtune.testing.stores import MultipartStoreConformance
@@ -54,6 +56,16 @@ def test_wrong_and_missing_credentials_are_told(
     assert caught.value.permanent
     with pytest.raises(InvalidCredentials):
         store.put_bytes("a", b"")
+
+
+def test_a_wrong_clock_is_told_from_wrong_credentials(
+    s3_server: tuple[str, Path], bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK signs its requests as on a machine whose clock is an hour behind."""
+    behind = get_current_datetime() - timedelta(hours=1)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: behind)
+    with pytest.raises(ClockSkewed, match=f"'{bucket}' at .* finds that the clock here is wrong .* set up NTP"):
+        S3Store(S3Address(bucket, endpoint=s3_server[0])).check()
 
 
 def test_credentials_that_were_mended_are_used(

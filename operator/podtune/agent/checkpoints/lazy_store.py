@@ -27,6 +27,7 @@ _KINDS: dict[str, type[errors.StoreError]] = {
         errors.BucketNotFound,
         errors.AccessDenied,
         errors.InvalidCredentials,
+        errors.ClockSkewed,
         errors.Unreachable,
         errors.RequestRejected,
     )

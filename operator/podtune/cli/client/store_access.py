@@ -32,7 +32,7 @@ from podtune.storage.address import (
     StoreAddress,
     VolumeAddress,
 )
-from podtune.storage.errors import StoreError, Unreachable
+from podtune.storage.errors import ClockSkewed, StoreError, Unreachable
 from podtune.storage.object_store import ReadableStore
 from podtune.storage.stores import make_store
 
@@ -199,8 +199,9 @@ def _list_given(options: StoreOptions) -> dict[str, str]:
 
 def explain_store_error(error: StoreError, address: StoreAddress | None = None) -> CliError:
     """What a person is told of a store that did not do what was asked."""
-    has_server = isinstance(error, Unreachable) and not isinstance(address, VolumeAddress)
-    remedy = "; if only the cluster knows that name, give --endpoint" if has_server else ""
+    is_silent = isinstance(error, Unreachable) and not isinstance(error, ClockSkewed)
+    has_name = is_silent and not isinstance(address, VolumeAddress)
+    remedy = "; if only the cluster knows that name, give --endpoint" if has_name else ""
     return CliError(f"{error}{remedy}")
 
 

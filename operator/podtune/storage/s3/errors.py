@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from botocore import exceptions as aws
 from botocore.parsers import ResponseParserError
+from urllib3.exceptions import NameResolutionError
 
 from podtune.protocol.store_secret import ACCESS_KEY_ID, SECRET_ACCESS_KEY, SESSION_TOKEN
 from podtune.storage import errors
@@ -27,7 +29,6 @@ _CREDENTIALS = frozenset(
 _LATER = frozenset(
     {
         "RequestTimeout",
-        "RequestTimeTooSkewed",
         "SlowDown",
         "ServiceUnavailable",
         "InternalError",
@@ -37,6 +38,7 @@ _LATER = frozenset(
         "IncompleteBody",
     }
 )
+_CLOCK = "RequestTimeTooSkewed"
 _ANOTHER_REGION = frozenset({"PermanentRedirect", "301", "IllegalLocationConstraintException"})
 _PERMISSIONS = (
     "s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload and "
@@ -63,10 +65,15 @@ def translate_errors(address: S3Address, doing: str) -> Iterator[None]:
             f"invalid settings for {address.where} while {doing}: {error}; correct checkpoints.store"
         ) from error
     except (aws.BotoCoreError, ResponseParserError) as error:
-        raise errors.Unreachable(
-            f"{address.where} does not answer while {doing}: {error}; check the endpoint, and that the network "
-            "lets the trial's pod reach it"
-        ) from error
+        raise errors.Unreachable(f"{address.where} does not answer while {doing}: {_explain_silence(error)}") from error
+
+
+def _explain_silence(error: Exception) -> str:
+    """Why there is no answer, and what helps."""
+    if isinstance(error, aws.EndpointConnectionError) and isinstance(error.kwargs.get("error"), NameResolutionError):
+        host = urlsplit(str(error.kwargs["endpoint_url"])).hostname
+        return f"the name {host} does not resolve; correct checkpoints.store.endpoint, or look at the cluster's DNS"
+    return f"{error}; check the endpoint, and that the network lets the trial's pod reach it"
 
 
 def _suggest_remedy(address: S3Address) -> str:
@@ -84,6 +91,11 @@ def _build_refusal(address: S3Address, doing: str, error: aws.ClientError) -> er
     if code in _CREDENTIALS:
         return errors.InvalidCredentials(
             f"{address.where} refuses the credentials while {doing} ({code}: {said}); {_suggest_remedy(address)}"
+        )
+    if code == _CLOCK:
+        return errors.ClockSkewed(
+            f"{address.where} finds that the clock here is wrong while {doing} ({code}: {said}); set up NTP on this "
+            "node, or where the store runs"
         )
     if code == "NoSuchBucket":
         return errors.BucketNotFound(f"{address.where} does not exist; create it, or correct checkpoints.store.bucket")

@@ -1,6 +1,7 @@
 """From an answer of S3 to a sentence that helps, and which answers are asked for again."""
 
 import io
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -57,6 +58,7 @@ def refusal(code: str, status: int = 400) -> tuple[int, dict[str, str], bytes]:
         ("ExpiredToken", 400, errors.InvalidCredentials, "Secret"),
         ("AccessDenied", 403, errors.AccessDenied, "s3:PutObject"),
         ("PermanentRedirect", 301, errors.StoreSettingsError, "checkpoints.store.region"),
+        ("RequestTimeTooSkewed", 403, errors.ClockSkewed, "set up NTP on this node"),
         ("SlowDown", 503, errors.Unreachable, "is unavailable"),
         ("InternalError", 500, errors.Unreachable, "is unavailable"),
         ("XAmzContentSHA256Mismatch", 400, errors.Unreachable, "is unavailable"),
@@ -71,7 +73,7 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(
         store(server).put_bytes("x", b"")
     assert remedy in str(caught.value)
     assert f"'models' at {server.url}" in str(caught.value)
-    assert caught.value.permanent == (kind is not errors.Unreachable)
+    assert caught.value.permanent is not issubclass(kind, errors.Unreachable)
     assert caught.value.reason == kind.__name__
     assert len(list_requests(server)) == (s3_client.REQUEST_ATTEMPTS if status >= 500 else 1)
 
@@ -91,6 +93,18 @@ def test_an_answer_that_is_cut_off_is_no_answer(server: WebServer) -> None:
         b"".join(store(server).get("x"))
     with pytest.raises(errors.Unreachable, match="does not answer"):
         store(server).get_bytes("x", 1000)
+
+
+def test_a_name_that_does_not_resolve_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    with pytest.raises(errors.Unreachable) as caught:
+        S3Store(S3Address("models", endpoint="http://minio.nowhere:9000")).check()
+    assert "the name minio.nowhere does not resolve; correct checkpoints.store.endpoint, or look at" in str(
+        caught.value
+    )
 
 
 def test_a_listing_that_is_no_xml_is_no_answer(server: WebServer) -> None:

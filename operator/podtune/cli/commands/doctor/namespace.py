@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from podtune.api.conditions import Condition
@@ -12,27 +12,27 @@ from podtune.cli.client.resources import ExperimentView, get_experiment, list_ex
 from podtune.cli.client.store_access import find_store_uri, open_experiment_store
 from podtune.cli.commands.doctor.findings import Diagnosis, Health, Patient
 from podtune.cli.commands.doctor.pods import NO_IMAGE, list_waits
-from podtune.cli.errors import CliError
+from podtune.cli.errors import CliError, NoSuchObject
 from podtune.cli.views.troubles import find_bad_conditions
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
-from podtune.storage.errors import StoreError, Unreachable
+from podtune.storage.errors import ClockSkewed, StoreError, Unreachable
 
 _OF_EXPERIMENTS = {"labelSelector": LABEL_EXPERIMENT}
+_CLOCKS = "clocks"
 _POD_RESOURCES = ("pods", "count/pods", "requests.", "limits.")
 """Begin what a quota says of pods."""
 
 
 def check_stores(patient: Patient) -> Iterator[Diagnosis]:
     """Whether the stores of Experiments can be reached, and take their keys."""
-    if patient.experiment:
-        experiments = [get_experiment(patient.api, patient.namespace, patient.experiment)]
-    else:
-        try:
-            experiments = list_experiments(patient.api, patient.namespace)
-        except CliError as error:  # the definitions are missing
-            yield Diagnosis("store", Health.UNKNOWN, str(error))
-            return
+    try:
+        experiments = _read_experiments(patient)
+    except NoSuchObject:
+        raise
+    except CliError as error:  # the definitions are missing
+        yield Diagnosis("store", Health.UNKNOWN, str(error))
+        return
     seen: list[Mapping[str, Any]] = []
     for experiment in experiments:
         store = (experiment.spec.get("checkpoints") or {}).get("store")
@@ -44,10 +44,27 @@ def check_stores(patient: Patient) -> Iterator[Diagnosis]:
         yield Diagnosis("store", Health.UNKNOWN, f"{none} checkpoints.store to look at")
 
 
+def _read_experiments(patient: Patient) -> Sequence[ExperimentView]:
+    """Those whose stores are looked at.
+
+    Raises:
+        NoSuchObject: There is no Experiment of the name that was given.
+        CliError: The server does not know Experiments.
+    """
+    if not patient.experiment:
+        return list_experiments(patient.api, patient.namespace)
+    try:
+        return [get_experiment(patient.api, patient.namespace, patient.experiment)]
+    except NoSuchObject:
+        list_experiments(patient.api, patient.namespace)  # a missing definition looks the same
+        raise
+
+
 def _check_store(patient: Patient, experiment: ExperimentView, store: Mapping[str, Any]) -> Iterator[Diagnosis]:
     subject = f"store of {experiment.name}"
-    if told := _find_store_trouble(patient, experiment):
-        yield Diagnosis(subject, Health.WRONG, told)
+    if (told := _find_store_trouble(patient, experiment)) is not None:
+        about = _CLOCKS if told.reason == ClockSkewed.__name__ else subject
+        yield Diagnosis(about, Health.WRONG, f"an agent says {told.reason}: {told.message}")
         return
     if secret := store.get("credentialsSecret"):
         try:
@@ -63,6 +80,8 @@ def _check_store(patient: Patient, experiment: ExperimentView, store: Mapping[st
     try:
         with open_experiment_store(patient.api, experiment, patient.options) as opened:
             opened.store.check()
+    except ClockSkewed as error:
+        yield Diagnosis(_CLOCKS, Health.WRONG, f"{uri}: {error}")
     except Unreachable as error:
         words = f"{uri} can't be reached from here: {error}; if only the cluster knows that name, give --endpoint"
         yield Diagnosis(subject, Health.UNKNOWN, words)
@@ -74,16 +93,16 @@ def _check_store(patient: Patient, experiment: ExperimentView, store: Mapping[st
         yield Diagnosis(subject, Health.FINE, f"{uri} is there, and takes the key")
 
 
-def _find_store_trouble(patient: Patient, experiment: ExperimentView) -> str:
-    """What agents have said of the store: they see it from where it counts."""
+def _find_store_trouble(patient: Patient, experiment: ExperimentView) -> Condition | None:
+    """What an agent has said of the store: agents see it from where it counts."""
     conditions: list[Condition] = list(experiment.status.conditions)
     for trial in list_trials(patient.api, patient.namespace, experiment.name):
         if not trial.has_ended:
             conditions += trial.status.conditions
     for condition in find_bad_conditions(conditions):
         if condition.type == ConditionType.CHECKPOINTS_STORED:
-            return f"an agent says {condition.reason}: {condition.message}"
-    return ""
+            return condition
+    return None
 
 
 def _check_claim(patient: Patient, subject: str, name: str) -> Diagnosis:

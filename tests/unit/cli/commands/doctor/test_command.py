@@ -17,9 +17,9 @@ from podtune.cli.client import api_client, store_access
 from podtune.cli.commands.doctor.rights import OPERATOR_RIGHTS
 from podtune.cli.errors import ExitStatus
 from podtune.kube import paths
-from podtune.kube.errors import make_refusal
+from podtune.kube.errors import ResourceNotFound, make_refusal
 from podtune.kube.manifests import Manifest
-from podtune.storage.errors import AccessDenied, InvalidCredentials, Unreachable
+from podtune.storage.errors import AccessDenied, ClockSkewed, InvalidCredentials, Unreachable
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment, trial
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -69,6 +69,8 @@ class StandIn(FakeApi):
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         if path in self.hidden:
             raise make_refusal(403, "Forbidden", f"you cannot list {path}")
+        if path == paths.experiments(NAMESPACE) and paths.definition("experiments.podtune.dev") not in self.objects:
+            raise ResourceNotFound(404, "NotFound", "the server could not find the requested resource")
         return super().list_all(path, params)
 
     def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
@@ -156,6 +158,15 @@ def lose_the_bucket(api: StandIn) -> None:
 
 def change_the_key(api: StandIn) -> None:
     api.store.failure = InvalidCredentials("the bucket refuses the key; correct the Secret")
+
+
+def shift_the_clock_for_the_store(api: StandIn) -> None:
+    api.store.failure = ClockSkewed("the bucket finds that the clock here is wrong; set up NTP")
+
+
+def tell_of_the_clock_by_an_agent(api: StandIn) -> None:
+    told = {"type": "CheckpointsStored", "status": "False", "reason": "ClockSkewed", "message": "the clock is wrong"}
+    api.add_trial(trial(7, state="RUNNING", conditions=[told]))
 
 
 def lose_the_secret(api: StandIn) -> None:
@@ -250,6 +261,8 @@ def lose_the_operator(api: StandIn) -> None:
         (take_a_right_of_the_caller, "your rights", "you may not create trials in namespace vision; ask for the role"),
         (lose_the_bucket, "store of digits", "s3://models: there is no bucket"),
         (change_the_key, "store of digits", "the bucket refuses the key; correct the Secret"),
+        (shift_the_clock_for_the_store, "clocks", "s3://models: the bucket finds that the clock here is wrong; set"),
+        (tell_of_the_clock_by_an_agent, "clocks", "an agent says ClockSkewed: the clock is wrong"),
         (lose_the_secret, "store of digits", "Secret podtune-s3 is missing in namespace vision"),
         (tell_by_an_agent, "store of digits", "an agent says AccessDenied: put is not allowed"),
         (stop_dns, "DNS", "agents find neither operator nor bucket"),
@@ -314,6 +327,15 @@ def test_a_key_that_may_not_read_is_a_problem_for_people_too(api: StandIn, capsy
     written = capsys.readouterr()
     assert "PROBLEM  store of digits: s3://models: the key may not list the bucket; allow it" in written.out
     assert written.err == "1 problem\n"
+
+
+def test_where_experiments_are_unknown_none_is_said_to_be_missing(
+    api: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lose_definitions(api)
+    del api.objects[paths.experiment(NAMESPACE, "digits")]
+    states = {subject: state for subject, state, _ in examine(capsys, "digits")}
+    assert (states["definitions"], states["store"]) == ("problem", "unknown")
 
 
 def test_an_experiment_that_is_not_there_is_an_error(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
