@@ -1,7 +1,7 @@
 """Writes the pages of docs/reference that follow from the code.
 
-They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, and the exit codes of `kubectl
-podtune`.
+They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, and the exit codes and output
+formats of `kubectl podtune`.
 
 `python docs/generate_reference.py --write` writes them; `--check` fails when what is committed is not what the code
 says.
@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 ROOT = Path(__file__).resolve().parents[1]
 for source in (ROOT / "operator", ROOT):
@@ -25,6 +26,7 @@ from docs.generated_pages import write_or_check  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
 from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
+from podtune.cli.command_table import GROUPS, PODTUNE, Command  # noqa: E402
 from podtune.cli.errors import MEANINGS  # noqa: E402
 
 Schema = Mapping[str, Any]
@@ -37,7 +39,8 @@ def pages() -> dict[Path, str]:
     texts = {REFERENCE / f"{resource.kind.lower()}.md": resource_page(resource) for resource in RESOURCES}
     texts[REFERENCE / "podtune-trial.md"] = HEADER + trial_module_page()
     texts[REFERENCE / "podtune-client.md"] = HEADER + client_module_page()
-    return texts | {REFERENCE / "metrics.md": metrics_page(), REFERENCE / "exit-codes.md": exit_codes_page()}
+    texts |= {REFERENCE / "exit-codes.md": exit_codes_page(), REFERENCE / "output-formats.md": output_formats_page()}
+    return texts | {REFERENCE / "metrics.md": metrics_page()}
 
 
 def exit_codes_page() -> str:
@@ -48,6 +51,49 @@ def exit_codes_page() -> str:
     )
     rows = [f"| {int(code)} | {_cell(meaning)} |" for code, meaning in MEANINGS.items()]
     return HEADER + "\n".join([intro, "| code | meaning |", "|---|---|", *rows, ""])
+
+
+FORMS = {
+    "json": "For programs: all digits, in the types of the search space. Commands that change something print the "
+    "object as it is then, like `kubectl get -o json`.",
+    "yaml": "The same as YAML.",
+    "name": "Kind and name of each object, such as `trial.podtune.dev/digits-4`: for kubectl, or for the next command.",
+    "wide": "A table with all columns, whatever the terminal's width.",
+    "table": "For people; it is what you get without `-o`.",
+    "csv": "A table for other programs; it is what you get without `-o`.",
+}
+"""What each form of an answer is, by the word for `-o`."""
+
+
+def output_formats_page() -> str:
+    """In which forms the commands of `kubectl podtune` answer."""
+    commands = dict(PODTUNE.commands)
+    for group in GROUPS:
+        commands |= {f"{group} {name}": command for name, command in GROUPS[group].commands.items()}
+    offered = {name: _list_forms(command) for name, command in commands.items()}
+    lines = [
+        "# Output formats of `kubectl podtune`\n",
+        "`-o` (`--output`) chooses how a command answers. A form that a command lacks is refused (exit code 2).\n",
+        "| form | what it is |",
+        "|---|---|",
+        *(f"| `{form}` | {_cell(meaning)} |" for form, meaning in FORMS.items()),
+        "\n| command | forms |",
+        "|---|---|",
+        *(f"| `{name}` | {', '.join(f'`{form}`' for form in forms)} |" for name, forms in offered.items() if forms),
+    ]
+    without = ", ".join(f"`{name}`" for name, forms in offered.items() if not forms)
+    lines.append(f"\n{without} have no forms: they follow something until it ends, or write files or scripts.\n")
+    return HEADER + "\n".join(lines)
+
+
+def _list_forms(command: Command) -> Sequence[str]:
+    """The words that a command takes for `-o`; none where it has no such option, or names a file by it."""
+    hint = get_type_hints(command.load(), include_extras=True).get("output")
+    given = get_args(hint)[0] if hint is not None else None
+    for kind in (given, *get_args(given)):
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return [str(form) for form in kind]
+    return []
 
 
 def resource_page(resource: Resource) -> str:

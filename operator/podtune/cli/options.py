@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from podtune.api.base import parse_duration
 from podtune.api.names import EXPERIMENT_KIND, GROUP, TRIAL_KIND
 from podtune.cli.completion import complete_experiments, complete_targets, complete_trials
 
@@ -151,6 +150,8 @@ AgentImage = Annotated[
 
 def read_duration_option(text: str, option: str) -> float:
     """Reads a length of time such as 90s, 10m or 1h30m that was given for an option, in seconds."""
+    from podtune.api.base import parse_duration  # noqa: PLC0415 - `version` does without the models, and starts faster
+
     try:
         return parse_duration(text)
     except ValueError as error:

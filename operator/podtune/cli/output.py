@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Any
 
 import typer
-import yaml
 
 from podtune.api.names import EXPERIMENT_KIND, GROUP, TRIAL_KIND
 from podtune.cli.options import Output
+from podtune.kube.paths import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,32 @@ def print_answer(answer: CommandAnswer, output: StrEnum | None) -> None:
             print_lines(answer.wide())
         case _:
             print_lines(answer.lines(find_width()))
+
+
+def print_changed(
+    said: Sequence[str], output: StrEnum | None, path: str, read: Callable[[], Mapping[str, Any]]
+) -> None:
+    """Prints what a command has done to an object: in words, or as the object that it is now, as kubectl shows it.
+
+    Args:
+        said: What was done, for people.
+        output: The form that is asked for.
+        path: Where the object is on the API server.
+        read: Gives the object; called only where it is asked for.
+    """
+    plural, name = path.split("/")[-2:]
+    answer = CommandAnswer(
+        lines=lambda _: said,
+        facts=lambda: _leave_out_managers(read()),
+        names=lambda: [f"{KINDS[plural].lower()}.{GROUP}/{name}"],
+    )
+    print_answer(answer, output)
+
+
+def _leave_out_managers(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object without the list of who has written which field."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**item, "metadata": metadata}
 
 
 def find_width() -> int | None:
@@ -79,6 +105,8 @@ def print_facts(facts: Mapping[str, Any], output: Output) -> None:
     if output is Output.JSON:
         typer.echo(to_json(facts))
     else:
+        import yaml  # noqa: PLC0415 - `version` does without it, and starts faster
+
         typer.echo(yaml.safe_dump(dict(facts), sort_keys=False, allow_unicode=True), nl=False)
 
 

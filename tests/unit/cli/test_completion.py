@@ -43,6 +43,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         ("podtune why d", ["digits-0"]),
         ("podtune pause d", ["digits", "digits-0"]),
         ("podtune wait --time", ["--timeout"]),
+        ("podtune pause digits -o ", ["json", "yaml", "name"]),
+        ("podtune version -o y", ["yaml"]),
         ("podtune watch -n other d", []),
     ],
 )

@@ -22,12 +22,25 @@ from podtune.cli import output
 from podtune.cli.client import api_client
 from tests.unit.cli.cli_fakes import NAMESPACE
 from tests.unit.cli.shown_cluster import SEPARATOR, make_cluster
+from tests.unit.cli.test_command_table import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[3]
 LONG_NAME = "vision-resnet50-imagenet"
 TABLES = ("list", "list -o wide", "describe {}", "trials {}", "trials {} -o wide", "compare {}-1 {}-2 {}-3 {}-4",
           "curve {}-1 {}-2", "top", "top -o wide", "best {}",
-          "checkpoints list {}", "checkpoints list {} -o wide")  # fmt: skip
+          "checkpoints list {}", "checkpoints list {} -o wide", "describe {} -o wide",
+          "compare {}-1 {}-2 {}-3 {}-4 -o wide")  # fmt: skip
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "experiment.yaml"
+PICTURES = (f"plan {DIGITS} --price-per-gpu-hour 2.5", f"simulate {DIGITS} --function branin")
+"""Tables that rich draws, in which it cuts what has no room."""
+ELSEWHERE = {"importance", "watch"}
+"""Tables that their own tests look at, at the same widths: they need an experiment of another kind."""
+SENTENCES = {
+    *("logs", "results", "why", "wait", "validate", "doctor", "completion", "version", "checkpoints verify"),
+    *("create", "pause", "resume", "stop", "checkpoint", "retry", "try", "clone", "release", "checkpoints download"),
+    *("export", "import", "restore", "run", "dashboard"),
+}
+"""Commands that print no table, but lines: sentences, a program's output, or CSV."""
 PATIENCE = 60.0
 ESCAPE = "\x1b["
 
@@ -101,17 +114,28 @@ def strip_colours(line: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", line)
 
 
+def test_each_table_is_looked_at() -> None:
+    looked_at = {name for line in (*TABLES, *PICTURES) for name in COMMANDS if f"{line} ".startswith(f"{name} ")}
+    assert looked_at & SENTENCES == set()
+    assert COMMANDS.keys() == looked_at | ELSEWHERE | SENTENCES, "say of a new command what it prints"
+
+
 def test_a_terminal_gets_tables_that_fit_and_colours() -> None:
-    plan = f"plan {ROOT / 'examples/digits/experiment.yaml'} --price-per-gpu-hour 2.5"
-    written = run_in_terminal(60, "list", "trials digits", "top", "curve digits-1 digits-2", plan)
-    assert all(len(strip_colours(line)) <= 60 for lines in written.values() for line in lines)
+    tables = [table.replace("{}", "digits") for table in TABLES]
+    written = run_in_terminal(60, *tables, *PICTURES)
+    for line, lines in written.items():
+        assert "-o wide" in line or max(len(strip_colours(each)) for each in lines) <= 60, line
     assert written["list"][1].split()[:3] == ["digits", "Running", "9/24"]
     assert any(line.startswith("(no room for ") for line in written["trials digits"])
     assert any(ESCAPE in line for line in written["curve digits-1 digits-2"])
-    assert not any("…" in line for line in written[plan]), "each column is named whole"
+    assert not any("…" in line for picture in PICTURES for line in written[picture]), "each column is named whole"
 
 
 def test_nobody_who_wants_no_colour_gets_any() -> None:
-    (lines,) = run_in_terminal(200, "curve digits-1 digits-2", NO_COLOR="1").values()
-    assert not any(re.search(r"\x1b\[[0-9;]*3[0-7]", line) for line in lines)
-    assert any(line.rstrip().endswith(" a") for line in map(strip_colours, lines)), "letters tell curves apart"
+    tables = [table.replace("{}", "digits") for table in TABLES]
+    written = run_in_terminal(200, *tables, *PICTURES, NO_COLOR="1")
+    for line, lines in written.items():
+        assert not any(re.search(r"\x1b\[[0-9;]*3[0-7]", each) for each in lines), line
+        assert "-o wide" in line or max(len(strip_colours(each)) for each in lines) <= 200, line
+    curves = map(strip_colours, written["curve digits-1 digits-2"])
+    assert any(line.rstrip().endswith(" a") for line in curves), "letters tell curves apart"

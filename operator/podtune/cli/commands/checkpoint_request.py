@@ -14,8 +14,8 @@ from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import TrialView, get_trial
 from podtune.cli.commands.lifecycle import has_store
 from podtune.cli.errors import CliError, TimeRanOut
-from podtune.cli.options import Context, Kubeconfig, Namespace, TrialName, read_duration_option
-from podtune.cli.output import print_lines
+from podtune.cli.options import Context, Kubeconfig, NamedFormat, Namespace, TrialName, read_duration_option
+from podtune.cli.output import print_changed
 from podtune.kube import paths
 
 _POLL_SECONDS = 1.0
@@ -26,6 +26,7 @@ def request_checkpoint(
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is stored, and print its URI.")] = False,
     timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="How long --wait waits.")] = "10m",
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -34,10 +35,11 @@ def request_checkpoint(
     limit = read_duration_option(timeout, "--timeout")
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     asked = ask_for_checkpoint(api, chosen, name, str(uuid.uuid4()))
-    if not wait:
-        print_lines([f"trial {name} is asked for a checkpoint; status.checkpointRequest will name it"])
-        return
-    print_lines([await_checkpoint(api, chosen, name, asked, limit=limit, clock=time.monotonic, sleep=time.sleep)])
+    said = f"trial {name} is asked for a checkpoint; status.checkpointRequest will name it"
+    if wait:
+        said = await_checkpoint(api, chosen, name, asked, limit=limit, clock=time.monotonic, sleep=time.sleep)
+    path = paths.trial(chosen, name)
+    print_changed([said], output, path, lambda: api.get(path))
 
 
 def ask_for_checkpoint(api: Api, namespace: str, name: str, request_id: str) -> str:

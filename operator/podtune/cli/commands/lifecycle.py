@@ -18,7 +18,8 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
 from podtune.cli.errors import CliError, NoSuchObject
-from podtune.cli.options import Context, Kubeconfig, Namespace, TargetName
+from podtune.cli.options import Context, Kubeconfig, NamedFormat, NamedOutput, Namespace, TargetName
+from podtune.cli.output import print_changed
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 
@@ -29,11 +30,16 @@ FINISHED = frozenset(
 
 
 def pause(
-    name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None
+    name: TargetName,
+    output: NamedFormat = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    typer.echo(request_pause(api, chosen, find_target(api, chosen, name)))
+    target = find_target(api, chosen, name)
+    _print_steered(api, target, request_pause(api, chosen, target), output)
 
 
 def resume(
@@ -52,6 +58,7 @@ def resume(
     finished: Annotated[
         RestartPolicy | None, typer.Option("--finished", help="Of an Experiment that has ended: its other Trials.")
     ] = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -60,13 +67,21 @@ def resume(
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     given = {"unfinished": unfinished, "errored": errored, "finished": finished}
     policies = {field: str(policy) for field, policy in given.items() if policy is not None}
-    typer.echo(request_resume(api, chosen, find_target(api, chosen, name), values or (), policies))
+    target = find_target(api, chosen, name)
+    _print_steered(api, target, request_resume(api, chosen, target, values or (), policies), output)
 
 
-def stop(name: TargetName, namespace: Namespace = None, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
+def stop(
+    name: TargetName,
+    output: NamedFormat = None,
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
     """End a Trial, or an Experiment and all its Trials, for good."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    typer.echo(request_stop(api, find_target(api, chosen, name)))
+    target = find_target(api, chosen, name)
+    _print_steered(api, target, request_stop(api, target), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,10 @@ class Target:
     def has_ended(self) -> bool:
         """Whether nothing of it goes on."""
         return self.view.state in FINISHED
+
+
+def _print_steered(api: Api, target: Target, said: str, output: NamedOutput | None) -> None:
+    print_changed([said], output, target.path, lambda: api.get(target.path))
 
 
 def find_target(api: Api, namespace: str, written: str) -> Target:

@@ -31,8 +31,8 @@ from podtune.cli.client.store_access import (
 )
 from podtune.cli.commands.transfer import restore_archive
 from podtune.cli.errors import CliError, explain_error
-from podtune.cli.options import AgentImage, Context, Kubeconfig, Namespace, StoreEndpoint, StoreRegion
-from podtune.cli.output import print_lines, print_note
+from podtune.cli.options import AgentImage, Context, Kubeconfig, NamedFormat, Namespace, StoreEndpoint, StoreRegion
+from podtune.cli.output import print_changed, print_note
 from podtune.cli.views.columns import align_columns
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, ResourceNotFound
@@ -72,6 +72,7 @@ def restore_experiment(
     anyway: Annotated[bool, typer.Option("--anyway", help="Also where Secrets or ConfigMaps are missing.")] = False,
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
+    output: NamedFormat = None,
     agent_image: AgentImage = "",
     namespace: Namespace = None,
     context: Context = None,
@@ -97,8 +98,12 @@ def restore_experiment(
     function = snapshot.function
     _check_needed(api, chosen, snapshot.archive.spec, function.config_map if function else "", anyway=anyway)
     archive = snapshot.archive.rename(name) if name else snapshot.archive
-    typer.echo(restore_archive(api, chosen, archive, function))
-    print_lines(_describe_losses(losses))
+    path = paths.experiment(chosen, archive.source["name"])
+    said, lost = restore_archive(api, chosen, archive, function), _describe_losses(losses)
+    if output is not None:  # what is lost is no part of the object, and must not go unseen
+        for line in lost:
+            print_note(line)
+    print_changed([said, *lost], output, path, lambda: api.get(path))
 
 
 def _compare_stores(uri: str, spec: Manifest) -> Iterator[str]:

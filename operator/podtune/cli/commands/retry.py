@@ -16,7 +16,8 @@ from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import TrialView, read_trial_with_spec
 from podtune.cli.commands.lifecycle import has_store
 from podtune.cli.errors import CliError
-from podtune.cli.options import Context, Kubeconfig, Namespace, TrialName
+from podtune.cli.options import Context, Kubeconfig, NamedFormat, Namespace, TrialName
+from podtune.cli.output import print_changed
 from podtune.kube import paths
 from podtune.runner.scheduling import clones
 
@@ -33,13 +34,16 @@ def retry(
         int | None,
         typer.Option("--step", metavar="N", min=0, help="Go back to the checkpoint of iteration N, an earlier one."),
     ] = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Have a Trial go on from its last checkpoint in new pods, which have the present trialTemplate."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    typer.echo(request_retry(api, chosen, name) if step is None else request_return(api, chosen, name, step))
+    said = request_retry(api, chosen, name) if step is None else request_return(api, chosen, name, step)
+    path = paths.trial(chosen, name)
+    print_changed([said], output, path, lambda: api.get(path))
 
 
 def request_retry(api: Api, namespace: str, name: str) -> str:

@@ -65,7 +65,7 @@ def show_list(
 
 def describe(
     experiment: ExperimentName,
-    output: NamedFormat = None,
+    output: TableFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -73,8 +73,10 @@ def describe(
     """Show an Experiment: what was asked, how it goes, and all its Trials."""
     api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
+    now = datetime.now(UTC)
     answer = CommandAnswer(
-        lines=lambda width: tables.render_description(view, trials, datetime.now(UTC), width),
+        lines=lambda width: tables.render_description(view, trials, now, width),
+        wide=lambda: tables.render_description(view, trials, now, None),
         facts=lambda: collect_description(view, trials),
         names=lambda: [name_experiment(view.name)],
     )
@@ -218,12 +220,13 @@ def show_importance(
     api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     view, trials = get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment)
     chart = measure_views(view, trials, objective)
-    print_answer(CommandAnswer(lambda _: render_importance(chart), lambda: collect_importance(chart)), output)
+    answer = CommandAnswer(lambda width: render_importance(chart, width), lambda: collect_importance(chart))
+    print_answer(answer, output)
 
 
 def why(
     trial: TrialName,
-    output: ForPrograms = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -231,4 +234,9 @@ def why(
     """Say why a Trial is where it is: the decisions on it, with their numbers."""
     api, chosen, trial = open_named(trial, kubeconfig, context, namespace)
     view = get_trial(api, chosen, trial)
-    print_answer(CommandAnswer(lambda _: explain_in_sentences(view), lambda: explain_as_data(view)), output)
+    answer = CommandAnswer(
+        lines=lambda _: explain_in_sentences(view),
+        facts=lambda: explain_as_data(view),
+        names=lambda: [name_trial(view.name)],
+    )
+    print_answer(answer, output)

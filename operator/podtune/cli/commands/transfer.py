@@ -45,12 +45,13 @@ from podtune.cli.options import (
     Context,
     ExperimentName,
     Kubeconfig,
+    NamedFormat,
     Namespace,
     OwnCredentials,
     StoreEndpoint,
     StoreRegion,
 )
-from podtune.cli.output import print_note
+from podtune.cli.output import print_changed, print_note
 from podtune.kube import paths
 from podtune.kube.errors import ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import (
@@ -98,15 +99,19 @@ def export_experiment(
 
 def import_experiment(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export` has written; - is standard input.")],
+    *,
     name: Annotated[str | None, typer.Option("--name", help="Another name for the Experiment.")] = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Make the Experiment of a file that `export` has written, to go on where it was."""
-    archive = read_archive(file)
+    read = read_archive(file)
+    archive = read.rename(name) if name else read
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    typer.echo(restore_archive(api, chosen, archive.rename(name) if name else archive))
+    path = paths.experiment(chosen, archive.source["name"])
+    print_changed([restore_archive(api, chosen, archive)], output, path, lambda: api.get(path))
 
 
 def collect_archive(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:

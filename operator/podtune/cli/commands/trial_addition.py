@@ -28,7 +28,7 @@ from podtune.cli.options import (
     Namespace,
     TrialName,
 )
-from podtune.cli.output import CommandAnswer, name_trial, print_answer
+from podtune.cli.output import print_changed
 from podtune.kube import paths
 from podtune.kube.errors import ResourceConflict, ResourceExists
 from podtune.kube.manifests import Manifest
@@ -57,7 +57,8 @@ def try_configuration(
 ) -> None:
     """Run a configuration of your own as a Trial of an Experiment."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    _print_added(create_trial(api, chosen, experiment, values or (), restore_from=_read_source(restore_from)), output)
+    made = create_trial(api, chosen, experiment, values or (), restore_from=_read_source(restore_from))
+    _print_added(chosen, made, output)
 
 
 def clone_trial(
@@ -79,17 +80,14 @@ def clone_trial(
     if step is not None and not from_checkpoint:
         raise CliError("--step chooses a checkpoint; give --from-checkpoint, too")
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
-    _print_added(create_clone(api, chosen, trial, values or (), from_checkpoint=from_checkpoint, step=step), output)
+    made = create_clone(api, chosen, trial, values or (), from_checkpoint=from_checkpoint, step=step)
+    _print_added(chosen, made, output)
 
 
-def _print_added(made: Manifest, output: NamedOutput | None) -> None:
+def _print_added(namespace: str, made: Manifest, output: NamedOutput | None) -> None:
     name = made["metadata"]["name"]
-    answer = CommandAnswer(
-        lines=lambda _: [f"trial {name} is added; `podtune why {name}` says how it goes"],
-        facts=lambda: made,
-        names=lambda: [name_trial(name)],
-    )
-    print_answer(answer, output)
+    said = f"trial {name} is added; `podtune why {name}` says how it goes"
+    print_changed([said], output, paths.trial(namespace, name), lambda: made)
 
 
 def create_clone(

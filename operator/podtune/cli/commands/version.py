@@ -9,6 +9,8 @@ import typer
 
 from podtune import __version__
 from podtune.cli.completion import PROGRAM, VARIABLE
+from podtune.cli.options import ForPrograms
+from podtune.cli.output import CommandAnswer, print_answer
 
 
 class Shell(StrEnum):
@@ -19,9 +21,9 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def version() -> None:
+def version(output: ForPrograms = None) -> None:
     """Print the version."""
-    typer.echo(__version__)
+    print_answer(CommandAnswer(lambda _: [__version__], lambda: {"version": __version__}), output)
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.")]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from podtune.cli import main as cli
+from podtune.cli import output
 from podtune.cli.client import api_client
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment, trial
 
@@ -53,6 +54,18 @@ def test_what_matters_most_stands_first_with_the_longest_bar(api: FakeApi, capsy
     assert "From 60 trials that have ended: what sets the best 8 of them (top 13 %) apart in accuracy." in lines[4]
     assert lines[5] == "That is few: take the order as a hint."
     assert lines[6] == "± is the standard error (20 resamples, seed 1)."
+
+
+@pytest.mark.parametrize("width", [60, 200, None])
+def test_it_fits_terminals_and_is_whole_in_pipes(
+    width: int | None, api: FakeApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_trials(api, 60)
+    monkeypatch.setattr(output, "find_width", lambda: width)
+    lines = run(capsys, "importance digits").splitlines()
+    assert max(map(len, lines)) <= (width or 200)
+    assert lines[1].split()[-1] == "+1.00", "the last column is there"
+    assert ("█" * 24 in lines[1]) == (width != 60)
 
 
 def test_programs_get_all_digits(api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:

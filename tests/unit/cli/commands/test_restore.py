@@ -141,6 +141,17 @@ def test_what_was_lost_is_listed(podtune: Podtune, store: MemoryStore) -> None:
     ]
 
 
+def test_what_was_lost_is_told_apart_from_the_object_that_programs_get(
+    api: MovingApi, store: MemoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_snapshot(store)
+    put_results(store, "digits-0", 7)
+    assert cli.main(["restore", ADDRESS, "-o", "json"]) == 0
+    written = capsys.readouterr()
+    assert json.loads(written.out)["metadata"]["name"] == "digits"
+    assert written.err.splitlines()[-1].split() == ["digits-0", "5", "4", "7"]
+
+
 def test_what_was_recorded_after_the_checkpoint_is_listed_where_no_results_are_kept(
     podtune: Podtune, store: MemoryStore
 ) -> None:

@@ -109,6 +109,16 @@ def test_revisions_that_are_kept_elsewhere_are_not_listed(api: MovingApi, tmp_pa
     assert found == {"first": "0000", "revisions": []}
 
 
+def test_programs_get_the_experiment_that_is_imported(
+    api: MovingApi, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suspended(api)
+    file = exported(api, tmp_path)
+    capsys.readouterr()
+    assert cli.main(["import", str(file), "--name", "numbers", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "experiment.podtune.dev/numbers\n"
+
+
 def test_the_operator_is_held_off_until_all_is_there(api: MovingApi, tmp_path: Path) -> None:
     suspended(api)
     file = exported(api, tmp_path)

@@ -16,10 +16,10 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import SourceDocument, read_source_documents
 from podtune.cli.client.source_lines import find_line
-from podtune.cli.commands.experiments.wait import COMPLETE, await_goal, parse_goal, print_outcome
+from podtune.cli.commands.experiments.wait import COMPLETE, await_goal, explain_outcome, parse_goal
 from podtune.cli.errors import CliError
 from podtune.cli.options import Context, Kubeconfig, ManifestPath, NamedFormat, Namespace, read_duration_option
-from podtune.cli.output import CommandAnswer, name_experiment, print_answer, print_note
+from podtune.cli.output import print_changed, print_lines, print_note
 from podtune.kube import paths
 from podtune.kube.errors import ResourceExists
 from podtune.kube.manifests import Manifest
@@ -54,14 +54,11 @@ def create(
     api, chosen = api_client.open_api(kubeconfig, context, namespace or body["metadata"].get("namespace"))
     made = create_experiment(api, chosen, body)
     called = made["metadata"]["name"]
-    answer = CommandAnswer(
-        lines=lambda _: [f"experiment {called} is created; `podtune watch {called}` follows it"],
-        facts=lambda: made,
-        names=lambda: [name_experiment(called)],
-    )
-    print_answer(answer, output)
+    said = f"experiment {called} is created; `podtune watch {called}` follows it"
+    print_changed([said], output, paths.experiment(chosen, called), lambda: made)
     if wait:
-        print_outcome(called, await_goal(api, chosen, called, parse_goal(COMPLETE), limit=limit))
+        ending = explain_outcome(called, await_goal(api, chosen, called, parse_goal(COMPLETE), limit=limit))
+        print_lines([ending]) if output is None else print_note(ending)
 
 
 def read_new_experiment(path: Path, name: str | None, generate_name: str | None) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from podtune.api.names import ConditionType
 from podtune.cli.client.api_client import Api, Change
 from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import ExperimentView, read_experiment
-from podtune.cli.errors import CliError, ExitStatus, NoSuchObject, TimeRanOut
-from podtune.cli.options import Context, ExperimentName, Kubeconfig, Namespace, read_duration_option
-from podtune.cli.output import print_lines
+from podtune.cli.errors import CliError, NoSuchObject, TimeRanOut
+from podtune.cli.options import Context, ExperimentName, Kubeconfig, NamedFormat, Namespace, read_duration_option
+from podtune.cli.output import print_changed
 from podtune.cli.views.progress import EXPERIMENT_CHANGED, Inbox, pump_changes
 from podtune.kube import paths
 
@@ -61,6 +61,7 @@ def wait_for_goal(
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="How long at most; else for ever.")
     ] = None,
+    output: NamedFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -72,19 +73,21 @@ def wait_for_goal(
     wanted = parse_goal(goal)
     limit = None if timeout is None else read_duration_option(timeout, "--timeout")
     api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
-    print_outcome(experiment, await_goal(api, chosen, experiment, wanted, limit=limit))
+    said = explain_outcome(experiment, await_goal(api, chosen, experiment, wanted, limit=limit))
+    path = paths.experiment(chosen, experiment)
+    print_changed([said], output, path, lambda: api.get(path))
 
 
-def print_outcome(experiment: str, outcome: WaitOutcome) -> None:
-    """Says how a wait ended, and ends the command.
+def explain_outcome(experiment: str, outcome: WaitOutcome) -> str:
+    """Says how a wait ended that has reached its goal.
 
     Raises:
         CliError: The goal will not be reached.
     """
+    said = f"{experiment}: {outcome.words}"
     if not outcome.is_reached:
-        raise CliError(f"{experiment}: {outcome.words}")
-    print_lines([f"{experiment}: {outcome.words}"])
-    raise typer.Exit(ExitStatus.DONE)
+        raise CliError(said)
+    return said
 
 
 def parse_goal(written: str) -> Goal:

@@ -16,7 +16,6 @@ from podtune.cli.errors import CliError
 from podtune.cli.options import (
     Context,
     ExperimentName,
-    ForPrograms,
     Kubeconfig,
     Namespace,
     TableFormat,
@@ -86,7 +85,7 @@ def print_trials(
 
 def print_comparison(
     trials: TrialNames,
-    output: ForPrograms = None,
+    output: TableFormat = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -103,7 +102,10 @@ def print_comparison(
     rows = collect_rows(get_experiment(api, chosen, experiment), list_trials(api, chosen, experiment))
     compared = comparison.compare_trials(rows, _pick(rows.by_name, names, experiment))
     answer = CommandAnswer(
-        lines=lambda width: render_comparison(compared, width), facts=lambda: collect_comparison(rows, compared)
+        lines=lambda width: render_comparison(compared, width),
+        wide=lambda: render_comparison(compared, None),
+        facts=lambda: collect_comparison(rows, compared),
+        names=lambda: map(name_trial, names),
     )
     print_answer(answer, output)
 
