@@ -22,7 +22,7 @@ class ExitStatus(IntEnum):
 
 
 MEANINGS: Mapping[ExitStatus, str] = {
-    ExitStatus.DONE: "Done, or the answer is yes.",
+    ExitStatus.DONE: "Done, or the answer is yes; also where the program that reads the output has read enough.",
     ExitStatus.FAILED: (
         "It can't be done as asked, or the answer is no: an invalid manifest, an experiment that failed, or a resource "
         "that does not exist."

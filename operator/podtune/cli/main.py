@@ -45,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitStatus.USAGE
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
+    except SystemExit as ended:  # so typer and rich end where nobody reads any more
+        if isinstance(ended.__context__, BrokenPipeError):
+            return ExitStatus.DONE
+        raise
 
 
 def complete_for_kubectl(arguments: Sequence[str] | None = None) -> int:

@@ -145,11 +145,11 @@ def _heed_interrupts(run: LocalRun) -> Iterator[None]:
     """Ctrl-C has the run pause, and once more has it end at once."""
     asked = False
 
-    def interrupt(number: int, _: object) -> None:
+    def interrupt(*_: object) -> None:
         nonlocal asked
         if asked:
             run.kill()
-            os._exit(128 + number)
+            os._exit(ExitStatus.INTERRUPTED)
         asked = True
         print_note("trials store a checkpoint and pause; Ctrl-C once more ends them at once")
         run.interrupt()
