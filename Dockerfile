@@ -25,7 +25,7 @@ ENV PATH=/opt/podtune/bin:/usr/local/bin:/usr/bin:/bin \
     # The numeric users below have no entry in /etc/passwd, and libraries ask for their name.
     USER=podtune
 LABEL org.opencontainers.image.title="podtune" \
-      org.opencontainers.image.description="Hyperparameter tuning that belongs to Kubernetes" \
+      org.opencontainers.image.description="Kubernetes-native hyperparameter tuning" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 # --- agent: every node that trains pulls it, so it is small -----------------------------------------------------------

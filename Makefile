@@ -105,6 +105,14 @@ test: lint unit browser component e2e chaos-sample ## Run everything
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing
 	@$(BIN)/python -m e2e.demo
 
+.PHONY: shell
+shell: install ## Open a shell with kubectl and kubectl podtune, connected to the local cluster
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(CLUSTER) exec -- bash
+
+.PHONY: dashboard
+dashboard: install ## Open the dashboard that make demo has installed, until Ctrl+C
+	@$(BIN)/python -m e2e.dashboard
+
 .PHONY: bench
 bench: cluster ## Measure the operator, the dashboard and the tuner in ten minutes, beside their targets and the committed figures
 	@$(BIN)/python -m e2e.bench.compared

@@ -18,6 +18,9 @@ from e2e import dashboard, install, prepare
 from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes
+from podtune.cli.output import find_width
+from podtune.cli.views.columns import align_labels, wrap_line
+from podtune.cli.views.numbers import format_number
 
 NAMESPACE = "demo"
 EXPERIMENT = "digits"
@@ -42,9 +45,8 @@ class Stopwatch:
 
     def report(self) -> None:
         print("\nWhere the time went:")
-        for name, seconds in self.steps:
-            print(f"  {seconds:6.1f} s  {name}")
-        print(f"  {sum(seconds for _, seconds in self.steps):6.1f} s  in all")
+        for name, seconds in [*self.steps, ("in all", sum(seconds for _, seconds in self.steps))]:
+            say(f"  {seconds:6.1f} s  {name}")
 
 
 def make_namespace(kubernetes: Kubernetes, cluster: Cluster) -> None:
@@ -79,12 +81,14 @@ def tell_result(kubernetes: Kubernetes, cluster: Cluster) -> bool:
     key = best["checkpoint"].removeprefix(f"s3://{cluster.s3.bucket}/")
     manifest = json.loads(cluster.s3_client.get(f"{key}/manifest.json"))
     size = sum(file["size"] for file in manifest["files"])
-    print(f"""
-The experiment is complete.
-  best accuracy   {float(best["value"]):.4f} ({best["trial"]})
-  parameters      {", ".join(f"{name}={value}" for name, value in best["parameters"].items())}
-  trials          {trials["total"]}, of which ASHA stopped {trials["stoppedEarly"]} early
-  best checkpoint {best["checkpoint"]} ({size} bytes in {len(manifest["files"])} files)""")
+    facts = {
+        "Best accuracy": f"{float(best['value']):.4f} by {best['trial']}",
+        "Parameters": ", ".join(f"{name} {format_number(value)}" for name, value in best["parameters"].items()),
+        "Trials": f"{trials['total']}, {trials['stoppedEarly']} of them stopped early by ASHA",
+        "Checkpoint": f"{size:,} bytes in {len(manifest['files'])} files, in",
+    }
+    print("", *align_labels(facts, find_width()), sep="\n")
+    print(f"  {best['checkpoint']}")  # in one piece, so that it can be copied
     if float(best["value"]) < WANTED:
         print(f"error: the best accuracy is below {WANTED}", file=sys.stderr)
         return False
@@ -92,10 +96,14 @@ The experiment is complete.
 
 
 def say_where_to_look(address: str) -> None:
-    print(f"""
-The dashboard: {address}
-It is open: whoever reaches this port of your machine sees every experiment of this cluster, without a token.
-""")
+    print(f"\nThe dashboard: {address}")
+    say("It needs no login: all who can open this address on your machine see every experiment of this cluster.")
+    print()
+
+
+def say(text: str) -> None:
+    """Prints a line, or several where the terminal is narrow."""
+    print(*wrap_line(text, find_width()), sep="\n")
 
 
 def wait_for_who_looks(address: str) -> None:
@@ -106,35 +114,33 @@ def wait_for_who_looks(address: str) -> None:
 
 
 def say_goodbye() -> None:
-    print("""
-The cluster stays up (its GPUs are simulated: counted by the scheduler, with no device behind them). Look around:
-  .venv/bin/python -m e2e.devcluster kubectl get experiments.podtune.dev,trials.podtune.dev,pods -A
-  .venv/bin/python -m e2e.devcluster exec -- .venv/bin/podtune list -n demo
-  .venv/bin/python -m e2e.devcluster exec -- .venv/bin/podtune best digits -n demo
-  .venv/bin/python -m e2e.dashboard
-Remove it:
-  make down""")
+    print()
+    say("The cluster stays up. Its GPUs are simulated: the scheduler counts them, and there is no device behind them.")
+    print("""  make shell       opens a shell there; try, for instance,
+                     kubectl podtune trials digits -n demo
+  make dashboard   opens the dashboard again
+  make down        removes the cluster""")
 
 
 def main() -> int:
     """Runs the demo; returns the exit code."""
     watch = Stopwatch(time.monotonic)
     try:
-        with watch.step("Kubernetes, built from source where it is not in the cache, and an S3 server"):
+        with watch.step("start Kubernetes and an S3 server"):
             prepare.prepare()
             if subprocess.run([sys.executable, "-m", "e2e.devcluster", "up"], check=False).returncode != 0:
                 return 1
         cluster = Cluster.connect()
         kubernetes = Kubernetes(cluster, NAMESPACE)
-        with watch.step("images of the operator, the agent, the dashboard and the example"):
+        with watch.step("build the images"):
             versions = install.build(cluster)
-        with watch.step("helm install podtune"):
+        with watch.step("install Podtune with Helm"):
             install.install(cluster, versions, dashboard.OPEN)
-        with watch.step("a namespace with the bucket's credentials"):
+        with watch.step("make a namespace with the bucket's credentials"):
             make_namespace(kubernetes, cluster)
         with dashboard.open_dashboard(cluster) as address:
             say_where_to_look(address)
-            with watch.step(f"experiment {EXPERIMENT}"):
+            with watch.step("run the experiment"):
                 run_experiment(kubernetes, cluster)
             good = tell_result(kubernetes, cluster)
             watch.report()

@@ -1,4 +1,4 @@
-"""Hyperparameter tuning that belongs to Kubernetes."""
+"""Kubernetes-native hyperparameter tuning."""
 
 __all__ = ["__version__"]
 

@@ -47,7 +47,7 @@ class Group:
 
 
 PODTUNE = Group(
-    "Hyperparameter tuning that belongs to Kubernetes.",
+    "Kubernetes-native hyperparameter tuning.",
     {
         "list": Command("show:show_list", "List Experiments, how far they are and what they found."),
         "describe": Command("show:describe", "Show an Experiment: what was asked, how it goes, and all its Trials."),

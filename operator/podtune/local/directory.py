@@ -46,6 +46,23 @@ from podtune.trial import layout
 
 _POD: TypeAdapter[Pod] = TypeAdapter(Pod)
 _LOCK_POLL = 0.02
+_TEMPORARY = ".new-"
+_LOCK_FILE, _EVENTS_FILE, _ARCHIVE_FILE, _VOLUMES_FOLDER = "lock", "events.jsonl", "archive.json", "volumes"
+_NAMES = frozenset(
+    {
+        RUN_FILE,
+        EXPERIMENT_FILE,
+        TRIALS_FOLDER,
+        PODS_FOLDER,
+        ATTEMPTS_FOLDER,
+        STORE_FOLDER,
+        _LOCK_FILE,
+        _EVENTS_FILE,
+        _ARCHIVE_FILE,
+        _VOLUMES_FOLDER,
+    }
+)
+"""All that is in the directory of a run."""
 _LEFT_BEHIND = (layout.CHECKPOINTS, layout.RESTORED)
 """What a program and its agent leave that is large, and is in the store."""
 
@@ -96,16 +113,22 @@ class RunDirectory:
 
     # The directory as a whole
 
-    def create(self, settings: RunSettings) -> None:
+    def create(self, settings: RunSettings, *, overwrite: bool = False) -> None:
         """Makes the directory.
+
+        Args:
+            settings: How to go on with it.
+            overwrite: Whether to delete first what an earlier run has left there.
 
         Raises:
             RunDirectoryError: It is there already, or can't be made.
         """
+        if overwrite:
+            self._remove_ended_run()
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise RunDirectoryError(
-                f"{self.path} exists already; go on with it by --resume {self.path}, delete it to start over, or name "
-                "another with --directory"
+                f"{self.path} exists already; go on with it by --resume {self.path}, start over by --overwrite, or "
+                "name another with --directory"
             )
         try:
             for folder in (TRIALS_FOLDER, PODS_FOLDER, ATTEMPTS_FOLDER, STORE_FOLDER):
@@ -130,7 +153,7 @@ class RunDirectory:
             RunDirectoryError: Another one works in it.
         """
         try:
-            self._lock = os.open(self.path / "lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock = os.open(self.path / _LOCK_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
             _take_lock(self._lock, patience)
         except BlockingIOError as error:
             self.close()
@@ -146,6 +169,34 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = None
 
+    def _remove_ended_run(self) -> None:
+        """Deletes the directory of a run, if there is one; nothing in it may be somebody else's, or still at work.
+
+        Raises:
+            RunDirectoryError: Something is, or it can't be deleted.
+        """
+        if not self.path.is_dir() or not any(self.path.iterdir()):
+            return
+        names = {path.name for path in self.path.iterdir() if not path.name.startswith(_TEMPORARY)}
+        if RUN_FILE not in names:
+            raise RunDirectoryError(f"{self.path} holds no run, and is left alone; name another with --directory")
+        if foreign := sorted(names - _NAMES):
+            raise RunDirectoryError(
+                f"{self.path} holds more than a run, such as {foreign[0]}; move that, or name another with --directory"
+            )
+        self.lock()
+        try:
+            if not all(pod.record.is_over for pod in self.read_pods()):
+                raise RunDirectoryError(
+                    f"{self.path}: the run was killed, and its programs may still be there; end them by --resume "
+                    f"{self.path} and Ctrl-C, or name another with --directory"
+                )
+            shutil.rmtree(self.path)
+        except OSError as error:
+            raise RunDirectoryError(f"{self.path}: {error.strerror or error}; name another with --directory") from error
+        finally:
+            self.close()
+
     def read_settings(self) -> RunSettings:
         """Reads how to go on.
 
@@ -159,7 +210,7 @@ class RunDirectory:
     @property
     def volumes(self) -> Path:
         """Where the files of ConfigMaps are."""
-        return self.path / "volumes"
+        return self.path / _VOLUMES_FOLDER
 
     @property
     def store(self) -> Path:
@@ -206,12 +257,12 @@ class RunDirectory:
 
     def append_event(self, event: Mapping[str, Any]) -> None:
         """Adds what would be a Kubernetes Event."""
-        with (self.path / "events.jsonl").open("a", encoding="utf-8") as file:
+        with (self.path / _EVENTS_FILE).open("a", encoding="utf-8") as file:
             file.write(json.dumps(event, ensure_ascii=False) + "\n")
 
     def write_archive(self, text: str) -> Path:
         """Writes the experiment in one file; returns its path."""
-        return self._replace("archive.json", text)
+        return self._replace(_ARCHIVE_FILE, text)
 
     # Attempts
 
@@ -264,7 +315,7 @@ class RunDirectory:
 
     def _replace(self, name: str, text: str) -> Path:
         path = self.path / name
-        file, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        file, temporary = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
         with os.fdopen(file, "w", encoding="utf-8") as stream:
             stream.write(text)
         Path(temporary).replace(path)

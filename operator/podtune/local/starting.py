@@ -34,6 +34,7 @@ def start_run(
     gpus: int | None = None,
     config_maps: ConfigMaps = _NONE,
     engine: str = "",
+    overwrite: bool = False,
 ) -> tuple[LocalRun, tuple[str, ...]]:
     """Makes a run, once it is clear that it can be had.
 
@@ -47,6 +48,7 @@ def start_run(
         gpus: How many GPUs to deal out; those that are found by default.
         config_maps: What travels with the Experiment.
         engine: Whose containers programs run in; empty for none. They see `workdir` where it is given.
+        overwrite: Whether to delete what an earlier run has left in the directory.
 
     Returns:
         The run, and what is passed over, a sentence each.
@@ -68,7 +70,7 @@ def start_run(
             found.fetch_image(image)
     place = RunDirectory((directory or _RUNS / name).resolve())
     settings = RunSettings(str(programs), gpus, engine, mounts_workdir=workdir is not None)
-    place.create(settings)
+    place.create(settings, overwrite=overwrite)
     for template in templates:
         write_config_maps(template["spec"], config_maps, place.volumes)
     place.write_experiment(body)

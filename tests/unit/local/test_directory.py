@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from podtune.local.directory import ProcessIdentity, RunDirectory, RunDirectoryError, RunSettings
+from podtune.local.directory import ProcessIdentity, RunDirectory, RunDirectoryError, RunSettings, StoredPod
+from podtune.runner.records import Pod, PodPhase
 from tests.unit.local.experiments import PATIENCE
 
 
@@ -17,6 +18,48 @@ def test_a_directory_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match=r"exists already; go on with it by --resume .*--directory"):
         RunDirectory(tmp_path).create(RunSettings("/work"))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_new_run_takes_the_place_of_one_that_has_ended_if_asked_to(tmp_path: Path) -> None:
+    former = RunDirectory(tmp_path / "run")
+    former.create(RunSettings("/work"))
+    former.write_experiment({"spec": 1})
+    former.append_event({"reason": "Complete"})
+    former.write_archive("{}")
+    (former.volumes / "code").mkdir(parents=True)
+    with pytest.raises(RunDirectoryError, match="another podtune run works in"):
+        RunDirectory(tmp_path / "run").create(RunSettings("/new"), overwrite=True)
+    former.close()
+
+    directory = RunDirectory(tmp_path / "run")
+    directory.create(RunSettings("/new"), overwrite=True)
+    assert directory.read_settings() == RunSettings("/new")
+    assert not (tmp_path / "run" / "experiment.json").exists()
+    directory.close()
+
+
+def test_overwriting_leaves_alone_what_is_no_runs(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.create(RunSettings("/work"), overwrite=True)
+    directory.close()
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunDirectoryError, match=r"holds more than a run, such as notes\.txt; move that"):
+        RunDirectory(tmp_path).create(RunSettings("/new"), overwrite=True)
+    assert directory.read_settings() == RunSettings("/work")
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(RunDirectoryError, match=r"holds no run, and is left alone"):
+        RunDirectory(tmp_path).create(RunSettings("/new"), overwrite=True)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_overwriting_leaves_alone_a_run_whose_programs_may_still_be_there(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.create(RunSettings("/work"))
+    directory.write_pod(StoredPod({}, Pod("a-0-1", uid="u", trial="a-0", attempt=1, phase=PodPhase.RUNNING)))
+    directory.close()
+    with pytest.raises(RunDirectoryError, match=r"was killed, .* end them by --resume .* and Ctrl-C"):
+        RunDirectory(tmp_path).create(RunSettings("/new"), overwrite=True)
+    assert directory.read_settings() == RunSettings("/work")
 
 
 def test_two_processes_never_work_in_one_directory(tmp_path: Path) -> None:

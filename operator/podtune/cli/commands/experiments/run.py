@@ -39,6 +39,9 @@ def run_experiment(
         Path | None,
         typer.Option("--directory", help="Where all of the run is kept.", show_default="podtune-runs/NAME"),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Start over: delete what an earlier run has left in the directory.")
+    ] = False,
     workdir: Annotated[
         Path | None,
         typer.Option("--workdir", help="Where programs run; else the current directory, or the image's own."),
@@ -69,7 +72,7 @@ def run_experiment(
         from podtune.local.starting import resume_run, start_run  # noqa: PLC0415 - the help does without it
 
         if resume is not None:
-            if manifest or command or directory or workdir or container:
+            if manifest or command or directory or overwrite or workdir or container:
                 raise CliError(
                     f"--resume {resume} goes on with what is there; leave out all else but --gpus and --dashboard"
                 )
@@ -88,6 +91,7 @@ def run_experiment(
                 gpus=gpus,
                 config_maps=config_maps,
                 engine=container or "",
+                overwrite=overwrite,
             )
             for note in notes:
                 print_note(f"note: {note}")

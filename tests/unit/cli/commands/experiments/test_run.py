@@ -52,3 +52,5 @@ def test_the_best_configuration_and_the_directory_are_named_at_the_end(
     assert f"everything is in {tmp_path}/podtune-runs/tiny" in printed.err
     assert main(["run", "tiny.yaml"]) == 1
     assert "go on with it by --resume" in capsys.readouterr().err
+    assert main(["run", "tiny.yaml", "--overwrite", "--", "sh", "-c", report.replace("0.5", "0.75")]) == 0
+    assert "score 0.75 by tiny-0" in capsys.readouterr().out
