@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from podtune.api.resources.trial import TrialSpec
 
 Manifest = dict[str, Any]
 
+_REFERENCE = re.compile(r"\$\(PODTUNE_PARAM_(\w+)\)")
 CONTAINER: Manifest = {"name": "trial", "image": "registry.example/train:1"}
 SPEC: Manifest = {
     "objective": {"metric": "loss", "mode": "min"},
@@ -59,8 +62,10 @@ def complete(document: Manifest) -> Manifest | None:
 
 
 def make_experiment(part: Manifest) -> Manifest:
-    """An Experiment with this part of a spec."""
-    return _make("Experiment", "part", SPEC | part)
+    """An Experiment with this part of a spec, and with the parameters that it refers to."""
+    named = sorted(set(_REFERENCE.findall(json.dumps(part))))
+    parameters = [{"name": name, "int": {"min": 1, "max": 3}} for name in named] or SPEC["parameters"]
+    return _make("Experiment", "part", SPEC | {"parameters": parameters} | part)
 
 
 def _make(kind: str, name: str, spec: Manifest) -> Manifest:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from podtune.api.resources.experiment import ExperimentSpec
     from podtune.simulation.curves.base import Curves
 
-FUNCTION = "styblinski-tang"
+DEFAULT_FUNCTION = "styblinski-tang"
 """The function that trainings end up at where neither it nor curves are named: it goes with every space."""
 
 
@@ -38,7 +38,8 @@ def simulate(
     *,
     curves: Annotated[Path | None, typer.Option("--curves", help="CSV file of real curves.")] = None,
     function: Annotated[
-        str | None, typer.Option("--function", help=f"Function that trainings end up at; {FUNCTION} by default.")
+        str | None,
+        typer.Option("--function", help=f"Function that trainings end up at; {DEFAULT_FUNCTION} by default."),
     ] = None,
     iterations: Annotated[
         int | None,
@@ -132,7 +133,7 @@ def _choose_curves(
                 return read_curves(lines, spec.parameters, spec.objective, time=time, seconds=seconds)
         except OSError as error:
             raise CliError(f"{table}: {error.strerror or error}; name a file that can be read") from error
-    chosen = CURVE_FUNCTIONS.get(function or FUNCTION)
+    chosen = CURVE_FUNCTIONS.get(function or DEFAULT_FUNCTION)
     if chosen is None:
         raise CliError(f"--function {function} is not known; choose one of {', '.join(CURVE_FUNCTIONS)}")
     length = iterations or find_iteration_limit(spec, seconds) or ITERATIONS
