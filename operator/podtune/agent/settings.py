@@ -156,7 +156,7 @@ class Settings:
             store=_store(environ, trial),
             sync=_sync(environ),
             scratch=Path(environ[env.SCRATCH]) if environ.get(env.SCRATCH) else None,
-            function=Path(environ[env.FUNCTION]) if environ.get(env.FUNCTION) else None,
+            function=Path(environ[env.STORED_FUNCTION]) if environ.get(env.STORED_FUNCTION) else None,
             restore_from=_restore_from(environ),
             restore_or_fail=environ.get(env.RESTORE_OR_FAIL) == "true",
             finds=environ.get(env.FIND_CHECKPOINTS) == "true",

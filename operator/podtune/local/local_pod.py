@@ -145,7 +145,7 @@ class LocalPod(threading.Thread):
             agent_env.TERMINATION_LOG: str(directory.find_termination_message(name)),
             agent_env.POD_UID: self._record.uid,
         }
-        variables.pop(agent_env.FUNCTION, None)  # a run has its ConfigMaps in its own directory
+        variables.pop(agent_env.STORED_FUNCTION, None)  # a run has its ConfigMaps in its own directory
         if agent_env.STORE in variables:
             places[agent_env.STORE] = locate_store(variables[agent_env.STORE], directory.store)
         return Settings.from_environ(places, json.dumps(variables))

@@ -47,7 +47,7 @@ STATE_DIRECTORY = "/var/run/podtune/agent"
 SCRATCH = "PODTUNE_SCRATCH"
 """Directory of the volume that the trial keeps over its attempts; unset where it has none."""
 SCRATCH_DIRECTORY = "/podtune-scratch"
-FUNCTION = "PODTUNE_FUNCTION"
+STORED_FUNCTION = "PODTUNE_FUNCTION"
 """Directory with the function that the program runs, for the snapshot. Its last part is the name of the ConfigMap that
 the function travels in. Unset where there is none, or no snapshot is kept."""
 FUNCTION_DIRECTORY = "/podtune-function"

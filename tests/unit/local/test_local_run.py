@@ -85,7 +85,14 @@ def train(config: dict[str, Any]) -> dict[str, float]:
 def test_a_function_that_travels_with_its_experiment_runs_here_too(tmp_path: Path) -> None:
     parameters = {"x": {"float": {"min": 0, "max": 1}}}
     made = Experiment.from_function(
-        train, name="tiny", metric="score", mode="max", parameters=parameters, image="train:1", max_trials=1
+        train,
+        name="tiny",
+        metric="score",
+        mode="max",
+        parameters=parameters,
+        image="train:1",
+        max_trials=1,
+        store={"bucket": "models"},
     )
     (tmp_path / "tiny.yaml").write_text(made.to_yaml())
     name, resource, config_maps = read_with_config_maps(tmp_path / "tiny.yaml")
@@ -94,6 +101,9 @@ def test_a_function_that_travels_with_its_experiment_runs_here_too(tmp_path: Pat
     follow(run)
     (trial,) = _list_trials(run)
     assert float(trial.status.last_result["score"]) == float(trial.proposed["x"])
+    logs = [path.read_text() for path in (tmp_path / "run").rglob("agent.log")]
+    assert logs
+    assert not any("function not stored" in log for log in logs), "the run has it, so no agent has to"
 
 
 def test_trials_that_are_paused_at_a_rung_are_promoted_from_their_checkpoints(tmp_path: Path) -> None:

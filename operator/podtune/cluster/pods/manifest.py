@@ -283,7 +283,7 @@ def _make_agent_containers(
     """The agent, and before it, where there is or may be a checkpoint to start from, the container that restores it."""
     variables = _collect_agent_variables(experiment, action, agent, drain)
     if function:
-        variables[agent_env.FUNCTION] = _format_function_directory(function)
+        variables[agent_env.STORED_FUNCTION] = _format_function_directory(function)
     store = _get_spec(experiment).checkpoints.store
     scratch = make_scratch_mounts(find_scratch(experiment))
     sidecar = _make_agent_container(AGENT_CONTAINER, "run", variables, store, agent)

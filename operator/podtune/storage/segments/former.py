@@ -4,8 +4,11 @@ Each result is told once. An earlier life may have gone on after the snapshot th
 later life's word counts from where it took a trial up. Where that was, its own first result of the trial says: its
 iteration, and its attempt's number. Of the earlier life's results of that trial these are left out:
 
-- those of an attempt with that number, or a higher one: the later life knew nothing of it;
+- those of an attempt with a higher number: the later life knew nothing of it;
 - those that came after the last one of an earlier iteration: the later life has run them again, or they led elsewhere.
+
+An attempt with that number stays up to there: it ran at the time of the snapshot, and a later life gives its number
+once more. One that began after the snapshot has the same number, and usually led from there elsewhere.
 
 All others stay, and so do all results of a trial that the later life has not run, as one that had ended. What a trial
 ran again for another reason in a later attempt are two results, as ever; but if the first attempt of a later life went
@@ -135,13 +138,13 @@ class _Begin:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Up to where a life's results of a trial count: attempts of lower numbers, and this time; None for no bound."""
+    """Up to where a life's results of a trial count: the highest attempt, and this time; None for no bound."""
 
     number: int | None = None
     time: float | None = None
 
     def admits(self, number: int, time: float) -> bool:
-        return (self.number is None or number < self.number) and (self.time is None or time <= self.time)
+        return (self.number is None or number <= self.number) and (self.time is None or time <= self.time)
 
     def tighten(self, number: int, time: float) -> _End:
         """The same with another bound, too."""
@@ -192,12 +195,12 @@ def _find_end(store: ReadableStore, streams: Sequence[_Stream], begin: _Begin) -
 
 
 def _find_last(store: ReadableStore, stream: _Stream, begin: _Begin) -> float | None:
-    """When the last result of an earlier iteration came in one attempt, if that is an earlier one, too."""
+    """When the last result of an earlier iteration came in one attempt, if that has no higher number."""
     for name in reversed(stream.names):
         content = read_segment(store, f"{stream.prefix}{name.format()}", RESULT_STREAM)
         if content is None:
             continue
-        if content[0].number >= begin.number:
+        if content[0].number > begin.number:
             return None
         for result in parse_results(reversed(content[1])):
             if result.step < begin.step:

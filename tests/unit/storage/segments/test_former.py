@@ -56,9 +56,20 @@ def test_what_a_later_life_runs_again_is_told_once(store: ObjectStore) -> None:
 def test_an_attempt_that_a_later_life_knew_nothing_of_is_left_out(store: ObjectStore) -> None:
     """After the snapshot of attempt 1, the lost life went back and further than the restored one has come."""
     report(store, LOST.prefix, [1, 2, 3, 4], number=1, time=0)
-    report(store, LOST.prefix, [2, 3, 9], number=2, time=50)
+    report(store, LOST.prefix, [4, 5], number=2, time=50)
+    report(store, LOST.prefix, [2, 3, 9], number=3, time=60)
     report(store, NOW, [4], number=2, time=100)
     assert tell(store) == [(1, 1), (1, 2), (1, 3), (2, 4)]
+
+
+def test_an_attempt_that_ran_at_the_snapshot_is_told_up_to_where_the_next_of_its_number_went_on(
+    store: ObjectStore,
+) -> None:
+    """A restored trial counts the attempts that had ended: its first one has the number of the one that was lost."""
+    report(store, LOST.prefix, [1, 2, 3], number=1, time=0)
+    report(store, LOST.prefix, [3, 4, 5, 6], number=2, time=50)
+    report(store, NOW, [6, 7], number=2, time=100)
+    assert tell(store) == [(1, 1), (1, 2), (1, 3), (2, 3), (2, 4), (2, 5), (2, 6), (2, 7)]
 
 
 def test_what_ran_again_in_a_former_life_stays_two_results(store: ObjectStore) -> None:
