@@ -203,9 +203,12 @@ class RunDirectory:
         Raises:
             RunDirectoryError: It is no run's directory.
         """
-        settings = self._read(RUN_FILE)
-        engine, mounts = str(settings.get("engine", "")), bool(settings.get("mounts_workdir"))
-        return RunSettings(str(settings["workdir"]), settings["gpus"], engine, mounts)
+        try:
+            return RunSettings(**self._read(RUN_FILE))
+        except TypeError as error:
+            raise RunDirectoryError(
+                f"{self.path / RUN_FILE}: it is no run's; name the directory of a run, such as podtune-runs/NAME"
+            ) from error
 
     @property
     def volumes(self) -> Path:

@@ -92,7 +92,7 @@ def test_what_a_killed_process_has_left_in_the_midst_of_a_start_is_waited_for(tm
     second.close()
 
 
-@pytest.mark.parametrize("content", [None, "", "[]", '{"pid'])
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"pid'])
 def test_what_is_no_runs_directory_is_told(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content)
