@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from podtune.api.pods.gpus import leave_out_gpus
 from podtune.cli.errors import CliError
 from podtune.local.adaptation import adapt, find_missing_variables
 from podtune.local.containers import find_engine
@@ -64,6 +65,10 @@ def start_run(
     names = _list_gpus(gpus, environ)
     notes = (*adapted.notes, *_check_gpus(body, names))
     templates = _list_templates(body)
+    if names is None:
+        # Nobody would hold them: tables and pages must not count any.
+        for template in templates:
+            leave_out_gpus(template["spec"])
     if engine:
         found = find_engine(engine, environ)
         for image in dict.fromkeys(str(find_training_container(template)["image"]) for template in templates):
@@ -108,7 +113,7 @@ def _check_gpus(body: Mapping[str, Any], names: Sequence[str] | None) -> list[st
     """Refuses what asks for more GPUs than there are, as long as there are some."""
     wanted = read_request(body["spec"]["trialTemplate"]["spec"]).gpus
     if names is None and wanted:
-        return [f"no GPU is found here (nvidia-smi); trials run without the {wanted} that they ask for"]
+        return [f"no GPU is found here (nvidia-smi); trials run without the {wanted} that each asks for"]
     if names is not None and wanted > len(names):
         raise CliError(
             f"spec.trialTemplate.spec: a trial asks for {wanted} GPUs, this machine has {len(names)}; lower "

@@ -137,6 +137,18 @@ def test_gpus_are_dealt_out_and_named_to_programs(tmp_path: Path) -> None:
     assert {(tmp_path / f"tiny-{index}.gpu").read_text() for index in range(2)} == {"0,1\n"}
 
 
+def test_without_gpus_none_are_counted_as_used(tmp_path: Path) -> None:
+    manifest = make_manifest()
+    container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"nvidia.com/gpu": 2, "memory": "1Gi"}}
+    run, notes = start_run("tiny", manifest, environ={"CUDA_VISIBLE_DEVICES": ""}, directory=tmp_path / "run")
+    run.close()
+    assert notes == ("no GPU is found here (nvidia-smi); trials run without the 2 that each asks for",)
+    written = json.loads((tmp_path / "run" / "experiment.json").read_text())
+    (container,) = written["spec"]["trialTemplate"]["spec"]["containers"]
+    assert container["resources"] == {"limits": {"memory": "1Gi"}}
+
+
 def test_an_interrupted_run_pauses_and_goes_on_where_it_was(tmp_path: Path) -> None:
     waiting = f'if [ $i = 2 ] && [ "$PODTUNE_ATTEMPT" = 1 ]; then {FOREVER}; fi'
     run = make_run(make_manifest(COUNT % waiting, trials=1, checkpoints={**STORE, "requestTimeout": "1s"}), tmp_path)

@@ -26,6 +26,16 @@ def count_gpus_among(limits: Mapping[str, Any]) -> float:
     return sum(_count_gpus(name) * _parse_amount(written) for name, written in limits.items())
 
 
+def leave_out_gpus(pod_spec: Mapping[str, Any]) -> None:
+    """Takes GPUs out of what a pod asks for; nothing else changes."""
+    for kind in ("initContainers", "containers"):
+        for container in pod_spec.get(kind) or ():
+            resources = container.get("resources") or {}
+            for asked in (resources.get("limits"), resources.get("requests")):
+                for name in [name for name in asked or () if _count_gpus(name)]:
+                    del asked[name]
+
+
 def _list_limits(pod_spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The containers' limits; what a device plugin hands out is never requested without one."""
     for kind in ("initContainers", "containers"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from podtune.api.names import ConditionType
 from podtune.cli.client.api_client import Api, Change
@@ -96,6 +96,15 @@ class Progress:
     def troubled(self) -> Sequence[tuple[TrialView, str]]:
         """The Trials that somebody should look at while the experiment goes on, by index, and why."""
         return find_troubled_trials(trial for trial in self.trials.values() if not trial.has_ended)
+
+    @property
+    def failed(self) -> list[TrialView]:
+        """The Trials that have failed, by index."""
+        return sorted((t for t in self.trials.values() if t.has_failed), key=lambda trial: trial.index)
+
+    def copy(self) -> Progress:
+        """The same as it is now, for another thread."""
+        return replace(self, trials=self.trials.copy(), changed=self.changed.copy())
 
     @property
     def outcome(self) -> tuple[int, str] | None:

@@ -48,6 +48,8 @@ _LEAST_ROWS, _OTHER_LINES = 5, 14
 TROUBLE_STYLE = "yellow"
 MAX_TROUBLES = 8
 """How many trials that need attention are shown; the others are counted."""
+MAX_FAILURES = 2
+"""How many trials that have failed are shown, the latest; they often say the same."""
 
 
 def show_live(states: Iterable[Progress], console: Console, now: Callable[[], datetime]) -> Progress | None:
@@ -55,7 +57,9 @@ def show_live(states: Iterable[Progress], console: Console, now: Callable[[], da
     last: Progress | None = None
 
     def draw() -> RenderableType:
-        return render(last, now(), console.width, console.height)
+        # A thread of the table's own draws, while changes are taken in.
+        shown = last.copy() if last is not None else None
+        return render(shown, now(), console.width, console.height)
 
     with Live(console=console, refresh_per_second=4, get_renderable=draw) as live:
         for last in states:
@@ -131,6 +135,8 @@ def render(progress: Progress | None, now: datetime, width: int, height: int | N
         parts += [Text(), *_render_trials(shown, trials, experiment, width)]
     if progress.troubled:
         parts += [Text(), _render_troubles(progress.troubled)]
+    if failed := [trial for trial in progress.failed if trial.status.message]:
+        parts += [Text(), _render_failures(failed)]
     return Group(*(part for part in parts if part is not None))
 
 
@@ -306,4 +312,16 @@ def _render_troubles(troubled: Sequence[tuple[TrialView, str]]) -> Table:
         table.add_row(Text(trial.name, style=STATE_STYLES.get(trial.state, "")), Text(words))
     if len(troubled) > MAX_TROUBLES:
         table.add_row(f"{len(troubled) - MAX_TROUBLES} more", Text("`podtune describe` shows all", style="dim"))
+    return table
+
+
+def _render_failures(failed: Sequence[TrialView]) -> Table:
+    """Why trials have failed."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("FAILED", no_wrap=True)
+    table.add_column("WHY", overflow="fold")
+    for trial in failed[-MAX_FAILURES:]:
+        table.add_row(Text(trial.name, style=STATE_STYLES["ERROR"]), Text(trial.status.message))
+    if len(failed) > MAX_FAILURES:
+        table.add_row(f"{len(failed) - MAX_FAILURES} more", Text("`podtune describe` shows all", style="dim"))
     return table

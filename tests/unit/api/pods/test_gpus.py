@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from podtune.api.pods.gpus import count_requested_gpus
+from podtune.api.pods.gpus import count_requested_gpus, leave_out_gpus
 
 
 def pod(*limits: dict[str, Any]) -> dict[str, Any]:
@@ -42,3 +42,12 @@ def test_containers_and_sidecars_are_added_up() -> None:
 @pytest.mark.parametrize("spec", [{}, {"containers": None}, {"containers": [{"resources": {"limits": []}}]}])
 def test_a_pod_that_asks_for_nothing_holds_none(spec: dict[str, Any]) -> None:
     assert count_requested_gpus(spec) == 0
+
+
+def test_gpus_are_left_out_and_nothing_else() -> None:
+    spec = pod({"cpu": 4, "nvidia.com/gpu": 1}, {"nvidia.com/mig-1g.5gb": 2})
+    spec["initContainers"] = [{"name": "s", "resources": {"requests": {"amd.com/gpu": 1, "memory": "8Gi"}}}]
+    spec["containers"].append({"name": "asks for nothing", "resources": {"limits": None}})
+    leave_out_gpus(spec)
+    assert spec["initContainers"][0]["resources"] == {"requests": {"memory": "8Gi"}}
+    assert [container["resources"]["limits"] for container in spec["containers"]] == [{"cpu": 4}, {}, None]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from rich.console import Console
 
 from podtune.cli.client.api_client import Change
+from podtune.cli.client.resources import TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views import watch_view
 from podtune.cli.views.formats import format_age
+from podtune.cli.views.live.rungs import RungStand
 from podtune.cli.views.numbers import format_number
 from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Inbox, Progress, follow
 from podtune.kube import paths
@@ -282,6 +285,51 @@ def test_the_live_table_leaves_its_last_state_standing(progress: Progress) -> No
         last = watch_view.show_live(iter([progress]), console, lambda: NOW)
     assert last is progress
     assert "digits-11" in capture.get()
+
+
+def test_trials_may_come_while_the_live_table_is_drawn(progress: Progress, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count(100)
+    count_stands = watch_view.count_stands
+
+    def count_while_others_come(trials: Iterable[TrialView]) -> list[RungStand]:
+        for _ in trials:
+            progress.apply(TRIALS_CHANGED, Change("ADDED", trial(next(numbers), **TRAINING)))
+        return count_stands(trials)
+
+    monkeypatch.setattr(watch_view, "count_stands", count_while_others_come)
+    console = Console(width=120, force_terminal=True, color_system=None)
+    with console.capture() as capture:
+        watch_view.show_live(iter([progress]), console, lambda: NOW)
+    assert "digits-11" in capture.get()
+    assert len(progress.trials) > 3
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_picture_says_why_trials_have_failed(progress: Progress, width: int) -> None:
+    said = "container trial exited with code 2 (last line of its log: train.py: error: unrecognized arguments: --lrr=1)"
+    failed = {"state": "ERROR", "reason": "MaxFailuresExceeded", "message": said}
+    _list(progress, TRIALS_CHANGED, *(trial(index, **failed) for index in range(2)), trial(7, **TRAINING))
+    drawn = _drawn(progress, width)
+    assert max(map(len, drawn.splitlines())) <= width
+    assert f"digits-1 {said}" in " ".join(drawn.split())
+    assert "more `podtune describe`" not in drawn
+    _list(progress, TRIALS_CHANGED, *(trial(index, **failed) for index in range(9)))
+    assert "7 more `podtune describe` shows all" in " ".join(_drawn(progress, width).split())
+
+
+def test_programs_that_report_but_once_have_no_columns_for_what_comes_over_time(progress: Progress) -> None:
+    once = {"state": "TERMINATED", "reason": "Completed", "bestValue": "0.9", "attempt": 1}
+    last = {"accuracy": "0.9", "training_iteration": "1"}
+    body = experiment("digits", **RUNNING | {"state": "Complete", "completionTime": "2026-01-01T10:04:00Z"})
+    body["spec"].pop("scheduler")
+    body["spec"].pop("stop")
+    _list(progress, EXPERIMENT_CHANGED, body)
+    _list(progress, TRIALS_CHANGED, *(trial(index, lastResult=last, **once) for index in range(2)))
+    assert _drawn(progress).splitlines()[-3].split() == ["TRIAL", "accuracy"]
+    _list(
+        progress, TRIALS_CHANGED, *(trial(i, lastResult=last | {"training_iteration": "2"}, **once) for i in range(2))
+    )
+    assert _drawn(progress).splitlines()[-3].split() == ["TRIAL", "training_iteration", "accuracy", "BEST"]
 
 
 def test_what_was_deleted_while_nobody_watched_is_forgotten(progress: Progress) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -103,21 +104,44 @@ def run_experiment(
 
 def _run(run: LocalRun, dashboard: int | None) -> int:
     """Runs to the end, and says what came of it; returns the exit code."""
-    with closing(run), _serve_beside(run, dashboard), _heed_interrupts(run):
-        last = _show(run.follow())
-    run.write_archive()
+    with closing(run), _serve_beside(run, dashboard) as address:
+        with _heed_interrupts(run):
+            last = _show(run.follow())
+        run.write_archive()
+        run.close()
+        code = _tell_end(run, last)
+        if address and code != ExitStatus.INTERRUPTED and _is_attended():
+            with suppress(EOFError, KeyboardInterrupt):
+                input(f"the dashboard stays at {address} until you press Enter ")
+    return code
+
+
+def _is_attended() -> bool:
+    """Whether somebody sits at a terminal, and has time to look at the dashboard."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _tell_end(run: LocalRun, last: Progress | None) -> int:
+    """Says what was found, where all of it is, and how the run ended; returns the exit code."""
     view = run.progress.experiment
     assert view is not None  # a run begins with one
     if view.status.best is not None:
         print_lines([run.locate(line) for line in tables.render_best(tables.collect_best(view))])
-    print_note(f"everything is in {run.path}; `podtune dashboard {run.path}` shows it")
+    place = _shorten(run.path)
+    print_note(f"everything is in {place}; `podtune dashboard {place}` shows it")
     outcome = last.outcome if last else None
     if outcome is None:
-        print_note(f"interrupted; go on with `podtune run --resume {run.path}`")
+        print_note(f"interrupted; go on with `podtune run --resume {place}`")
         return ExitStatus.INTERRUPTED
     code, words = outcome
     typer.echo(f"{view.name}: {words}", err=code != 0)
     return code
+
+
+def _shorten(path: Path) -> str:
+    """A path as one types it in the current directory."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _show(states: Iterator[Progress]) -> Progress | None:
@@ -132,16 +156,16 @@ def _show(states: Iterator[Progress]) -> Progress | None:
 
 
 @contextmanager
-def _serve_beside(run: LocalRun, port: int | None) -> Iterator[None]:
-    """Has a dashboard show the run, where one is asked for."""
+def _serve_beside(run: LocalRun, port: int | None) -> Iterator[str]:
+    """Has a dashboard show the run, where one is asked for; yields its address, else nothing."""
     if port is None:
-        yield
+        yield ""
         return
     from podtune.cli.commands.experiments.live_dashboard import show_run  # noqa: PLC0415 - see `_start`
 
     with show_run(run.path, port) as address:
-        print_note(f"the dashboard is at {address} until the run ends")
-        yield
+        print_note(f"the dashboard is at {address}")
+        yield address
 
 
 @contextmanager

@@ -23,6 +23,9 @@ _LEFT_OUT = "…"
 _LAST_RANK = 2
 """Columns up to this rank, which tell where trials run, have room after all others."""
 
+_EXPECTED = (TrialReason.TRAINING, TrialReason.COMPLETED)
+"""What trials do, and why they have ended, where nothing is special about them."""
+
 
 @dataclass(frozen=True, slots=True)
 class LiveTable:
@@ -74,13 +77,18 @@ def list_live_columns(
     titles = {name: f"{name} (result)" if name in experiment.parameters else name for name in others}
     metric = experiment.metric
     own = f"{metric} (result)" if metric in experiment.parameters else metric
+    over_time = [
+        RankedColumn("CURVE", [format_curve(trial.status.curve) for trial in trials], curve),
+        RankedColumn(time, _format_progress(trials, time, experiment), progress, is_number=True),
+    ]
+    bests = [RankedColumn("BEST", _align([trial.status.best_value for trial in trials]), best, is_number=True)]
+    go_on = any(_has_reported_twice(trial, metric) for trial in everyone)
     return [
         RankedColumn("TRIAL", [trial.name for trial in trials]),
         RankedColumn("DOING", _list_doings(trials), doing),
-        RankedColumn("CURVE", [format_curve(trial.status.curve) for trial in trials], curve),
-        RankedColumn(time, _format_progress(trials, time, experiment), progress, is_number=True),
+        *(over_time if go_on or time != ITERATION else []),
         RankedColumn(own, _align(_list_results(trials, metric)), is_number=True),
-        RankedColumn("BEST", _align([trial.status.best_value for trial in trials]), best, is_number=True),
+        *(bests if go_on else []),
         *(_make_parameter(name, trials, next(ranks)) for name in tried),
         *(
             RankedColumn(
@@ -92,6 +100,17 @@ def list_live_columns(
         RankedColumn("NAME", [trial.display_name for trial in trials], next(ranks)),
         RankedColumn("NODE", _list_nodes(trials, everyone), next(ranks)),
     ]
+
+
+def _has_reported_twice(trial: TrialView, metric: str) -> bool:
+    """Whether a trial has more than one result; of a single one there is no curve, and it is the best."""
+    status = trial.status
+    steps = read_finite(status.last_result.get(ITERATION))
+    return (
+        (steps is not None and steps > 1)
+        or (status.curve is not None and status.curve.count > 1)
+        or (status.best_value or None) != status.last_result.get(metric)
+    )
 
 
 def find_time_metric(trials: Sequence[TrialView], experiment: ExperimentView) -> str:
@@ -140,7 +159,7 @@ def _list_results(trials: Sequence[TrialView], metric: str) -> list[str]:
 def _list_doings(trials: Sequence[TrialView]) -> list[str]:
     """What trials do, where that is not what one expects of all."""
     doings = [trial.status.reason for trial in trials]
-    return [""] * len(doings) if all(doing == TrialReason.TRAINING for doing in doings) else doings
+    return [""] * len(doings) if any({*doings} == {expected} for expected in _EXPECTED) else doings
 
 
 def _list_attempts(trials: Sequence[TrialView]) -> list[str]:
