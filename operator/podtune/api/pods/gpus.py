@@ -31,8 +31,8 @@ def leave_out_gpus(pod_spec: Mapping[str, Any]) -> None:
     for kind in ("initContainers", "containers"):
         for container in pod_spec.get(kind) or ():
             resources = container.get("resources") or {}
-            for asked in (resources.get("limits"), resources.get("requests")):
-                for name in [name for name in asked or () if _count_gpus(name)]:
+            for asked in (resources.get("limits") or {}, resources.get("requests") or {}):
+                for name in [name for name in asked if _count_gpus(name)]:
                     del asked[name]
 
 

@@ -14,7 +14,7 @@ from podtune.cli.client.resources import TrialView
 from podtune.cli.errors import CliError
 from podtune.cli.views import watch_view
 from podtune.cli.views.formats import format_age
-from podtune.cli.views.live.rungs import RungStand
+from podtune.cli.views.live.rungs import RungStand, count_stands
 from podtune.cli.views.numbers import format_number
 from podtune.cli.views.progress import EXPERIMENT_CHANGED, TRIALS_CHANGED, Inbox, Progress, follow
 from podtune.kube import paths
@@ -289,7 +289,6 @@ def test_the_live_table_leaves_its_last_state_standing(progress: Progress) -> No
 
 def test_trials_may_come_while_the_live_table_is_drawn(progress: Progress, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = itertools.count(100)
-    count_stands = watch_view.count_stands
 
     def count_while_others_come(trials: Iterable[TrialView]) -> list[RungStand]:
         for _ in trials:
@@ -318,7 +317,7 @@ def test_the_picture_says_why_trials_have_failed(progress: Progress, width: int)
 
 
 def test_programs_that_report_but_once_have_no_columns_for_what_comes_over_time(progress: Progress) -> None:
-    once = {"state": "TERMINATED", "reason": "Completed", "bestValue": "0.9", "attempt": 1}
+    once: dict[str, Any] = {"state": "TERMINATED", "reason": "Completed", "bestValue": "0.9", "attempt": 1}
     last = {"accuracy": "0.9", "training_iteration": "1"}
     body = experiment("digits", **RUNNING | {"state": "Complete", "completionTime": "2026-01-01T10:04:00Z"})
     body["spec"].pop("scheduler")
