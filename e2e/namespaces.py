@@ -23,6 +23,7 @@ from e2e.devcluster.layout import Layout
 from e2e.kubernetes import Kubernetes
 
 RUN_LABEL = "podtune.dev/test-run"
+_LOOKED_AT = "podtune.dev/looked-at"
 _DEADLINE = 120.0
 """Seconds in which a namespace is gone once its pods are told to end at once and its finalizers are taken off."""
 _WITH_FINALIZERS = ("experiments.podtune.dev", "trials.podtune.dev", "pods", "persistentvolumeclaims")
@@ -116,6 +117,10 @@ def _clear(cluster: Cluster, namespace: str, kinds: Sequence[str]) -> None:
         cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=1", "--wait=false")
         for kind in kinds:
             _take_off_finalizers(cluster, namespace, kind)
+        # What is left is deleted when the pods are gone, which Kubernetes looks at after half their grace periods only,
+        # unless the namespace changes.
+        looked_at = f"{_LOOKED_AT}={time.time():.1f}"
+        cluster.run(["kubectl", "annotate", "--overwrite", "namespace", namespace, looked_at], check=False)
         time.sleep(0.5)
 
 
