@@ -19,6 +19,8 @@ from podtune.kube.paths import PathError
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Any mistake on the command line; typer itself names only this one of its parser's errors."""
 
+_OF_PYDANTIC = "Value error, "
+"""Begins what pydantic, which typer uses, says of a value; people need not know of either."""
 _NO_FILES = ":4"
 """Ends what kubectl is offered: names of files are nothing that could follow."""
 
@@ -41,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typer.echo(f"error: {explain_error(error)}", err=True)
         return choose_exit_code(error)
     except UsageError as error:
-        typer.echo(f"error: {error.format_message().rstrip('.')}; --help shows what there is", err=True)
+        said = error.format_message().rstrip(".").replace(_OF_PYDANTIC, "")
+        typer.echo(f"error: {said}; --help shows what there is", err=True)
         return ExitStatus.USAGE
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED

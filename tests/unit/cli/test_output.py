@@ -93,7 +93,7 @@ def test_programs_get_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_form_that_a_command_lacks_is_refused_with_those_that_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["pause", "digits", "-o", "wide"]) == ExitStatus.USAGE
     said = capsys.readouterr().err
-    assert "'wide' is not one of 'json', 'yaml', 'name'" in said
+    assert said.startswith("error: Invalid value for '--output' / '-o': 'wide' is not one of 'json', 'yaml', 'name'; ")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT - TO_A_FILE))
