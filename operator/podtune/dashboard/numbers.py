@@ -13,6 +13,7 @@ from podtune.cli.views.numbers import (
     format_apart,
     format_count,
     format_hours,
+    format_hours_column,
     format_measure,
     format_whole,
     read_finite,
@@ -28,6 +29,7 @@ __all__ = [
     "format_clock",
     "format_count",
     "format_hours",
+    "format_hours_column",
     "format_measure",
     "format_minute",
     "format_moment",
@@ -36,6 +38,7 @@ __all__ = [
     "read_finite",
     "round_in_text",
 ]
+_COUNT_OF_TRIALS = re.compile(r"(?<![\w.,-])\d{4,}(?= (?:of \d+ )?trials\b)")
 _LONG_NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d{6,}(?:e[-+]?\d+)?(?!\w|\.\d)")
 
 
@@ -46,8 +49,9 @@ def format_text(text: str) -> str:
 
 
 def round_in_text(text: str) -> str:
-    """A sentence whose numbers have six digits that matter at most, as those of decisions have."""
-    return _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", text)
+    """A sentence whose numbers have six digits that matter at most, as those of decisions have: 11 of 12,480 trials."""
+    rounded = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", text)
+    return _COUNT_OF_TRIALS.sub(lambda match: format_whole(int(match[0])), rounded)
 
 
 def format_moment(moment: float) -> str:

@@ -12,6 +12,7 @@ from podtune.dashboard.numbers import (
     format_aligned,
     format_bytes,
     format_hours,
+    format_hours_column,
     format_measure,
     read_finite,
     round_in_text,
@@ -46,6 +47,11 @@ def test_a_measure_has_the_digits_that_matter(value: float | None, text: str) ->
     [
         ("best accuracy 0.9375705437668115", "best accuracy 0.937571"),
         ("lr 5.203723538419113e-06 → 0.015231794448924843.", "lr 5.20372e-06 → 0.0152318."),
+        (
+            "11 of 12480 trials, 1200 of 12480 trials: seed 123456",
+            "11 of 12,480 trials, 1,200 of 12,480 trials: seed 123456",
+        ),
+        ("all 10000 trials are done, sweep-10000 trials", "all 10,000 trials are done, sweep-10000 trials"),
         ("image 1.2.34567890 of v1.23456789, cutoff 0.61", "image 1.2.34567890 of v1.23456789, cutoff 0.61"),
     ],
 )
@@ -67,9 +73,36 @@ def test_no_number_of_a_column_is_rounded_to_nothing() -> None:
     assert [format_aligned(value, decimals) for value in values] == ["12.04", "4e-4"]
 
 
-@pytest.mark.parametrize(("hours", "text"), [(0.034, "0.03"), (7.26, "7.3"), (1240.4, "1,240"), (None, "–")])
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (0, "0"),
+        (0.00002, "<0.0001"),
+        (0.00028, "0.00028"),
+        (0.005, "0.0050"),
+        (0.034, "0.034"),
+        (0.42, "0.42"),
+        (7.26, "7.3"),
+        (1240.4, "1,240"),
+        (None, "–"),
+    ],
+)
 def test_hours_have_sensible_digits(hours: float | None, text: str) -> None:
     assert format_hours(hours) == text
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        ([0.5, 12.04, 0, None], ["0.50", "12.04", "0.00", "–"]),
+        ([0.005, 0.0044, 0.0121], ["0.005", "0.004", "0.012"]),
+        ([1240.4, 3.2, 0.0044], ["1,240", "3", "0.0044"]),
+        ([0.00002, 0.0003], ["<0.0001", "0.00030"]),
+        ([0, 0], ["0", "0"]),
+    ],
+)
+def test_no_hours_of_a_column_are_rounded_to_nothing(column: list[float | None], texts: list[str]) -> None:
+    assert format_hours_column(column) == texts
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e300", "", "fast", None])

@@ -22,6 +22,7 @@ from podtune.cli.options import (
 )
 from podtune.cli.output import print_facts
 from podtune.cli.views.formats import format_duration
+from podtune.cli.views.numbers import format_hours_column
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -151,8 +152,9 @@ def _render_rungs(plan: Plan, price: float | None) -> RenderableType:
 
     columns = [plan.time_attribute.upper(), "REACHED BY", "GO ON", "GPU-HOURS"]
     table = make_plain_table(*columns, *(["COST"] if price is not None else []))
-    for rung in plan.rungs:
-        row = [f"{rung.time}", f"{rung.trials:.1f}", f"{rung.further:.1f}", f"{rung.gpu_hours:.2f}"]
+    hours = format_hours_column([rung.gpu_hours for rung in plan.rungs])
+    for rung, used in zip(plan.rungs, hours, strict=True):
+        row = [f"{rung.time}", f"{rung.trials:.1f}", f"{rung.further:.1f}", used]
         table.add_row(*row, *([f"{rung.gpu_hours * price:,.2f}"] if price is not None else []))
     return table
 

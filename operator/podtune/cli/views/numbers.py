@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from podtune.tuning.numbers import BRIEF_DIGITS, write_briefly
 
 DIGITS = BRIEF_DIGITS
 NONE = "–"
 """Stands where there is no value."""
+LEAST_HOURS = 0.0001
+"""A third of a second. How much less it was is no use to anybody."""
 _BEYOND = 1e150
 """A scale needs twice as much."""
 
@@ -71,10 +73,23 @@ def format_aligned(value: float | None, decimals: int | None) -> str:
 
 
 def format_hours(hours: float | None) -> str:
-    """GPU-hours: 0.42, 7.3, 1,240."""
+    """GPU-hours: 0.0053, 0.42, 7.3, 1,240."""
     if hours is None:
         return NONE
-    return f"{hours:,.0f}" if hours >= 100 else f"{hours:,.1f}" if hours >= 1 else f"{hours:.2f}"
+    if 0 < hours < LEAST_HOURS:
+        return f"<{LEAST_HOURS}"
+    if 0 < hours < 1:
+        return f"{hours:.{1 - _find_exponent(hours)}f}"
+    return f"{hours:,.1f}" if 1 <= hours < 100 else f"{hours:,.0f}"
+
+
+def format_hours_column(column: Sequence[float | None]) -> list[str]:
+    """GPU-hours that stand one below the other: with one precision, but for those of which it would leave nothing."""
+    largest = max((hours or 0.0 for hours in column), default=0.0)
+    exponent = _find_exponent(max(largest, LEAST_HOURS)) if largest else 3
+    decimals = 1 - exponent if exponent < 0 else max(0, min(2, 3 - exponent))
+    least = max(10.0**-decimals / 2, LEAST_HOURS)
+    return [format_hours(hours) if hours is None or 0 < hours < least else f"{hours:,.{decimals}f}" for hours in column]
 
 
 def format_whole(number: int) -> str:

@@ -16,7 +16,7 @@ from podtune.api.names import ConditionType
 from podtune.api.resources.experiment import ExperimentSpec, ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.cli.views.formats import format_duration
-from podtune.cli.views.numbers import format_number
+from podtune.cli.views.numbers import format_hours_column, format_number
 from podtune.simulation.trace import Improvement, SimulationResult
 
 ROWS = 12
@@ -123,11 +123,13 @@ def _format_gpu_time(outcome: SimulationResult, gpus: float | None) -> str:
 
 def _render_improvements(metric: str, outcome: SimulationResult) -> Table:
     table = make_plain_table("AFTER", "GPU-HOURS", metric.upper(), "REGRET", "TRIAL", "ITERATION")
-    for improvement in _select_some(outcome.improvements):
+    shown = _select_some(outcome.improvements)
+    hours = format_hours_column([improvement.gpu_hours for improvement in shown])
+    for improvement, used in zip(shown, hours, strict=True):
         regret = outcome.compute_regret(improvement)
         table.add_row(
             format_duration(improvement.seconds),
-            f"{improvement.gpu_hours:.2f}",
+            used,
             f"{improvement.value:.6g}",
             "-" if regret is None else f"{regret:.4g}",
             improvement.trial,

@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.cli.views.formats import format_duration
-from podtune.dashboard.numbers import choose_decimals, format_aligned, format_text, read_finite
+from podtune.dashboard.numbers import (
+    choose_decimals,
+    format_aligned,
+    format_hours,
+    format_hours_column,
+    format_text,
+    read_finite,
+)
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, TrialRow
 
 Cell = float | str | None
@@ -105,10 +112,10 @@ def make_parameter_column(name: str, experiment: ExperimentRows, page: Sequence[
 
 
 def _make_gpu_hours(page: Sequence[TrialRow]) -> TableColumn:
-    decimals = min(choose_decimals(row.gpu_hours or 0.0 for row in page) or 0, 2)
+    texts = dict(zip((row.name for row in page), format_hours_column([row.gpu_hours for row in page]), strict=True))
 
     def write(row: TrialRow) -> str:
-        return "" if row.gpu_hours is None else format_aligned(row.gpu_hours, decimals)
+        return "" if row.gpu_hours is None else texts.get(row.name, format_hours(row.gpu_hours))
 
     return TableColumn("gpu_hours", "GPU-hours", lambda row: row.gpu_hours, write, is_number=True)
 
