@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from podtune.dashboard.charts.importance.cases import ENDED_STATES, find_step
 from podtune.dashboard.charts.plots import MANY, SIZE
-from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most
+from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most, spread_evenly
 from podtune.dashboard.keeping import keep_by_trial, keep_chart
 from podtune.dashboard.numbers import format_measure
 from podtune.dashboard.search_axes import SearchAxis
@@ -229,4 +229,4 @@ def place_dot(axis: ContourAxis, value: float, number: int) -> float:
     place = axis.scale.place(value)
     if not axis.axis.choices:
         return place
-    return place + ((number * 0.618034) % 1 - 0.5) * 0.6 / len(axis.texts)
+    return place + (spread_evenly(number) - 0.5) * 0.6 / len(axis.texts)

@@ -18,6 +18,7 @@ _STEPS = 50
 _MANY = 2_000
 _WORST = 1 / 20
 """Share of an objective's values that may lie beyond its scale."""
+_GOLDEN_SHARE = 0.6180339887498949
 _MARGIN = 0.04
 """Share of the axis that is left free at each end."""
 
@@ -65,6 +66,11 @@ class Scale:
         return [
             Tick(self.place(number), format_measure(number), place % 2 == 1) for place, number in enumerate(numbers)
         ]
+
+
+def spread_evenly(number: int) -> float:
+    """A place from 0 to 1 for a whole number, always the same one: however many there are, they spread evenly."""
+    return number * _GOLDEN_SHARE % 1.0
 
 
 def fit_scale(values: Iterable[float], *, is_log: bool = False) -> Scale:

@@ -57,6 +57,11 @@ class ComparedCurve:
     label_y: float
 
     @property
+    def is_led_to(self) -> bool:
+        """Whether the name stands so far from the curve's end that a line has to lead to it."""
+        return abs(self.label_y - self.end[1]) > _LINE / 3
+
+    @property
     def has_failed(self) -> bool:
         """Whether the trial failed where the curve ends."""
         return self.row.progress is ShownState.FAILED

@@ -20,6 +20,7 @@ from podtune.dashboard.charts.learning.frame import (
     list_metrics,
     read_points,
 )
+from podtune.dashboard.charts.scales import spread_evenly
 from podtune.dashboard.keeping import (
     BLOCK,
     keep_by_block,
@@ -39,7 +40,6 @@ FIRST = 100
 MOST_LISTED = 50
 DENSE_CURVES = 120
 """With more curves than this, each is drawn thinner."""
-_GOLDEN = 0.6180339887498949
 _STEPS = 256
 """The share of the curves that is drawn changes in so many steps."""
 _BUNDLE = 40
@@ -341,7 +341,7 @@ def _list_claims(claims: Sequence[_Claim]) -> Mapping[_Claim, Sequence[int]]:
 @keep_by_trial
 def _find_turn(row: TrialRow) -> float | None:
     """From 0 to 1, spread evenly over the trials: curves below a share are an even sample. None without a curve."""
-    return row.view.index * _GOLDEN % 1.0 if _count_points(row) else None
+    return spread_evenly(row.view.index) if _count_points(row) else None
 
 
 @keep_by_block(_find_turn)

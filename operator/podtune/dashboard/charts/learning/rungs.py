@@ -12,7 +12,7 @@ from typing import NamedTuple
 from podtune.api.names import DecisionKind
 from podtune.api.resources.trial import LedgerEntry
 from podtune.dashboard.charts.learning.frame import list_metrics
-from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most, loosen_scale
+from podtune.dashboard.charts.scales import Scale, Tick, fit_to_most, loosen_scale, spread_evenly
 from podtune.dashboard.keeping import keep_by_block, keep_by_trial, keep_by_trial_from, keep_chart
 from podtune.dashboard.numbers import format_apart, read_finite
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState, TrialRow
@@ -22,7 +22,6 @@ DENSE_MARKS = 600
 """With more trials at a rung than this, each is drawn smaller."""
 _CUTOFFS = ("cutoff", "least")
 """What the cutoff is called in decisions: of ASHA, and of HyperBand."""
-_GOLDEN = 0.6180339887498949
 
 
 class RungMark(StrEnum):
@@ -236,7 +235,7 @@ def _count_peers(entry: LedgerEntry | None) -> str:
 
 def place_across(result: TrialAtRung) -> int:
     """How far down its strip a trial's mark is: spread evenly, and always in the same place."""
-    return round(HEIGHT * (0.16 + 0.68 * (result.row.view.index * _GOLDEN % 1.0)))
+    return round(HEIGHT * (0.16 + 0.68 * spread_evenly(result.row.view.index)))
 
 
 def _read_values(row: TrialRow, entries: Mapping[float, Sequence[LedgerEntry]]) -> dict[float, float]:
