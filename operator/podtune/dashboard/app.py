@@ -41,8 +41,8 @@ from podtune.dashboard.pages.context import (
     Deleted,
     NotThere,
     RowCache,
-    get_source,
 )
+from podtune.dashboard.pages.meanwhile import tell_meanwhile
 from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.query_values import QueryError
@@ -103,7 +103,8 @@ LOCAL = AppSettings()
 def make_app(source: ExperimentSource, settings: AppSettings = LOCAL) -> web.Application:
     """Makes the application that shows what a source has."""
     app = web.Application(
-        client_max_size=LARGEST_FORM, middlewares=[_refuse_foreign_hosts(settings.allows_host), _show_errors]
+        client_max_size=LARGEST_FORM,
+        middlewares=[_refuse_foreign_hosts(settings.allows_host), tell_meanwhile, _show_errors],
     )
     app.on_response_prepare.append(_add_headers)
     app[PREFIX] = settings.prefix
@@ -198,9 +199,8 @@ async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResp
     try:
         return await handler(request)
     except Deleted as error:
-        response = render_page(request, "deleted.html", get_source(request).title, name=error.name, moment=error.moment)
-        response.set_status(web.HTTPGone.status_code)
-        return response
+        gone = web.HTTPGone.status_code
+        return render_page(request, "deleted.html", status=gone, name=error.name, moment=error.moment)
     except NotThere as error:
         return _render_error(request, 404, "Not there", str(error))
     except QueryError as error:
@@ -227,11 +227,7 @@ def _list_allowed(error: web.HTTPException) -> dict[str, str]:
 
 
 def _render_error(request: web.Request, status: int, title: str, message: str) -> web.Response:
-    response = render_page(
-        request, "error.html", get_source(request).title, title=title, message=message, status=status
-    )
-    response.set_status(status)
-    return response
+    return render_page(request, "error.html", status=status, title=title, message=message)
 
 
 async def _send_static(request: web.Request) -> web.StreamResponse:

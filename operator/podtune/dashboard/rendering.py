@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,7 @@ from podtune.dashboard.numbers import (
     format_whole,
     round_in_text,
 )
+from podtune.dashboard.pages.context import get_source
 from podtune.dashboard.query_values import read_choice
 from podtune.dashboard.trial_rows import STATE_WORDS, read_moment
 
@@ -109,14 +111,14 @@ def _make_environment() -> Environment:
     return environment
 
 
-def render_page(request: web.Request, template: str, source: str, **facts: Any) -> web.Response:
+def render_page(request: web.Request, template: str, *, status: int = HTTPStatus.OK, **facts: Any) -> web.Response:
     """A page.
 
     Args:
         request: What is answered.
         template: Name of the template.
-        source: Title of what is shown.
-        facts: What the template needs.
+        status: Of the answer.
+        facts: What the template needs besides.
     """
     text = (
         _make_environment()
@@ -124,13 +126,14 @@ def render_page(request: web.Request, template: str, source: str, **facts: Any) 
         .render(
             root=find_root(request),
             static=find_static_version(),
-            source=source,
+            source=get_source(request).title,
+            status_code=status,
             live=find_live_page(request),
             access=find_page_access(request),
             **facts,
         )
     )
-    response = web.Response(text=text, content_type="text/html")
+    response = web.Response(status=status, text=text, content_type="text/html")
     response.enable_compression()
     return response
 

@@ -11,7 +11,7 @@ from e2e.bench.sync.sync_server import ACCESS_KEY, SECRET_KEY
 from podtune.agent.checkpoints.lazy_store import check_elsewhere
 from podtune.storage.address import S3Address
 from podtune.storage.errors import BucketNotFound, ClockSkewed, InvalidCredentials, Unreachable
-from podtune.storage.s3 import client as s3_client
+from podtune.storage.patience import Patience
 from podtune.storage.s3.store import S3Store
 from podtune.testing.stores import MultipartStoreConformance
 
@@ -103,12 +103,13 @@ def test_a_secret_that_was_corrected_reaches_an_agent_that_runs(
     assert list(store.list("")) == ["a"]
 
 
-def test_a_server_that_is_not_there_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_client, "REQUEST_ATTEMPTS", 1)
+def test_a_server_that_is_not_there_is_unreachable() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # nobody else is given the port meanwhile, and nobody listens there
         port = silent.getsockname()[1]
-        store = S3Store(S3Address("bucket", endpoint=f"http://127.0.0.1:{port}"))
+        store = S3Store(
+            S3Address("bucket", endpoint=f"http://127.0.0.1:{port}"), Patience(connect=5, silence=5, tries=1)
+        )
         with pytest.raises(Unreachable, match=f"127.0.0.1:{port} does not answer") as caught:
             store.check()
     assert not caught.value.permanent

@@ -34,6 +34,7 @@ from podtune.storage.address import (
 )
 from podtune.storage.errors import ClockSkewed, StoreError, Unreachable
 from podtune.storage.object_store import ReadableStore
+from podtune.storage.patience import Patience
 from podtune.storage.stores import make_store
 
 _Remote = S3Address | GcsAddress | AzureAddress | PluginAddress
@@ -52,12 +53,14 @@ class StoreOptions:
         region: Region of the bucket, likewise.
         own_credentials: Whether the caller's own credentials are used, whatever Secret the Experiment names.
         agent_image: The agent's image, from which the pod that reads a volume is made; empty for the operator's.
+        patience: How long a bucket's server may take; None for as long as agents wait for it.
     """
 
     endpoint: str = ""
     region: str = ""
     own_credentials: bool = False
     agent_image: str = ""
+    patience: Patience | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def open_experiment_store(api: Api, experiment: ExperimentView, options: StoreOp
         if secret and not options.own_credentials:
             keys = _SECRET_KEYS.get(type(address))
             address = replace(address, credentials=_write_credentials(api, namespace, secret, keys, Path(files)))
-        yield open_address(address)
+        yield open_address(address, options.patience)
 
 
 @contextmanager
@@ -161,8 +164,12 @@ def _find_address(uri: str, options: StoreOptions) -> AnyAddress:
             return S3Address("", **_list_given(options)).find_sibling(uri)[0]
 
 
-def open_address(address: AnyAddress) -> OpenedStore:
+def open_address(address: AnyAddress, patience: Patience | None = None) -> OpenedStore:
     """Opens a store; it is connected to when it is first read.
+
+    Args:
+        address: Where it is.
+        patience: See `StoreOptions`.
 
     Raises:
         CliError: What reads such stores is not installed.
@@ -170,7 +177,7 @@ def open_address(address: AnyAddress) -> OpenedStore:
     library = _LIBRARIES.get(type(address))
     if library is not None and find_spec(library) is None:
         raise CliError(f"{library}, which reads such stores, is not installed; pip install 'podtune[cli,store]'")
-    return OpenedStore(make_store(address), address)
+    return OpenedStore(make_store(address, patience), address)
 
 
 def read_bucket_address(store: Mapping[str, Any], options: StoreOptions) -> _Remote:

@@ -155,16 +155,14 @@ class _Gate:
     def _render_forbidden(self, request: web.Request) -> web.Response:
         viewer, namespace = request[VISIT].viewer, request.match_info["namespace"]
         role = f"kubectl create rolebinding see-experiments -n {shlex.quote(namespace)} --clusterrole view"
-        response = render_page(
+        return render_page(
             request,
             "access/forbidden.html",
-            request[VISIT].source.title,
+            status=web.HTTPForbidden.status_code,
             namespace=namespace,
             name=viewer.name,
             remedy=f"{role} {_write_subject(viewer)}",
         )
-        response.set_status(web.HTTPForbidden.status_code)
-        return response
 
 
 def _write_subject(viewer: Viewer) -> str:

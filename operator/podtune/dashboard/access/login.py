@@ -25,7 +25,6 @@ from podtune.dashboard.access.visit import LOG_OUT, VISIT
 from podtune.dashboard.addresses import PREFIX, lead_to
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.numbers import format_minute
-from podtune.dashboard.pages.context import get_source
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.server.logs import FACTS
 from podtune.kube.errors import ApiError
@@ -73,11 +72,10 @@ def render_login(request: web.Request, reason: str = "", status: int = 401, goal
     response = render_page(
         request,
         "access/login.html",
-        get_source(request).title,
+        status=status,
         reason=reason,
         goal=_find_goal(request) if goal is None else goal,
     )
-    response.set_status(status)
     if status == web.HTTPUnauthorized.status_code:
         response.headers[hdrs.WWW_AUTHENTICATE] = 'Bearer realm="podtune"'
     return response
@@ -108,10 +106,7 @@ def _render_problem(
     seconds: int,
     status: int = web.HTTPServiceUnavailable.status_code,
 ) -> web.Response:
-    response = render_page(
-        request, "error.html", get_source(request).title, title=title, message=message, status=status
-    )
-    response.set_status(status)
+    response = render_page(request, "error.html", status=status, title=title, message=message)
     response.headers[hdrs.RETRY_AFTER] = str(seconds)
     return response
 

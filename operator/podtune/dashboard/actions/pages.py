@@ -15,7 +15,7 @@ from podtune.dashboard.access.visit import VISIT, Visit
 from podtune.dashboard.actions.offers import Offer, ViewerAction, list_offers
 from podtune.dashboard.actions.requests import ActionTarget, request_action
 from podtune.dashboard.addresses import lead_to
-from podtune.dashboard.pages.context import find_rows, get_source, pick_row
+from podtune.dashboard.pages.context import find_rows, pick_row
 from podtune.dashboard.rendering import render_page
 from podtune.dashboard.server.logs import FACTS
 from podtune.kube.errors import ApiError, ApiRefusal
@@ -57,7 +57,6 @@ async def _ask(request: web.Request) -> web.Response:
     return render_page(
         request,
         "actions/confirm.html",
-        get_source(request).title,
         target=target,
         offer=offer,
         form_token=visit.session.make_form_token(f"{action} {target.path}"),
@@ -89,9 +88,7 @@ async def _act(request: web.Request) -> web.Response:
 async def _say_done(request: web.Request) -> web.Response:
     action, target = _find_action(request), _find_target(request)
     find_rows(request)
-    return render_page(
-        request, "actions/done.html", get_source(request).title, target=target, action=action, sentence=OUTCOMES[action]
-    )
+    return render_page(request, "actions/done.html", target=target, action=action, sentence=OUTCOMES[action])
 
 
 def _find_action(request: web.Request) -> ViewerAction:
@@ -138,14 +135,12 @@ def _find_status(error: Exception) -> int:
 
 
 def _render_refusal(request: web.Request, target: ActionTarget, message: str, status: int) -> web.Response:
-    response = render_page(
+    return render_page(
         request,
         "actions/refused.html",
-        get_source(request).title,
+        status=status,
         target=target,
         action=_find_action(request),
         message=message,
         can_log_in=request[VISIT].session is None,
     )
-    response.set_status(status)
-    return response

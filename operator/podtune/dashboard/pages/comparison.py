@@ -15,7 +15,7 @@ from podtune.dashboard.charts.learning.compared import (
     style_line,
     write_compared_points,
 )
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import NotThere, find_rows
 from podtune.dashboard.pages.learning import list_axis_choices, read_axes, write_query
 from podtune.dashboard.rendering import render_download, render_json, render_page, render_svg
 from podtune.dashboard.table.comparison import FEWEST, MOST, compare_trials, list_compared_columns
@@ -73,19 +73,16 @@ async def show_comparison(request: web.Request) -> web.Response:
     """Trials side by side; where its address names too few or too many, the page says so."""
     compared = read_compared(request)
     experiment, rows = compared.experiment, compared.rows
-    source = get_source(request).title
     if compared.problem:
-        facts = {"experiment": experiment, "compared": compared, "fewest": FEWEST, "most": MOST}
-        response = render_page(request, "comparison/problem.html", source, **facts)
         is_gone = compared.missing and len(compared.names) <= MOST
-        response.set_status((web.HTTPNotFound if is_gone else web.HTTPBadRequest).status_code)
-        return response
+        status = (web.HTTPNotFound if is_gone else web.HTTPBadRequest).status_code
+        facts = {"experiment": experiment, "compared": compared, "fewest": FEWEST, "most": MOST}
+        return render_page(request, "comparison/problem.html", status=status, **facts)
     axes, comparison = read_axes(experiment, request), compare_trials(experiment, rows)
     named = name_trials(rows)
     return render_page(
         request,
         "comparison/page.html",
-        source,
         experiment=experiment,
         compared=compared,
         comparison=comparison,

@@ -62,7 +62,6 @@ async def show_experiments(request: web.Request) -> web.Response:
     return render_page(
         request,
         "experiments.html",
-        source.title,
         page=page,
         query=query,
         sorts={name: title for name, (title, _) in SORTS.items()},
@@ -80,7 +79,6 @@ async def show_experiment(request: web.Request) -> web.Response:
     return render_page(
         request,
         "experiment.html",
-        get_source(request).title,
         experiment=experiment,
         plot=draw_progress(experiment, by_time=by_time),
         by_time=by_time,
@@ -111,7 +109,6 @@ async def show_parameters(request: web.Request) -> web.Response:
     return render_page(
         request,
         "space/parameters.html",
-        get_source(request).title,
         experiment=experiment,
         slices=await asyncio.to_thread(draw_slices, experiment),
         importance=importance,

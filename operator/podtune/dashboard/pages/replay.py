@@ -22,7 +22,7 @@ from podtune.dashboard.charts.replay.drawing import (
 from podtune.dashboard.charts.replay.moment import Moment, find_moment
 from podtune.dashboard.charts.replay.record import ProposalOrigin, find_source
 from podtune.dashboard.charts.replay.tape import Tape, record_tape
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source
+from podtune.dashboard.pages.context import NotThere, find_rows
 from podtune.dashboard.query_values import read_choice, read_whole_number
 from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows, ShownState
@@ -76,18 +76,14 @@ async def show_replay(request: web.Request) -> web.Response:
     experiment = find_rows(request)
     tape = await asyncio.to_thread(record_tape, experiment)
     part = await asyncio.to_thread(_make_part, request, tape) if tape is not None else None
-    return render_page(
-        request, "replay/page.html", get_source(request).title, experiment=experiment, **_collect_words(part)
-    )
+    return render_page(request, "replay/page.html", experiment=experiment, **_collect_words(part))
 
 
 async def send_moment(request: web.Request) -> web.Response:
     """The parts of the page that differ from moment to moment, without what the browser draws by itself."""
     experiment, tape = await _find_tape(request)
     part = _make_part(request, tape, is_whole=False)
-    return render_page(
-        request, "replay/moment.html", get_source(request).title, experiment=experiment, **_collect_words(part)
-    )
+    return render_page(request, "replay/moment.html", experiment=experiment, **_collect_words(part))
 
 
 async def send_tape(request: web.Request) -> web.Response:

@@ -20,7 +20,7 @@ from podtune.dashboard.charts.lineage.tree import (
     draw_family_tree,
     write_arc_points,
 )
-from podtune.dashboard.pages.context import NotThere, find_rows, get_source, pick_row
+from podtune.dashboard.pages.context import NotThere, find_rows, pick_row
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.rendering import render_json, render_page, render_svg
 from podtune.dashboard.trial_rows import ExperimentRows
@@ -48,7 +48,6 @@ async def show_scheduler(request: web.Request) -> web.Response:
     return render_page(
         request,
         "scheduler/page.html",
-        get_source(request).title,
         experiment=experiment,
         has_population=has_population(experiment),
         chosen=chosen,

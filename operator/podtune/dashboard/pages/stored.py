@@ -31,10 +31,10 @@ from podtune.dashboard.pages.context import (
     STORE_THREADS,
     NotThere,
     find_rows,
-    get_source,
     pick_row,
 )
 from podtune.dashboard.pages.learning import list_axis_choices, read_axes, write_query
+from podtune.dashboard.pages.meanwhile import announce
 from podtune.dashboard.rendering import render_download, render_json, render_page, render_svg
 from podtune.dashboard.stores.access import StoreAccess
 from podtune.dashboard.stores.checkpoints import StoredCheckpoint, read_sizes
@@ -131,8 +131,7 @@ async def show_results(request: web.Request) -> web.Response:
         NotThere: There is no such trial, or nothing to read its store with.
         Busy: Too many are reading.
     """
-    request[STAYS] = True
-    stored = _find(request)
+    stored = _find_page(request, "trial/results.html")
     experiment, row = stored.experiment, stored.row
     axes = read_axes(experiment, request)
     found, problem = await stored.ask(lambda: _read_points(stored, axes))
@@ -140,7 +139,6 @@ async def show_results(request: web.Request) -> web.Response:
     return render_page(
         request,
         "trial/results.html",
-        get_source(request).title,
         experiment=experiment,
         row=row,
         history=history,
@@ -201,13 +199,11 @@ async def show_checkpoints(request: web.Request) -> web.Response:
         NotThere: There is no such trial, or nothing to read its store with.
         Busy: Too many are reading.
     """
-    request[STAYS] = True
-    stored = _find(request)
+    stored = _find_page(request, "trial/checkpoints.html")
     found, problem = await stored.ask(stored.read_sizes)
     return render_page(
         request,
         "trial/checkpoints.html",
-        get_source(request).title,
         experiment=stored.experiment,
         row=stored.row,
         checkpoints=found or (),
@@ -222,13 +218,11 @@ async def show_logs(request: web.Request) -> web.Response:
         NotThere: There is no such trial, or nothing to read its store with.
         Busy: Too many are reading.
     """
-    request[STAYS] = True
-    stored = _find(request)
+    stored = _find_page(request, "trial/stored_logs.html")
     found, problem = await _ask_for_logs(stored)
     return render_page(
         request,
         "trial/stored_logs.html",
-        get_source(request).title,
         experiment=stored.experiment,
         row=stored.row,
         found=found or StoredLogs(()),
@@ -247,6 +241,15 @@ async def _ask_for_logs(stored: _Stored) -> tuple[StoredLogs | None, str]:
         return None, explain_error(error)
     namespace = stored.experiment.view.namespace
     return None, f"you need the right to get pods/log in namespace {namespace}, as for kubectl logs"
+
+
+def _find_page(request: web.Request, template: str) -> _Stored:
+    """What a page shows, which says that it reads the store where that takes long."""
+    request[STAYS] = True
+    stored = _find(request)
+    asked = f"Reading the store of {stored.experiment.view.name}"
+    announce(request, template, asked, LONGEST_STORE_WAIT, experiment=stored.experiment, row=stored.row)
+    return stored
 
 
 def _find(request: web.Request) -> _Stored:

@@ -24,7 +24,7 @@ from podtune.dashboard.charts.timeline.lanes import (
 from podtune.dashboard.charts.timeline.purposes import draw_purposes
 from podtune.dashboard.charts.timeline.spans import ACTIVITY_WORDS, Activity
 from podtune.dashboard.numbers import format_moment
-from podtune.dashboard.pages.context import NotThere, find_present, find_rows, get_source
+from podtune.dashboard.pages.context import NotThere, find_present, find_rows
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.query_values import QueryError, read_choice, read_choices, read_time, read_whole_number
 from podtune.dashboard.rendering import render_page, render_svg
@@ -56,10 +56,10 @@ async def show_timeline(request: web.Request) -> web.Response:
     now = find_present(request)
     timeline = await asyncio.to_thread(trace_experiment, experiment, now)
     lanes = await asyncio.to_thread(draw_lanes, timeline, query) if timeline is not None else None
-    response = render_page(
+    return render_page(
         request,
         "timeline/page.html",
-        get_source(request).title,
+        status=(web.HTTPBadRequest if problem else web.HTTPOk).status_code,
         experiment=experiment,
         timeline=timeline,
         lanes=lanes,
@@ -84,9 +84,6 @@ async def show_timeline(request: web.Request) -> web.Response:
         marks=MARK_WORDS,
         unknown=Activity.UNKNOWN,
     )
-    if problem:
-        response.set_status(web.HTTPBadRequest.status_code)
-    return response
 
 
 async def find_states(request: web.Request, experiment: ExperimentRows) -> StackedPlot | None:

@@ -17,6 +17,7 @@ from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.live.object_reader import LAST_LINES, Answer, ObjectReader
 from podtune.dashboard.pages.context import OBJECT_READER, READING_THREADS, NotThere, find_rows, get_source, pick_row
+from podtune.dashboard.pages.meanwhile import announce
 from podtune.dashboard.progress.pod_events import trace_pod
 from podtune.dashboard.query_values import read_whole_number
 from podtune.dashboard.rendering import render_download, render_page
@@ -27,6 +28,7 @@ from podtune.kube.manifests import Manifest
 
 LONGEST_ASKING = 20.0
 """Seconds that a page waits for the API server."""
+_ASKED = "Asking the API server"
 MOST_RANKS = 64
 _UNTOLD_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -65,6 +67,12 @@ class _Pod:
     reader: ObjectReader
     rank: int
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What templates need to say which pod it is."""
+        places = find_log_places(self.request, self.experiment, self.row)
+        return {"experiment": self.experiment, "row": self.row, "places": places, "rank": self.rank}
+
     def read_log(self) -> Sequence[str]:
         return self.reader.read_log(self.request, self.experiment.view.namespace, self.row.view, self.rank)
 
@@ -96,7 +104,7 @@ async def show_log(request: web.Request) -> web.Response:
         NotThere: There is no such trial, or nothing to read logs with.
         Busy: Too many are waiting for the API server.
     """
-    pod = _find_pod(request)
+    pod = _find_pod(request, "trial/log.html")
     lines, problem = await _ask(request, pod.read_log)
     return _render_pod(
         pod,
@@ -115,7 +123,7 @@ async def show_events(request: web.Request) -> web.Response:
         NotThere: There is no such trial, or nothing to read Events with.
         Busy: Too many are waiting for the API server.
     """
-    pod = _find_pod(request)
+    pod = _find_pod(request, "trial/events.html")
     items, problem = await _ask(request, pod.read_events)
     return _render_pod(pod, "trial/events.html", course=trace_pod(items or ()), problem=problem)
 
@@ -124,11 +132,11 @@ async def show_manifest(request: web.Request) -> web.Response:
     """A Trial as it is written."""
     request[STAYS] = True
     experiment, row = _find_row(request)
+    announce(request, "trial/manifest.html", _ASKED, LONGEST_ASKING, experiment=experiment, row=row)
     manifest, problem = await _find_manifest(request, experiment, row)
     return render_page(
         request,
         "trial/manifest.html",
-        get_source(request).title,
         experiment=experiment,
         row=row,
         text=write_manifest(manifest) if manifest is not None else "",
@@ -192,26 +200,19 @@ async def _ask(request: web.Request, ask: Callable[[], Answer]) -> tuple[Answer 
         return None, explain_error(error)
 
 
-def _find_pod(request: web.Request) -> _Pod:
+def _find_pod(request: web.Request, template: str) -> _Pod:
     request[STAYS] = True
     experiment, row = _find_row(request)
     reader = request.app[OBJECT_READER]
     if reader is None:
         raise NotThere(f"{get_source(request).title} has no pods, and so neither logs nor Events of them.")
-    return _Pod(request, experiment, row, reader, read_whole_number(request.query, "rank", 0, least=0))
+    pod = _Pod(request, experiment, row, reader, read_whole_number(request.query, "rank", 0, least=0))
+    announce(request, template, _ASKED, LONGEST_ASKING, **pod.facts)
+    return pod
 
 
 def _render_pod(pod: _Pod, template: str, **facts: Any) -> web.Response:
-    return render_page(
-        pod.request,
-        template,
-        get_source(pod.request).title,
-        experiment=pod.experiment,
-        row=pod.row,
-        places=find_log_places(pod.request, pod.experiment, pod.row),
-        rank=pod.rank,
-        **facts,
-    )
+    return render_page(pod.request, template, **pod.facts, **facts)
 
 
 def _find_row(request: web.Request) -> tuple[ExperimentRows, TrialRow]:

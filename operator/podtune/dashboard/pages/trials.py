@@ -12,7 +12,7 @@ from podtune.cli.views.explain import explain_origin, locate_decision
 from podtune.cli.views.troubles import find_trial_trouble
 from podtune.dashboard.charts.learning.trial_curve import draw_trial_curve
 from podtune.dashboard.numbers import format_text, read_finite, round_in_text
-from podtune.dashboard.pages.context import find_present, find_rows, get_source, pick_row
+from podtune.dashboard.pages.context import find_present, find_rows, pick_row
 from podtune.dashboard.pages.sharing import share_answer
 from podtune.dashboard.pages.stored import offers_store
 from podtune.dashboard.pages.trial_texts import find_log_places, has_manifest
@@ -57,10 +57,10 @@ async def show_trials(request: web.Request) -> web.Response:
         problem, query = str(error), TableQuery(text=request.query.get("q", ""))
         page = cut_page((), query)
     shown = select_columns(list_columns(experiment, page.rows), query.columns)
-    response = render_page(
+    return render_page(
         request,
         "trials.html",
-        get_source(request).title,
+        status=(web.HTTPBadRequest if problem else web.HTTPOk).status_code,
         experiment=experiment,
         query=query,
         page=page,
@@ -69,9 +69,6 @@ async def show_trials(request: web.Request) -> web.Response:
         problem=problem,
         sizes=PAGE_SIZES,
     )
-    if problem:
-        response.set_status(web.HTTPBadRequest.status_code)
-    return response
 
 
 async def send_csv(request: web.Request) -> web.Response:
@@ -102,7 +99,6 @@ async def show_trial(request: web.Request) -> web.Response:
     return render_page(
         request,
         "trial.html",
-        get_source(request).title,
         experiment=experiment,
         row=row,
         rank=place,

@@ -22,6 +22,7 @@ from podtune.cli.client.store_access import (
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.visit import VISIT
 from podtune.storage.address import AzureAddress, GcsAddress, S3Address
+from podtune.storage.patience import OF_PEOPLE
 
 BucketAddress = S3Address | GcsAddress | AzureAddress
 AUTHORITIES = "ca.crt"
@@ -93,7 +94,7 @@ class MountedStores:
         visit = request.get(VISIT)
         if visit is None or visit.session is None:
             raise CliError("stores are shown to who has logged in with a token; you have not")
-        yield open_address(self._find(experiment))
+        yield open_address(self._find(experiment), OF_PEOPLE)
 
     def _find(self, experiment: ExperimentView) -> BucketAddress:
         namespace, wanted = experiment.namespace, read_bucket_address(_get_store(experiment), StoreOptions())
@@ -132,7 +133,9 @@ class OwnStores:
     def open(self, request: web.Request, experiment: ExperimentView) -> Iterator[OpenedStore]:
         """See `StoreAccess`."""
         del request  # all requests have the same rights
-        with open_experiment_store(self._connect(), experiment, StoreOptions(own_credentials=True)) as opened:
+        with open_experiment_store(
+            self._connect(), experiment, StoreOptions(own_credentials=True, patience=OF_PEOPLE)
+        ) as opened:
             yield opened
 
 

@@ -26,24 +26,21 @@ from podtune.storage.cloud.errors import KEYS, CloudAddress
 from podtune.storage.content import PIECE
 from podtune.storage.errors import InvalidCredentials, StoreSettingsError
 from podtune.storage.mounted_secret import read_secret
+from podtune.storage.patience import Patience
 
 if TYPE_CHECKING:
     from obstore import WritableFile
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-_CONNECT_TIMEOUT = timedelta(seconds=5)
-_READ_TIMEOUT = timedelta(seconds=60)
-"""How long a server may stay silent, which it does while it takes in what it is sent."""
+PATIENCE = Patience(connect=5, silence=60, tries=4)
+"""Of agents, which nobody waits for. A server is silent while it takes in what it is sent."""
 _REQUEST_TIMEOUT = timedelta(hours=6)
 """How long an object may take to be read, whole."""
 _RETRY: RetryConfig = {
-    "max_retries": 3,
     "retry_timeout": timedelta(seconds=120),
     "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=5), "base": 2},
 }
-"""Tries of one request within one call; obstore waits between them with jitter."""
-
-
+"""How obstore waits between tries, with jitter."""
 PARTS_AT_ONCE = 3
 _PAGE = 1000
 
@@ -91,14 +88,19 @@ class CloudClient:
         obstore.copy(self._store, source, key)
 
 
-def make_cloud_client(address: CloudAddress, credentials: dict[str, str]) -> CloudClient:
+def make_cloud_client(
+    address: CloudAddress, credentials: dict[str, str], patience: Patience | None = None
+) -> CloudClient:
     """A client that connects to nothing yet.
 
     Args:
         address: The bucket.
         credentials: What its Secret holds; empty where none is named.
+        patience: How long its server may take; as agents wait for it, where None is given.
     """
-    shared: dict[str, Any] = {"client_options": _make_options(address), "retry_config": _RETRY}
+    patience = patience or PATIENCE
+    retry: RetryConfig = {**_RETRY, "max_retries": patience.tries - 1}
+    shared: dict[str, Any] = {"client_options": _make_options(address, patience), "retry_config": retry}
     if isinstance(address, GcsAddress):
         return CloudClient(GCSStore(address.bucket, config=_configure_gcs(address, credentials), **shared))
     return CloudClient(AzureStore(address.container, config=_configure_azure(address, credentials), **shared))
@@ -160,10 +162,10 @@ def add_account(endpoint: str, account: str) -> str:
     return endpoint if (urlsplit(endpoint).hostname or "").startswith(f"{account}.") else f"{endpoint}/{account}"
 
 
-def _make_options(address: CloudAddress) -> ClientConfig:
+def _make_options(address: CloudAddress, patience: Patience) -> ClientConfig:
     options: ClientConfig = {
-        "connect_timeout": _CONNECT_TIMEOUT,
-        "read_timeout": _READ_TIMEOUT,
+        "connect_timeout": timedelta(seconds=patience.connect),
+        "read_timeout": timedelta(seconds=patience.silence),
         "timeout": _REQUEST_TIMEOUT,
         "user_agent": "podtune",
         "allow_http": (address.endpoint or "").startswith("http://"),

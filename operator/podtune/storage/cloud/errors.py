@@ -109,8 +109,8 @@ def _describe_without_answer(address: CloudAddress, doing: str, text: str) -> er
                 f"no credentials for {address.where} while {doing}: {said}; {suggest_remedy(address)}"
             )
         return errors.Unreachable(
-            f"{address.where} does not answer while {doing}: {said}; check the endpoint, and that the network lets the "
-            "trial's pod reach it"
+            f"{address.where} does not answer while {doing}: {said}; check the endpoint, and that the network lets "
+            "requests through"
         )
     if _OF_CREDENTIALS.search(text):
         return errors.InvalidCredentials(

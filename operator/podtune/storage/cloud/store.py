@@ -21,6 +21,7 @@ from podtune.storage.errors import (
 )
 from podtune.storage.object_store import Reader, compute_part_size
 from podtune.storage.parallel import run_all
+from podtune.storage.patience import Patience
 
 if TYPE_CHECKING:
     from podtune.storage.cloud.client import CloudClient
@@ -42,8 +43,9 @@ class CloudStore:
     an object when its process is killed, Azure drops after a week; Google's bucket needs a lifecycle rule for it.
     """
 
-    def __init__(self, address: GcsAddress | AzureAddress) -> None:
+    def __init__(self, address: GcsAddress | AzureAddress, patience: Patience | None = None) -> None:
         self._address = address
+        self._patience = patience
         self._client: CloudClient | None = None
         self._credentials: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -179,7 +181,8 @@ class CloudStore:
                     raise
                 return self._client
             if self._client is None or credentials != self._credentials:
-                self._client, self._credentials = make_cloud_client(self._address, credentials), credentials
+                self._client = make_cloud_client(self._address, credentials, self._patience)
+                self._credentials = credentials
             return self._client
 
 

@@ -16,25 +16,25 @@ from botocore.session import get_session
 
 from podtune.storage.address import S3Address
 from podtune.storage.content import Bytes, Content
+from podtune.storage.patience import Patience
 from podtune.storage.s3.mounted_credentials import MountedSecret
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CONNECT_TIMEOUT = 5
-READ_TIMEOUT = 30
-REQUEST_ATTEMPTS = 4
-"""Tries of one request within one call; the SDK's standard mode waits between them with jitter."""
+PATIENCE = Patience(connect=5, silence=30, tries=4)
+"""Of agents, which nobody waits for; the SDK's standard mode waits between tries with jitter."""
 _HASHED = "podtune-s3v4"
 _STYLES: dict[str, Literal["auto", "path", "virtual"]] = {"Path": "path", "VirtualHost": "virtual"}
 
 
-def make_client(address: S3Address) -> S3Client:
+def make_client(address: S3Address, patience: Patience | None = None) -> S3Client:
     """A client that connects to nothing yet."""
+    patience = patience or PATIENCE
     config = Config(
-        connect_timeout=CONNECT_TIMEOUT,
-        read_timeout=READ_TIMEOUT,
-        retries={"mode": "standard", "total_max_attempts": REQUEST_ATTEMPTS},
+        connect_timeout=patience.connect,
+        read_timeout=patience.silence,
+        retries={"mode": "standard", "total_max_attempts": patience.tries},
         max_pool_connections=16,
         tcp_keepalive=True,
         user_agent="podtune",  # the SDK's own takes an eighth of a small request's time to put together

@@ -73,7 +73,7 @@ def _explain_silence(error: Exception) -> str:
     if isinstance(error, aws.EndpointConnectionError) and isinstance(error.kwargs.get("error"), NameResolutionError):
         host = urlsplit(str(error.kwargs["endpoint_url"])).hostname
         return f"the name {host} does not resolve; correct checkpoints.store.endpoint, or look at the cluster's DNS"
-    return f"{error}; check the endpoint, and that the network lets the trial's pod reach it"
+    return f"{error}; check the endpoint, and that the network lets requests through"
 
 
 def _suggest_remedy(address: S3Address) -> str:

@@ -21,6 +21,7 @@ from podtune.storage.errors import (
     Unreachable,
 )
 from podtune.storage.object_store import PartialUpload, Reader, StoredPart, compute_part_size
+from podtune.storage.patience import Patience
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -39,8 +40,9 @@ class S3Store:
     refused.
     """
 
-    def __init__(self, address: S3Address) -> None:
+    def __init__(self, address: S3Address, patience: Patience | None = None) -> None:
         self._address = address
+        self._patience = patience
         self._bucket = address.bucket
         self._client: S3Client | None = None
         self._lock = threading.Lock()
@@ -287,7 +289,7 @@ class S3Store:
 
         with self._lock:
             if self._client is None:
-                self._client = make_client(self._address)
+                self._client = make_client(self._address, self._patience)
             return self._client
 
 

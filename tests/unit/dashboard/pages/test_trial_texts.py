@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.object_reader import LAST_LINES, MOST_BYTES, MOST_READING, KubeconfigReader
-from podtune.dashboard.pages import trial_texts
+from podtune.dashboard.pages import meanwhile, trial_texts
 from podtune.kube import paths
 from podtune.kube.errors import Unanswered, make_refusal
 from podtune.kube.manifests import Manifest
@@ -103,6 +103,31 @@ async def test_what_cannot_be_read_is_explained(client: Client, api: LiveApi, an
     assert words in html.unescape(page)
     assert '<pre id="text"' not in page
     assert "kubectl podtune logs digits-0 -n team --follow" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("log", "epoch 1"), ("pod", "no Events of it"), ("manifest", "kind: Trial")]
+)
+async def test_a_page_says_whom_it_asks_until_there_is_an_answer(
+    client: Client, api: LiveApi, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    method = {"log": "read_log", "pod": "read_events", "manifest": "read_manifest"}[name]
+    api.objects[paths.trial("team", "digits-0")] = team_trial(0, **RUNNING)
+    monkeypatch.setattr(meanwhile, "SOON", 0.01)
+    answers, read_now = threading.Event(), getattr(KubeconfigReader, method)
+
+    def read_late(*asked: Any, **named: Any) -> Any:
+        answers.wait(WAIT)
+        return read_now(*asked, **named)
+
+    monkeypatch.setattr(KubeconfigReader, method, read_late)
+    async with client.get(f"{TRIAL}/{name}") as response:
+        said = (await response.content.readuntil(b"No answer yet.")).decode()
+        answers.set()
+        rest = (await response.content.read()).decode()
+    assert "Asking the API server" in said
+    assert text in rest
+    assert (said + rest).count("<h1") == 1
 
 
 async def test_an_api_server_that_is_silent_does_not_hold_the_page(

@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from podtune.cli.client import store_access
 from podtune.cli.client.resources import ExperimentView, read_experiment
 from podtune.cli.errors import CliError
 from podtune.dashboard.access.session import LoginSession
@@ -18,6 +19,7 @@ from podtune.dashboard.access.visit import VISIT, Visit
 from podtune.dashboard.server.store_settings import read_stores
 from podtune.dashboard.stores.access import MountedStores, OwnStores
 from podtune.storage.address import AzureAddress, GcsAddress, S3Address
+from podtune.storage.patience import OF_PEOPLE, Patience
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.dashboard.archives import experiment_body
 
@@ -49,6 +51,14 @@ def mount(directory: Path, **store: Any) -> MountedStores:
 def open_address(stores: MountedStores, experiment: ExperimentView, request: web.Request = WITH_TOKEN) -> object:
     with stores.open(request, experiment) as opened:
         return opened.address
+
+
+def test_a_page_waits_for_a_server_no_longer_than_people_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Patience | None] = []
+    monkeypatch.setattr(store_access, "make_store", lambda _, patience: given.append(patience))
+    open_address(mount(tmp_path, **BUCKET), view(BUCKET))
+    with OwnStores(FakeApi).open(WITH_TOKEN, view(BUCKET)):
+        assert given == [OF_PEOPLE, OF_PEOPLE]
 
 
 def test_an_experiment_is_read_with_the_secret_that_is_mounted_for_its_store(tmp_path: Path) -> None:

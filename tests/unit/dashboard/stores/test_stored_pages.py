@@ -21,6 +21,7 @@ from podtune.dashboard.access.gate import Access
 from podtune.dashboard.access.reviews import Reviewer
 from podtune.dashboard.access.session import ProxyTrust
 from podtune.dashboard.app import AppSettings, make_app
+from podtune.dashboard.pages import meanwhile
 from podtune.dashboard.pages import stored as stored_pages
 from podtune.dashboard.stores import history
 from podtune.dashboard.stores.limits import ReadLimits
@@ -211,6 +212,39 @@ async def test_a_silent_store_holds_neither_page_nor_other_pages(
     assert "waiting for a store to answer" in await read_page(client, f"{PAGE}/results", 503)
     assert "All results" in await read_page(client, PAGE)
     answers.set()
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("results", "5 results in the store"),
+        ("checkpoints", 'title="3,145,728 bytes"'),
+        ("stored-logs", "hello"),
+        ("results", RuntimeError("the page is broken")),
+    ],
+)
+async def test_a_page_says_that_it_reads_until_the_store_has_answered(
+    client: Client, stores: OpenStores, monkeypatch: pytest.MonkeyPatch, name: str, answer: str | Exception
+) -> None:
+    monkeypatch.setattr(meanwhile, "SOON", 0.01)
+    stores.stored.report(5)
+    stores.stored.print_lines("hello")
+    answers, open_now = threading.Event(), stores.open
+
+    def open_late(*asked: Any) -> Any:
+        answers.wait(WAIT)
+        if isinstance(answer, Exception):
+            raise answer
+        return open_now(*asked)
+
+    monkeypatch.setattr(stores, "open", open_late)
+    async with client.get(f"{PAGE}/{name}") as response:
+        said = (await response.content.readuntil(b"No answer yet.")).decode()
+        answers.set()
+        rest = (await response.content.read()).decode()
+    assert "Reading the store of digits" in said
+    assert (answer if isinstance(answer, str) else "This page failed") in rest
+    assert [(said + rest).count(tag) for tag in ("<html", "<main", "</main>", "</html>")] == [1, 1, 1, 1]
 
 
 async def test_checkpoints_have_the_sizes_of_their_manifests(client: Client) -> None:

@@ -1,5 +1,6 @@
 """From an answer of Google or Azure to a sentence that helps, and which answers are asked for again."""
 
+import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from podtune.storage import errors
 from podtune.storage.address import AzureAddress, GcsAddress
 from podtune.storage.cloud import client as cloud_client
 from podtune.storage.cloud.store import CloudStore
+from podtune.storage.patience import Patience
 from tests.unit.storage.web_server import WebServer
 
 WITHOUT_TOKENS = '{"disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}'
@@ -120,7 +122,7 @@ def test_what_fails_for_a_while_is_asked_for_again_a_few_times(
     server.asked.clear()
     with pytest.raises(errors.Unreachable):
         store.put_bytes("a", b"1")
-    assert len(server.asked) == 1 + cloud_client._RETRY["max_retries"]
+    assert len(server.asked) == cloud_client.PATIENCE.tries
 
 
 @pytest.mark.parametrize("kind", ["google", "azure"])
@@ -140,3 +142,16 @@ def test_without_a_secret_or_an_identity_the_remedy_is_named(
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")
     with pytest.raises(errors.InvalidCredentials, match=r"name a Secret in checkpoints\.store\.credentialsSecret"):
         CloudStore(GcsAddress("models", endpoint=server.url)).check()
+
+
+def test_whoever_has_little_patience_is_told_soon(server: WebServer, google: CloudStore) -> None:
+    hasty = CloudStore(google._address, Patience(connect=5, silence=0.05, tries=2))
+    server.answer = lambda asked: (503, {}, b"")
+    with pytest.raises(errors.Unreachable):
+        hasty.check()
+    assert len(server.asked) == 2
+    silence = threading.Event()
+    server.answer = lambda asked: (200 if silence.wait(60) else 500, {}, b"")
+    with pytest.raises(errors.Unreachable, match="does not answer"):
+        hasty.check()
+    silence.set()

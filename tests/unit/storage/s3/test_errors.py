@@ -2,6 +2,7 @@
 
 import io
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from botocore.compat import HTTPHeaders
 
 from podtune.storage import errors
 from podtune.storage.address import S3Address
+from podtune.storage.patience import Patience
 from podtune.storage.s3 import client as s3_client
 from podtune.storage.s3.store import S3Store
 from tests.unit.storage.web_server import Answer, RecordedRequest, WebServer
@@ -75,7 +77,20 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(
     assert f"'models' at {server.url}" in str(caught.value)
     assert caught.value.permanent is not issubclass(kind, errors.Unreachable)
     assert caught.value.reason == kind.__name__
-    assert len(list_requests(server)) == (s3_client.REQUEST_ATTEMPTS if status >= 500 else 1)
+    assert len(list_requests(server)) == (s3_client.PATIENCE.tries if status >= 500 else 1)
+
+
+def test_whoever_has_little_patience_is_told_soon(server: WebServer) -> None:
+    hasty = S3Store(S3Address("models", endpoint=server.url), Patience(connect=5, silence=0.05, tries=2))
+    server.answer = lambda asked: refusal("SlowDown", 503)
+    with pytest.raises(errors.Unreachable):
+        hasty.check()
+    assert len(list_requests(server)) == 2
+    silence = threading.Event()
+    server.answer = lambda asked: (200 if silence.wait(60) else 500, {}, b"")
+    with pytest.raises(errors.Unreachable, match="does not answer"):
+        hasty.check()
+    silence.set()
 
 
 @pytest.mark.parametrize("answer", [(0, {}, b""), (503, {}, b"<html>down"), refusal("SlowDown", 503)])
