@@ -16,7 +16,7 @@ from aiohttp.typedefs import Handler
 
 from podtune.dashboard.rendering import render_page
 
-SOON = 0.7
+ANNOUNCE_AFTER = 0.7
 """Seconds after which people wonder whether anything happens."""
 PLACE = "<!-- the answer -->"
 """Stands in a page below the sentence of who is asked."""
@@ -48,7 +48,7 @@ async def tell_meanwhile(request: web.Request, handler: Handler) -> web.StreamRe
     """Sends a page whole, or in two parts where its answer takes longer."""
     answering = asyncio.ensure_future(handler(request))
     try:
-        await asyncio.wait({answering}, timeout=SOON)
+        await asyncio.wait({answering}, timeout=ANNOUNCE_AFTER)
         make = request.get(_MEANWHILE)
         if answering.done() or make is None or request.method == hdrs.METH_HEAD:
             return await answering

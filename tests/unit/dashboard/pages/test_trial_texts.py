@@ -113,7 +113,7 @@ async def test_a_page_says_whom_it_asks_until_there_is_an_answer(
 ) -> None:
     method = {"log": "read_log", "pod": "read_events", "manifest": "read_manifest"}[name]
     api.objects[paths.trial("team", "digits-0")] = team_trial(0, **RUNNING)
-    monkeypatch.setattr(meanwhile, "SOON", 0.01)
+    monkeypatch.setattr(meanwhile, "ANNOUNCE_AFTER", 0.01)
     answers, read_now = threading.Event(), getattr(KubeconfigReader, method)
 
     def read_late(*asked: Any, **named: Any) -> Any:

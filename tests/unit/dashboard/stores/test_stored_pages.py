@@ -226,7 +226,7 @@ async def test_a_silent_store_holds_neither_page_nor_other_pages(
 async def test_a_page_says_that_it_reads_until_the_store_has_answered(
     client: Client, stores: OpenStores, monkeypatch: pytest.MonkeyPatch, name: str, answer: str | Exception
 ) -> None:
-    monkeypatch.setattr(meanwhile, "SOON", 0.01)
+    monkeypatch.setattr(meanwhile, "ANNOUNCE_AFTER", 0.01)
     stores.stored.report(5)
     stores.stored.print_lines("hello")
     answers, open_now = threading.Event(), stores.open
