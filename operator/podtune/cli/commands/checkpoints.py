@@ -41,7 +41,7 @@ from podtune.storage.checkpoint.restore import Restorer
 from podtune.storage.directory import Directory
 from podtune.storage.errors import NotFound, StoreError, StoreSettingsError
 
-PATIENCE = 30.0
+REQUEST_PATIENCE = 30.0
 """Seconds that a store that does not answer is waited for: somebody sits and waits, too."""
 _CONTENT = "checkpoint"
 _SCHEME = "://"
@@ -223,7 +223,7 @@ def _restore(opened: OpenedStore, choice: CheckpointChoice, directory: Path) -> 
         opened.store,
         opened.address,
         backoff=ExponentialBackoff(0.5, 5.0, Random()),
-        patience=PATIENCE,
+        patience=REQUEST_PATIENCE,
         clock=time.monotonic,
         sleep=time.sleep,
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from obstore import WritableFile
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-PATIENCE = Patience(connect=5, silence=60, tries=4)
+CLOUD_PATIENCE = Patience(connect=5, silence=60, tries=4)
 """Of agents, which nobody waits for. A server is silent while it takes in what it is sent."""
 _REQUEST_TIMEOUT = timedelta(hours=6)
 """How long an object may take to be read, whole."""
@@ -98,7 +98,7 @@ def make_cloud_client(
         credentials: What its Secret holds; empty where none is named.
         patience: How long its server may take; as agents wait for it, where None is given.
     """
-    patience = patience or PATIENCE
+    patience = patience or CLOUD_PATIENCE
     retry: RetryConfig = {**_RETRY, "max_retries": patience.tries - 1}
     shared: dict[str, Any] = {"client_options": _make_options(address, patience), "retry_config": retry}
     if isinstance(address, GcsAddress):

@@ -22,7 +22,7 @@ from podtune.storage.s3.mounted_credentials import MountedSecret
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-PATIENCE = Patience(connect=5, silence=30, tries=4)
+S3_PATIENCE = Patience(connect=5, silence=30, tries=4)
 """Of agents, which nobody waits for; the SDK's standard mode waits between tries with jitter."""
 _HASHED = "podtune-s3v4"
 _STYLES: dict[str, Literal["auto", "path", "virtual"]] = {"Path": "path", "VirtualHost": "virtual"}
@@ -30,7 +30,7 @@ _STYLES: dict[str, Literal["auto", "path", "virtual"]] = {"Path": "path", "Virtu
 
 def make_client(address: S3Address, patience: Patience | None = None) -> S3Client:
     """A client that connects to nothing yet."""
-    patience = patience or PATIENCE
+    patience = patience or S3_PATIENCE
     config = Config(
         connect_timeout=patience.connect,
         read_timeout=patience.silence,

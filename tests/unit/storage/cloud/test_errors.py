@@ -122,7 +122,7 @@ def test_what_fails_for_a_while_is_asked_for_again_a_few_times(
     server.asked.clear()
     with pytest.raises(errors.Unreachable):
         store.put_bytes("a", b"1")
-    assert len(server.asked) == cloud_client.PATIENCE.tries
+    assert len(server.asked) == cloud_client.CLOUD_PATIENCE.tries
 
 
 @pytest.mark.parametrize("kind", ["google", "azure"])

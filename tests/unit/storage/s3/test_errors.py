@@ -77,7 +77,7 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(
     assert f"'models' at {server.url}" in str(caught.value)
     assert caught.value.permanent is not issubclass(kind, errors.Unreachable)
     assert caught.value.reason == kind.__name__
-    assert len(list_requests(server)) == (s3_client.PATIENCE.tries if status >= 500 else 1)
+    assert len(list_requests(server)) == (s3_client.S3_PATIENCE.tries if status >= 500 else 1)
 
 
 def test_whoever_has_little_patience_is_told_soon(server: WebServer) -> None:
