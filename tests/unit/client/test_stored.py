@@ -97,7 +97,7 @@ def test_a_store_that_cant_be_read_leaves_the_curves_and_is_told(
         def list(self, _: str) -> None:
             raise InvalidCredentials("bucket models: the credentials are wrong; correct them")
 
-    monkeypatch.setattr(store_access, "make_store", lambda _: Refusing())
+    monkeypatch.setattr(store_access, "make_store", lambda *_: Refusing())
     with pytest.warns(IncompleteResults, match="learning curves alone.*the credentials are wrong"):
         assert [row["accuracy"] for row in digits.results()] == [0.25, 0.75]
     with pytest.raises(StoreFailed, match="the credentials are wrong; correct them"):

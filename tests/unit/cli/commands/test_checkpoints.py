@@ -23,6 +23,7 @@ from podtune.storage.checkpoint.syncer import DEFAULTS, CheckpointInfo, Options,
 from podtune.storage.cleanup.export import Exporter
 from podtune.storage.directory import Directory
 from podtune.storage.errors import AccessDenied, Unreachable
+from podtune.storage.patience import Patience
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment, trial
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -42,7 +43,7 @@ class Bucket:
         self.opened: list[S3Address] = []
         self.content_index = ContentIndex(TRIAL.prefix)
 
-    def open(self, address: S3Address) -> MemoryStore:
+    def open(self, address: S3Address, patience: Patience | None = None) -> MemoryStore:
         self.opened.append(address)
         return self.store
 
@@ -219,7 +220,7 @@ def test_a_store_that_does_not_answer_is_waited_for_and_then_named(
     api: FakeApi, bucket: Bucket, podtune: Podtune, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(api, bucket.upload(9))
-    monkeypatch.setattr(checkpoints, "PATIENCE", 0.0)
+    monkeypatch.setattr(checkpoints, "REQUEST_PATIENCE", 0.0)
     bucket.store.failure = Unreachable("http://s3:9000 does not answer")
     assert podtune("checkpoints download digits-7", expect=1).splitlines()[-1] == (
         "error: http://s3:9000 does not answer; if only the cluster knows that name, give --endpoint"

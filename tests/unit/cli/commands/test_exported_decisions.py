@@ -15,6 +15,7 @@ from podtune.kube import paths
 from podtune.protocol.messages import LedgerLine, encode_ledger
 from podtune.storage.address import S3Address
 from podtune.storage.errors import Unreachable
+from podtune.storage.patience import Patience
 from tests.unit.cli.cli_fakes import FakeApi
 from tests.unit.cluster.objects import experiment_body, trial_body
 from tests.unit.storage.memory_store import MemoryStore
@@ -31,7 +32,7 @@ def line(number: int, action: str = "CONTINUE", **inputs: str) -> LedgerLine:
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     made = MemoryStore()
 
-    def open_store(address: S3Address) -> MemoryStore:
+    def open_store(address: S3Address, patience: Patience | None) -> MemoryStore:
         assert address.bucket == "models"
         return made
 

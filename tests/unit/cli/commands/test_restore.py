@@ -36,7 +36,7 @@ Podtune = Callable[..., str]
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     made = MemoryStore()
-    monkeypatch.setattr(store_access, "make_store", lambda address: made)
+    monkeypatch.setattr(store_access, "make_store", lambda address, _: made)
     return made
 
 

@@ -14,6 +14,7 @@ from podtune.cli.client import api_client, store_access
 from podtune.protocol.messages import MetricValue, Result, encode_result
 from podtune.storage.address import S3Address
 from podtune.storage.errors import Unreachable
+from podtune.storage.patience import Patience
 from podtune.storage.segments.segment import SegmentHeader
 from podtune.storage.segments.segment_stream import SegmentStream
 from tests.unit.cli.cli_fakes import NAMESPACE, FakeApi, experiment, trial
@@ -26,7 +27,7 @@ Podtune = Callable[..., tuple[str, str]]
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     made = MemoryStore()
 
-    def open_store(address: S3Address) -> MemoryStore:
+    def open_store(address: S3Address, patience: Patience | None) -> MemoryStore:
         assert address == S3Address("models", "demo", endpoint="http://s3:9000")
         return made
 

@@ -11,6 +11,7 @@ from podtune.cli.client import api_client, store_access
 from podtune.kube import paths
 from podtune.storage.address import S3Address
 from podtune.storage.errors import Unreachable
+from podtune.storage.patience import Patience
 from podtune.storage.segments.segment import LOG_STREAM, SegmentHeader
 from podtune.storage.segments.segment_log import SMALLEST_SEGMENT
 from podtune.storage.segments.segment_stream import SegmentStream
@@ -24,7 +25,7 @@ Podtune = Callable[..., str]
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     store, opened = MemoryStore(), list[S3Address]()
 
-    def open_store(address: S3Address) -> MemoryStore:
+    def open_store(address: S3Address, patience: Patience | None) -> MemoryStore:
         opened.append(address)
         return store
 

@@ -107,7 +107,7 @@ def wait_for_image(pod: Manifest, image: str) -> None:
 def api(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     api = StandIn()
     monkeypatch.setattr(api_client, "open_api", lambda kubeconfig, context, namespace: (api, namespace or NAMESPACE))
-    monkeypatch.setattr(store_access, "make_store", lambda address: api.store)
+    monkeypatch.setattr(store_access, "make_store", lambda address, _: api.store)
     return api
 
 

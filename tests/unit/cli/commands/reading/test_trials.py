@@ -43,7 +43,7 @@ def test_trials_have_what_they_tried_and_reached_in_columns(podtune: Podtune) ->
     header, first, second, *_ = podtune("trials digits")
     assert header.split() == ["TRIAL", "STATE", "accuracy", "learning_rate", "hidden_units", "activation", "ITERATION",
                               "ATTEMPTS", "DURATION", "GPU-HOURS"]  # fmt: skip
-    assert first.split() == ["digits-0", "Failed", "-", "1.235e-4", "64", "relu", "8", "3", "3m", "1"]
+    assert first.split() == ["digits-0", "Failed", "-", "1.235e-4", "64", "relu", "8", "3", "3m", "1.00"]
     assert second.split()[:4] == ["digits-1", "Completed", "0.6850", "2.469e-4"]
 
 
