@@ -10,7 +10,10 @@ from pathlib import Path
 
 from e2e.bench.tuner.environments import ROOT, Missing
 
-PACKAGES = (f"{ROOT}[local]", "scikit-learn")
+PACKAGES = (".[local,dashboard]", "scikit-learn")
+"""Those of README's first commands."""
+EXAMPLE = ("examples/digits/experiment.yaml", "--workdir", "examples/digits", "--dashboard")
+"""What `podtune run` is given there, up to the port."""
 FIRST_RESULT = "best accuracy"
 """What `podtune run` says once a trial has reported."""
 LIMIT = 600.0
@@ -28,7 +31,7 @@ def measure_first_result() -> dict[str, float]:
         programs = place / "venv/bin"
         began = time.perf_counter()
         pip = [str(programs / "pip"), "install", "--quiet", *PACKAGES]
-        installed = subprocess.run(pip, capture_output=True, text=True, timeout=LIMIT, check=False)
+        installed = subprocess.run(pip, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False)
         if installed.returncode:
             raise Missing(f"pip install: {installed.stderr.strip().splitlines()[-1:]}")
         installation = time.perf_counter() - began
@@ -41,11 +44,10 @@ def _wait_for_result(programs: Path, run: Path) -> float:
     Raises:
         RuntimeError: There is none.
     """
-    words = [str(programs / "podtune"), "run", "experiment.yaml", "--directory", str(run)]
+    words = [str(programs / "podtune"), "run", *EXAMPLE, "0", "--directory", str(run)]
     environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(run.parent)}
-    example = ROOT / "examples/digits"
     began = time.perf_counter()
-    with subprocess.Popen(words, cwd=example, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         has_result = any(FIRST_RESULT in line for line in process.stdout)
         waited = time.perf_counter() - began

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from e2e.bench.local import comparison
+from e2e.bench.local import comparison, first_result
 from e2e.bench.local.with_podtune import make_experiment
-from e2e.bench.tuner.environments import Environment, Missing
+from e2e.bench.tuner.environments import ROOT, Environment, Missing
 from podtune.api.pods.template_policy import UNKNOWN_POLICY
 from podtune.api.validation import find_problems
 
@@ -66,6 +66,12 @@ def test_who_fails_leaves_the_comparison(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["no-op trials on one machine, to the faster other"] == 2.0
     assert not [name for name in found if "Ray Tune" in name]
     assert measured.setting.count("Ray Tune was not measured: no answer") == 1
+
+
+def test_the_first_result_is_that_of_the_readmes_first_commands() -> None:
+    readme = (ROOT / "README.md").read_text()
+    packages = " ".join(f"'{package}'" if "[" in package else package for package in first_result.PACKAGES)
+    assert f"pip install {packages}\npodtune run {' '.join(first_result.EXAMPLE)} " in readme
 
 
 def test_the_experiment_is_one_that_the_operator_takes() -> None:
