@@ -89,11 +89,9 @@ def adapt(
         if command:
             notes += _put_command(pod_spec, command, environ, in_containers=in_containers)
         machine = _Machine(environ, config_maps, in_containers)
-        problems += _find_missing_of_pod(pod_spec, "spec.trialTemplate.spec", machine, _OWN_COMMAND)
-        if evaluation := (spec.get("evaluation") or {}).get("template"):
-            problems += _find_missing_of_pod(
-                evaluation["spec"], "spec.evaluation.template.spec", machine, "or remove spec.evaluation"
-            )
+        for path, template in list_templates(spec):
+            otherwise = _OWN_COMMAND if template is spec["trialTemplate"] else "or remove spec.evaluation"
+            problems += _find_missing_of_pod(template["spec"], f"{path}.spec", machine, otherwise)
     if problems:
         raise NotLocal(problems)
     return LocalManifest(adapted, tuple(notes))
@@ -101,18 +99,19 @@ def adapt(
 
 def find_missing_variables(resource: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
     """Says which variables an adapted Experiment needs and the environment lacks, as when it is resumed elsewhere."""
-    spec = resource["spec"]
-    templates = {
-        "trialTemplate": spec["trialTemplate"],
-        "evaluation.template": (spec.get("evaluation") or {}).get("template"),
-    }
     return [
         problem
-        for name, template in templates.items()
-        if template
-        for container in _list_containers(template["spec"], f"spec.{name}.spec")
+        for path, template in list_templates(resource["spec"])
+        for container in _list_containers(template["spec"], f"{path}.spec")
         for problem in _find_missing_variables(*container, environ, "")
     ]
+
+
+def list_templates(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The templates of an Experiment's pods, of training and of evaluations, each with its path."""
+    yield "spec.trialTemplate", spec["trialTemplate"]
+    if template := (spec.get("evaluation") or {}).get("template"):
+        yield "spec.evaluation.template", template
 
 
 def _find_missing_cluster(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from podtune.api.pods.gpus import leave_out_gpus
 from podtune.cli.errors import CliError
-from podtune.local.adaptation import adapt, find_missing_variables
+from podtune.local.adaptation import adapt, find_missing_variables, list_templates
 from podtune.local.containers import find_engine
 from podtune.local.devices import DevicePool, count_cpus, find_gpus, read_request
 from podtune.local.directory import RunDirectory, RunSettings
@@ -64,7 +64,7 @@ def start_run(
     body = make_experiment(adapted.resource, name)
     names = _list_gpus(gpus, environ)
     notes = (*adapted.notes, *_check_gpus(body, names))
-    templates = _list_templates(body)
+    templates = [template for _, template in list_templates(body["spec"])]
     if names is None:
         # Nobody would hold them: tables and pages must not count any.
         for template in templates:
@@ -100,13 +100,6 @@ def resume_run(path: Path, *, environ: Mapping[str, str], gpus: int | None = Non
         raise CliError("\n  ".join((f"{path} can't go on:", *problems)))
     settings = replace(known, gpus=known.gpus if gpus is None else gpus)
     return LocalRun(place, settings, DevicePool(_list_gpus(settings.gpus, environ), count_cpus()), environ=environ)
-
-
-def _list_templates(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The templates of an Experiment's pods: of training, and of evaluations."""
-    spec = body["spec"]
-    templates = [spec["trialTemplate"], (spec.get("evaluation") or {}).get("template")]
-    return [template for template in templates if template]
 
 
 def _check_gpus(body: Mapping[str, Any], names: Sequence[str] | None) -> list[str]:
