@@ -85,7 +85,6 @@ def test_stores_quotas_and_rights_that_are_wrong_are_named(
     assert said["operator's rights"][0] == "unknown"
 
 
-@pytest.mark.long
 def test_images_volumes_and_names_that_are_missing_are_named(
     cluster: Cluster, namespace: Kubernetes, examine: Examine
 ) -> None:
@@ -93,7 +92,7 @@ def test_images_volumes_and_names_that_are_missing_are_named(
     no_volume = experiment("no-volume", counter(**mount), search={"maxTrials": 1})
     volumes = [{"name": "data", "secret": {"secretName": "nowhere"}}]
     no_volume["spec"]["trialTemplate"]["spec"]["volumes"] = volumes
-    unknown = {"store": store(cluster, endpoint="http://nowhere.invalid:9000")}
+    unknown = {"store": store(cluster, endpoint="http://nowhere.invalid:9000"), "drain": "1s"}  # it can't store any
     waits = counter({"HOLD_AT": "2"})
     namespace.apply(
         no_volume,
