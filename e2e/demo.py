@@ -9,6 +9,7 @@ import base64
 import json
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.kubernetes import Kubernetes
 from podtune.cli.output import find_width
-from podtune.cli.views.columns import align_labels, wrap_line
+from podtune.cli.views.columns import align_labels
 from podtune.cli.views.numbers import format_number
 
 NAMESPACE = "demo"
@@ -27,6 +28,7 @@ EXPERIMENT = "digits"
 MANIFEST = install.ROOT / "examples" / "digits" / "experiment.yaml"
 WANTED = 0.97
 DEADLINE = 600
+OTHERWISE_COLUMNS = 100
 
 
 @dataclass
@@ -46,7 +48,7 @@ class Stopwatch:
     def report(self) -> None:
         print("\nWhere the time went:")
         for name, seconds in [*self.steps, ("in all", sum(seconds for _, seconds in self.steps))]:
-            say(f"  {seconds:6.1f} s  {name}")
+            print(f"  {seconds:6.1f} s  {name}")
 
 
 def make_namespace(kubernetes: Kubernetes, cluster: Cluster) -> None:
@@ -85,7 +87,7 @@ def tell_result(kubernetes: Kubernetes, cluster: Cluster) -> bool:
         "Best accuracy": f"{float(best['value']):.4f} by {best['trial']}",
         "Parameters": ", ".join(f"{name} {format_number(value)}" for name, value in best["parameters"].items()),
         "Trials": f"{trials['total']}, {trials['stoppedEarly']} of them stopped early by ASHA",
-        "Checkpoint": f"{size:,} bytes in {len(manifest['files'])} files, in",
+        "Checkpoint": f"{len(manifest['files'])} files of {size:,} bytes",
     }
     print("", *align_labels(facts, find_width()), sep="\n")
     print(f"  {best['checkpoint']}")  # in one piece, so that it can be copied
@@ -97,13 +99,13 @@ def tell_result(kubernetes: Kubernetes, cluster: Cluster) -> bool:
 
 def say_where_to_look(address: str) -> None:
     print(f"\nThe dashboard: {address}")
-    say("It needs no login: all who can open this address on your machine see every experiment of this cluster.")
+    say("It needs no login: whoever can open it on your machine sees every experiment.")
     print()
 
 
 def say(text: str) -> None:
     """Prints a line, or several where the terminal is narrow."""
-    print(*wrap_line(text, find_width()), sep="\n")
+    print(textwrap.fill(text, find_width() or OTHERWISE_COLUMNS))
 
 
 def wait_for_who_looks(address: str) -> None:
@@ -115,7 +117,7 @@ def wait_for_who_looks(address: str) -> None:
 
 def say_goodbye() -> None:
     print()
-    say("The cluster stays up. Its GPUs are simulated: the scheduler counts them, and there is no device behind them.")
+    say("The cluster stays up. Its GPUs are simulated: no devices are behind them.")
     print("""  make shell       opens a shell there; try, for instance,
                      kubectl podtune trials digits -n demo
   make dashboard   opens the dashboard again

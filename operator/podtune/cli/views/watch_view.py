@@ -222,6 +222,8 @@ def _render_gpus(view: ExperimentView, trials: Collection[TrialView]) -> Text | 
     usage = view.status.usage
     if not used and not missing and not (usage and usage.gpu_hours):
         return None
+    if view.status.completion_time and usage:
+        return Text(f"{format_hours(usage.gpu_hours)} GPU-hours", style="dim")
     line = Text(f"GPUs {format_gpus(used)} in use")
     if missing:
         line.append(f"   {format_gpus(missing)} waited for", style="yellow")

@@ -162,6 +162,9 @@ def test_the_picture_says_which_gpus_are_used_and_waited_for(progress: Progress)
     waiting = trial(12, state="PENDING", reason="Unschedulable", limits={"nvidia.com/gpu": "4"})
     progress.apply(TRIALS_CHANGED, Change("MODIFIED", waiting))
     assert "GPUs 4 in use   4 waited for   3.2 GPU-hours so far" in _drawn(progress)
+    watched["status"] |= {"state": "Complete", "completionTime": "2026-01-01T10:04:00Z"}
+    progress.apply(EXPERIMENT_CHANGED, Change("MODIFIED", watched))
+    assert "\n3.2 GPU-hours\n" in _drawn(progress)
 
 
 def test_when_the_experiment_has_ended_the_best_trials_are_left(progress: Progress) -> None:
