@@ -45,6 +45,11 @@ class SearchAxis:
     is_conditional: bool
     is_settled: bool = True
 
+    @property
+    def is_text(self) -> bool:
+        """Whether some of its values are no numbers, so that a column of them stands left."""
+        return any(read_finite(choice) is None for choice in self.choices)
+
     def has_room_for(self, text: str) -> bool:
         """Whether another trial with this value surely leaves the axis as it is."""
         if self.choices:

@@ -148,6 +148,15 @@ def test_a_name_that_stands_alone_stays_at_its_curves_end() -> None:
     assert spread_labels([(10.0, 40.0), (90.0, 40.0)], ["1", "2"]) == [40.0, 40.0]
 
 
+async def test_a_line_leads_to_each_name_that_stands_apart_from_its_curves_end() -> None:
+    ends = [0.5, 0.5, 0.5, 0.5, 0.1, 0.9]
+    trials = [trial_body(index, VALUES, **done(end, curve=curve(0.3, end))) for index, end in enumerate(ends)]
+    async with serve(make_source(trials)) as client:
+        page = await read_page(client, ask(*range(6)))
+    assert page.count('class="tag ') == 6
+    assert page.count('class="leader ') == 4
+
+
 @pytest.mark.parametrize(
     ("name", "short"), [("digits-7", "7"), ("other-7", "other-7"), ("digits", "digits"), ("x" * 30, f"{'x' * 9}…")]
 )

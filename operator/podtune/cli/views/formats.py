@@ -38,7 +38,7 @@ def format_age(since: str, now: datetime) -> str:
 
 
 def format_duration(length: float) -> str:
-    """A length of time given in seconds, with at most two units: 45s, 12m30s, 5h03m, 3d."""
+    """A length of time given in seconds, with at most two units: 45s, 12m30s, 5h03m, 3d04h, 27d."""
     whole = round(length)
     if whole < 60:
         return f"{whole}s"
@@ -47,7 +47,8 @@ def format_duration(length: float) -> str:
     minutes = round(length / 60)
     if minutes < 48 * 60:
         return _format_pair(minutes, 60, "h", "m")
-    return _format_pair(round(length / 3600), 24, "d", "h")
+    hours = round(length / 3600)
+    return _format_pair(hours, 24, "d", "h") if hours < 240 else f"{round(length / 86400)}d"
 
 
 def format_best_value(best: BestTrial) -> str:

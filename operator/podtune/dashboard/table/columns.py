@@ -12,7 +12,6 @@ from podtune.dashboard.numbers import (
     format_hours,
     format_hours_column,
     format_text,
-    read_finite,
 )
 from podtune.dashboard.trial_rows import STATE_WORDS, ExperimentRows, TrialRow
 
@@ -98,7 +97,7 @@ def make_parameter_column(name: str, experiment: ExperimentRows, page: Sequence[
     axis = next((axis for axis in experiment.axes if axis.name == name), None)
     is_spread = axis is None or axis.is_log or bool(axis.choices)
     decimals = None if is_spread else choose_decimals(row.numbers[name] for row in page if name in row.numbers)
-    is_text = axis is not None and any(read_finite(choice) is None for choice in axis.choices)
+    is_text = axis is not None and axis.is_text
 
     def get(row: TrialRow) -> Cell:
         return row.numbers.get(name, row.view.parameters.get(name))

@@ -50,6 +50,16 @@ document.addEventListener("podtune-update", () => {
   for (const [address, { since }] of answers) if (Date.now() - since > FRESH) answers.delete(address);
 });
 
+// With how many decimals the numbers of a column stand one below the other, as the server chooses; null where no count suits all.
+export const chooseDecimals = (values) => {
+  const sizes = values.filter(Boolean).map(Math.abs), largest = Math.max(0, ...sizes);
+  if (!sizes.length) return 0;
+  if (largest >= 1e6 || largest < 1e-3) return null;
+  if (sizes.every(Number.isInteger)) return 0;
+  const decimals = Math.max(0, 3 - Math.floor(Math.log10(largest)));
+  return Math.min(...sizes) < 10 ** -decimals / 2 ? null : decimals;
+};
+
 // Four digits of a number, as the server writes them.
 export const shorten = (value) => {
   if (!value || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e6)) return String(Number(value.toPrecision(4)));

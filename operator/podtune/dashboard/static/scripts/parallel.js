@@ -1,11 +1,12 @@
 // Parallel coordinates: one line for each trial, on a canvas. What is selected stands in the address.
 import { copy } from "./copy.js";
-import { bindEach, load, make, shorten } from "./elements.js";
+import { bindEach, chooseDecimals, load, make, shorten } from "./elements.js";
 import { Selection } from "./selection.js";
 import { Stage } from "./stage.js";
 
 const MOST_LISTED = 15;
-const write = (column, value) => (value === null ? "–" : column.choices.length ? column.choices[value] : shorten(value));
+const write = (column, value, decimals = null) =>
+  (value === null ? "–" : column.choices.length ? column.choices[value] : decimals === null ? shorten(value) : value.toFixed(decimals));
 // Texts stand left, numbers right.
 const side = (column) => (column.choices.some((choice) => Number.isNaN(Number(choice))) ? "" : "n");
 
@@ -133,6 +134,7 @@ class View {
     const shown = selection.list().slice(0, MOST_LISTED);
     const metrics = trials.columns.filter((column) => column.sign), others = selection.axes.filter((column) => !column.sign);
     const columns = [...metrics, ...others];
+    const decimals = columns.map((column) => (column.log || column.choices.length ? null : chooseDecimals(shown.map((place) => column.values[place]))));
     const head = make("tr");
     head.append(make("th", "Trial"), ...columns.map((column) => make("th", column.name, side(column))));
     this.find("head").replaceChildren(head);
@@ -140,7 +142,7 @@ class View {
       const line = make("tr"), cell = make("td"), link = make("a", trials.names[place]);
       link.href = `${root.dataset.trials}/${encodeURIComponent(trials.names[place])}`;
       cell.append(link);
-      line.append(cell, ...columns.map((column) => make("td", write(column, column.values[place]), side(column))));
+      line.append(cell, ...columns.map((column, at) => make("td", write(column, column.values[place], decimals[at]), side(column))));
       line.addEventListener("pointerenter", () => this.stage.point(place));
       line.addEventListener("pointerleave", () => this.stage.point(null));
       return line;
