@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 from podtune.agent import entry
 from podtune.agent.checkpoints.lazy_store import make_lazy_store
@@ -17,13 +18,18 @@ from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
 from podtune.agent.reader_pod.pod import run_reader_pod, run_volume_reading
+from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.agent.sidecar.warm_sidecar import WarmSidecar
 from podtune.agent.storage_pod.pod import StoragePodSettings, run_storage
+from podtune.protocol.agent_environment import ENDPOINT_PORT
 from podtune.storage.address import StoreAddress
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.stores import make_store
+
+if TYPE_CHECKING:
+    from podtune.agent.endpoint.server import Endpoint
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,11 +91,30 @@ def _tell_reason(settings: Settings, log: EventLog, reason: str) -> None:
 def run_sidecar(settings: Settings, log: EventLog) -> int:
     """The sidecar."""
     threading.excepthook = lambda failure: _give_up(log, failure)
-    make = WarmSidecar if settings.reuse else Sidecar
-    make(settings, log, Random(), sys.stdout, make_lazy_store).run(entry.wait)
+    if settings.reuse:
+        WarmSidecar(settings, log, Random(), sys.stdout, make_lazy_store).run(entry.wait)
+    else:
+        try:
+            endpoint = _open_endpoint(settings, log) if settings.sources else None
+        except OSError as error:
+            message = f"the endpoint for programs can't be opened: {error}; free port {ENDPOINT_PORT} of the pod"
+            log.error("endpoint can't be opened", message=message)
+            _tell_reason(settings, log, message)
+            return os.EX_TEMPFAIL
+        Sidecar(settings, log, Random(), sys.stdout, make_lazy_store, endpoint=endpoint).run(entry.wait)
     sys.stdout.flush()
     # Threads that still wait for an answer are of no use any more, and must not hold up the end.
     os._exit(0)
+
+
+def _open_endpoint(settings: Settings, log: EventLog) -> Endpoint:
+    """Answers programs that report over HTTP."""
+    from podtune.agent.endpoint.server import Endpoint  # noqa: PLC0415 - takes a while, and few trials need it
+
+    prepare_directory(settings.directory)
+    endpoint = Endpoint(settings, log)
+    endpoint.start()
+    return endpoint
 
 
 def _give_up(log: EventLog, failure: threading.ExceptHookArgs) -> None:

@@ -51,6 +51,8 @@ class Settings:
         configuration: Digest of what the attempt trains with; empty where the operator has not told.
         stdout_pattern: How results look on standard output; None where they are not read from there.
         stdout_last: The metric that is printed last of each result, where lines name their metrics; empty: not known.
+        sources: Whose requests are answered at the endpoint; empty where there is none.
+        endpoint_token: What these requests must bear; empty where there is none.
         rank: The pod's rank in its gang; 0 where it is alone.
         replicas: How many pods the gang has.
         stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
@@ -79,6 +81,8 @@ class Settings:
     configuration: str
     stdout_pattern: re.Pattern[str] | None
     stdout_last: str
+    sources: tuple[str, ...]
+    endpoint_token: str
     rank: int
     replicas: int
     stores_alone: bool
@@ -138,6 +142,7 @@ class Settings:
         number = _count(environ, layout.ENV_ATTEMPT, default=1)
         if reuse:
             attempt = build_attempt_id(attempt, trial, number)
+        sources = _read_sources(environ)
         return cls(
             directory=Directory(Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY)),
             state=Path(_read_required(environ, env.STATE)) if reuse else None,
@@ -163,6 +168,9 @@ class Settings:
             configuration=environ.get(env.CONFIGURATION, ""),
             stdout_pattern=_read_pattern(environ),
             stdout_last=environ.get(env.STDOUT_LAST, ""),
+            sources=sources,
+            # Programs know it without being told, an agent that is started again has the same, and no other pod does.
+            endpoint_token=(environ.get(env.POD_UID) or _read_pod_uid(token_file)) if sources else "",
             drain_seconds=_read_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )
@@ -252,6 +260,18 @@ def _read_pattern(environ: Mapping[str, str]) -> re.Pattern[str] | None:
     if not pattern.groupindex:
         raise AgentSettingsError(f"{env.STDOUT_PATTERN} is {text!r}, which has no named group; name the metrics in it")
     return pattern
+
+
+def _read_sources(environ: Mapping[str, str]) -> tuple[str, ...]:
+    text = environ.get(env.SOURCES, "")
+    sources = tuple(filter(None, text.split(",")))
+    unknown = [source for source in sources if source not in env.SOURCE_NAMES]
+    if unknown:
+        raise AgentSettingsError(
+            f"{env.SOURCES} is {text!r}, but this agent knows only {', '.join(env.SOURCE_NAMES)}; "
+            "use the image of the operator's release"
+        )
+    return sources
 
 
 def _count(environ: Mapping[str, str], name: str, default: int) -> int:

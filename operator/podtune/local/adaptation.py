@@ -18,6 +18,7 @@ from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
 from podtune.local.program import COMPUTED_FIELDS, is_computed
 from podtune.local.volumes import ConfigMaps, find_missing_volumes
+from podtune.protocol.agent_environment import SOURCE_NAMES
 
 _NONE: ConfigMaps = {}
 _OWN_COMMAND = "or give the command to run here after --"
@@ -80,6 +81,8 @@ def adapt(
     adapted = copy.deepcopy(dict(resource))
     spec: dict[str, Any] = adapted["spec"]
     problems = [*_find_missing_cluster(spec)]
+    if in_containers:
+        problems += _find_missing_endpoint(spec.get("results") or {})
     notes = [*_adapt_checkpoints(spec.get("checkpoints") or {})]
     if spec["trialTemplate"].pop("reuse", False):
         notes.append("trialTemplate.reuse: each trial gets a process of its own")
@@ -131,6 +134,13 @@ def _find_missing_cluster(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "spec.trialTemplate.roles: gangs need a cluster; write spec with one container to try the program here"
     if template.get("replicas", 1) != 1:
         yield f"spec.trialTemplate.replicas: {template['replicas']} pods need a cluster; remove it to try one here"
+
+
+def _find_missing_endpoint(results: Mapping[str, Any]) -> Iterator[str]:
+    """What a container can't reach, whose loopback is its own."""
+    for name in SOURCE_NAMES:
+        if results.get(name) is not None:
+            yield f"spec.results.{name}: a container can't reach the agent on this machine; leave out --container"
 
 
 def _adapt_checkpoints(checkpoints: dict[str, Any]) -> Iterator[str]:

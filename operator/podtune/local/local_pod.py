@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.event_log import EventLog
+from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.api.names import ANNOTATION_PARAMETERS
@@ -32,6 +33,9 @@ from podtune.local.program_starter import ProgramStarter, RunningProgram
 from podtune.protocol import agent_environment as agent_env
 from podtune.runner.records import ContainerEnd, PodPhase
 from podtune.trial import layout
+
+if TYPE_CHECKING:
+    from podtune.agent.endpoint.server import Endpoint
 
 LOCAL_AGENT = AgentSettings(image="podtune run", pull_policy="Never", results_url="http://127.0.0.1")
 """What manifests of pods name; no image is pulled here, and no server is asked."""
@@ -79,6 +83,7 @@ class LocalPod(threading.Thread):
         self._gpus = gpus
         self._is_found = is_found
         self._process: RunningProgram | None = None
+        self._endpoint: Endpoint | None = None
         self._lock = threading.Lock()
         self._kill_at = float("inf")
         self._asked_to_end = False
@@ -112,6 +117,8 @@ class LocalPod(threading.Thread):
                 self._conclude(PodPhase.FAILED, disruption=f"AgentFailed: {type(error).__name__}: {error}")
             finally:
                 self._is_over.set()
+                if self._endpoint is not None:
+                    self._endpoint.close()
 
     def _run(self, output: TextIO) -> None:
         directory, name = self._machine.directory, self._record.name
@@ -124,9 +131,13 @@ class LocalPod(threading.Thread):
             shared.mkdir(exist_ok=True)
             parameters = self._manifest["metadata"]["annotations"][ANNOTATION_PARAMETERS]
             (shared / layout.PARAMETERS).write_text(parameters, encoding="utf-8")
-            if not self._restore(settings, log) or not self._start():
+            if not self._restore(settings, log):
                 return
-        sidecar = Sidecar(settings, log, Random(), output, connect=self._connect)
+            if settings.sources:
+                self._endpoint = self._open_endpoint(settings, log)
+            if not self._start():
+                return
+        sidecar = Sidecar(settings, log, Random(), output, connect=self._connect, endpoint=self._endpoint)
         try:
             sidecar.run(self._wait_for_end)
         finally:
@@ -176,6 +187,15 @@ class LocalPod(threading.Thread):
             return False
         return True
 
+    def _open_endpoint(self, settings: Settings, log: EventLog) -> Endpoint:
+        """Answers the program over HTTP, at a port of its own: all pods share this machine's."""
+        from podtune.agent.endpoint.server import Endpoint  # noqa: PLC0415 - few runs need it
+
+        prepare_directory(settings.directory)
+        endpoint = Endpoint(settings, log, port=0)
+        endpoint.start()
+        return endpoint
+
     def _start(self) -> bool:
         """Starts the program; whether it could be."""
         directory, name = self._machine.directory, self._record.name
@@ -185,7 +205,9 @@ class LocalPod(threading.Thread):
                 self._conclude(PodPhase.FAILED)
                 return False
             try:
-                self._process = self._machine.programs.start(self._manifest, self._record, self._gpus)
+                self._process = self._machine.programs.start(
+                    self._manifest, self._record, self._gpus, self._endpoint.address if self._endpoint else ""
+                )
             except OSError as error:
                 words = f"{error.filename or 'the program'}: {error.strerror or error}"
                 end = ContainerEnd(self._record.program, _NOT_STARTED, "StartError", words)

@@ -52,7 +52,7 @@ def find_training_container(pod: Manifest) -> Mapping[str, Any]:
     return found
 
 
-def build_program(pod: Manifest, directory: Path, host: str, environ: Mapping[str, str]) -> Program:
+def build_program(pod: Manifest, directory: Path, host: str, environ: Mapping[str, str], endpoint: str = "") -> Program:
     """Makes the process of a pod's training container.
 
     Args:
@@ -60,13 +60,15 @@ def build_program(pod: Manifest, directory: Path, host: str, environ: Mapping[st
         directory: Takes the place of /podtune.
         host: Name of this machine.
         environ: Has the values that a cluster would look up in Secrets.
+        endpoint: Address of the agent's endpoint here; empty where it has none.
     """
     container = find_training_container(pod)
     known: dict[str, str] = {}
+    places = {layout.ENV_DIRECTORY: str(directory), **({layout.ENV_ENDPOINT: endpoint} if endpoint else {})}
     for entry in container.get("env") or ():
         value = _find_value(entry, pod, known, host, environ)
         if value is not None:
-            known[entry["name"]] = str(directory) if entry["name"] == layout.ENV_DIRECTORY else value
+            known[entry["name"]] = places.get(entry["name"], value)
     command, arguments = (
         tuple(expand(str(word), known) for word in container.get(field) or ()) for field in ("command", "args")
     )

@@ -41,13 +41,14 @@ class ProgramStarter:
     engine: ContainerEngine | None = None
     mounts_workdir: bool = False
 
-    def start(self, pod: Manifest, record: Pod, gpus: Sequence[str]) -> RunningProgram:
+    def start(self, pod: Manifest, record: Pod, gpus: Sequence[str], endpoint: str = "") -> RunningProgram:
         """Starts the program of a pod.
 
         Args:
             pod: The pod's manifest.
             record: The pod.
             gpus: Its GPUs.
+            endpoint: Address of its agent's endpoint; empty where it has none.
 
         Raises:
             OSError: It can't be started.
@@ -58,7 +59,7 @@ class ProgramStarter:
         )
         if self.engine is not None:
             return self._start_container(self.engine, pod, record, mounts, gpus)
-        program = build_program(pod, self.directory.find_shared(name), self.host, self.environ)
+        program = build_program(pod, self.directory.find_shared(name), self.host, self.environ, endpoint)
         words = tuple(replace_paths(word, mounts) for word in (*program.command, *program.arguments))
         own = {key: replace_paths(value, mounts) for key, value in program.variables.items()}
         environment = {**inherit(self.environ), **own}

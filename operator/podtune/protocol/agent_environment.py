@@ -66,6 +66,15 @@ STDOUT_PATTERN = "PODTUNE_STDOUT_PATTERN"
 """Regular expression with named groups; unset where results are not read off standard output."""
 STDOUT_LAST = "PODTUNE_STDOUT_LAST"
 """Name of the metric that is printed last of each result, where the lines name their metrics; unset: not known."""
+SOURCES = "PODTUNE_SOURCES"
+"""Whose requests the agent answers at an endpoint of its own, with commas between them; unset: it has none."""
+HUGGING_FACE = "huggingFace"
+"""The trainer of transformers, or another that posts its status as in a TrainJob of Kubeflow."""
+SOURCE_NAMES = (HUGGING_FACE,)
+ENDPOINT_PORT = 24680
+"""Where that endpoint is in a pod, on 127.0.0.1; below the ports that connections get by themselves."""
+TRAINER_STATUS_ROUTE = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs/{trial}/status"
+"""The route of that status; namespace and name stand for the trial's."""
 DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
 """How long the agent may take, after the program has ended, to store and deliver what is left; 20 when unset. Keep it
 below the pod's termination grace period."""

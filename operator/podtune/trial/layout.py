@@ -31,6 +31,9 @@ so RESTORED is complete. With `step` 0 and an empty `uri` the program starts fro
 CONTROL = "control.json"
 """`{"shouldCheckpoint": false, "shouldStop": false}`: replaced whole by the agent whenever it changes."""
 
+ENDPOINT_TOKEN = "endpoint-token"
+"""What programs have to send to the agent's endpoint, where there is one; written when that answers."""
+
 ASSIGNMENT = "assignment.json"
 """What a pod that is reused has to do after its first trial: replaced whole by the agent. `directory` is that of the
 trial, below the shared one, with files as above; beside it `trial`, `number` (of the attempt), `parameters`, `seed`,
@@ -65,6 +68,8 @@ ENV_ROLE_REPLICAS = "PODTUNE_ROLE_REPLICAS"
 ENV_ROLES = "PODTUNE_ROLES"
 """Numbers of pods by role, in the order of their ranks, as JSON."""
 ENV_SEED = "PODTUNE_SEED"
+ENV_ENDPOINT = "PODTUNE_ENDPOINT"
+"""Address of the agent's endpoint, such as http://127.0.0.1:24680; unset where there is none."""
 ENV_REUSE = "PODTUNE_REUSE"
 """`true` in a pod that is given one trial after the other."""
 ENV_PARAMETER_PREFIX = "PODTUNE_PARAM_"

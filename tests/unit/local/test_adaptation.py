@@ -113,3 +113,10 @@ def test_a_folder_takes_the_place_of_the_store() -> None:
     assert (spec.checkpoints.export.to, spec.checkpoints.scratch) == (None, None)
     assert any("checkpoints.export.to" in note for note in adapted.notes)
     assert parse_experiment(adapt(make_manifest(), (), {}).resource, UNKNOWN_POLICY).checkpoints.store is None
+
+
+def test_a_container_is_not_told_of_an_endpoint_that_it_cannot_reach() -> None:
+    manifest = make_manifest(results={"huggingFace": {}})
+    assert adapt(manifest, (), {}).resource["spec"]["results"] == {"huggingFace": {}}
+    with pytest.raises(NotLocal, match="leave out --container"):
+        adapt(manifest, (), {}, in_containers=True)

@@ -209,3 +209,28 @@ def test_one_trial_at_a_time_is_proposed_what_the_operators_runner_proposes_in_t
     simulated = Simulation(spec, _Points(), name="digits").run()
     assert [trial.proposed for trial in _list_trials(run)] == [trial.spec.parameters for trial in simulated.trials]
     assert len(simulated.trials) == 5
+
+
+POST_STATUS = """
+import json, os, urllib.request
+token = open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read()
+metrics = [{"name": "eval_loss", "value": os.environ["PODTUNE_PARAM_x"]}, {"name": "current_step", "value": "7"}]
+urllib.request.urlopen(urllib.request.Request(
+    os.environ["KUBEFLOW_TRAINER_SERVER_URL"],
+    data=json.dumps({"trainerStatus": {"metrics": metrics}}).encode(),
+    headers={"Authorization": f"Bearer {token}"},
+    method="POST",
+), timeout=60)
+"""
+
+
+def test_trials_side_by_side_post_to_endpoints_of_their_own(tmp_path: Path) -> None:
+    spec: dict[str, Any] = {"results": {"huggingFace": {}}, "objective": {"metric": "eval_loss", "mode": "min"}}
+    manifest = make_manifest(trials=2, concurrent=2, **spec)
+    manifest["spec"]["trialTemplate"]["spec"]["containers"][0]["command"] = [sys.executable, "-c", POST_STATUS]
+    run = make_run(manifest, tmp_path)
+    follow(run)
+    assert run.progress.outcome == (0, "all 2 trials are done")
+    for trial in _list_trials(run):
+        assert float(trial.status.last_result["eval_loss"]) == float(trial.proposed["x"])
+        assert trial.status.last_result["current_step"] == "7"

@@ -25,6 +25,7 @@ OWN = frozenset(
         layout.RESTORED,
         layout.RESTORE_INFO,
         layout.CONTROL,
+        layout.ENDPOINT_TOKEN,
         read_times.FILE,
     }
 )

@@ -106,7 +106,7 @@ def _read_metrics(match: re.Match[str]) -> Iterator[tuple[str, MetricValue]]:
             continue
         name = groups[NAME] if group == VALUE else group
         if name:
-            yield name, _parse_value(text)
+            yield name, parse_metric_value(text)
 
 
 def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
@@ -119,7 +119,7 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
     for name, group in match.groupdict().items():
         if group is None:
             continue
-        value = _parse_value(group)
+        value = parse_metric_value(group)
         problem = find_metric_problem(name, value)
         if problem:
             problems.append(f"{name!r} {problem}")
@@ -128,7 +128,8 @@ def match_line(pattern: re.Pattern[str], text: str) -> ResultLine | None:
     return ResultLine(metrics, problems=tuple(problems)) if metrics else None
 
 
-def _parse_value(text: str) -> MetricValue:
+def parse_metric_value(text: str) -> MetricValue:
+    """The number that a text reads as, else the text, cut where it is too long."""
     for number in (int, float):
         try:
             return number(text)

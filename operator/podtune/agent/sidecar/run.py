@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.delivery.operator_client import OperatorClient, OperatorConnection
@@ -35,6 +35,13 @@ _FIRST_WAIT = 0.05
 """Seconds that such a pod waits with its first word of a trial: of a short one it then says all at once."""
 
 
+class Closeable(Protocol):
+    """Something that is closed when it is over."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
 class Sidecar:
     """Everything that runs beside one training program."""
 
@@ -50,6 +57,7 @@ class Sidecar:
         connect: Callable[[Settings], OperatorConnection] = OperatorClient,
         is_checked: bool = False,
         log_since: str = "",
+        endpoint: Closeable | None = None,
     ) -> None:
         """Puts the parts together.
 
@@ -63,6 +71,7 @@ class Sidecar:
             connect: Makes a connection.
             is_checked: Whether the store was looked at already.
             log_since: RFC 3339 time from which on the program's output is this attempt's; empty for all of it.
+            endpoint: What writes results for the program, closed when that has ended; None where it writes its own.
         """
         store = settings.checkpoint_store
         make_attempt = FollowerAttempt if settings.follows else Attempt
@@ -71,6 +80,7 @@ class Sidecar:
         self._settings = settings
         self._log = log
         self._connect = connect
+        self._endpoint = endpoint
         object_store = make_store(settings.store.store) if settings.store is not None else None
         self._segments: SegmentUploader | None = None
         if settings.store is not None and object_store is not None and settings.sync.keeps_segments:
@@ -167,6 +177,8 @@ class Sidecar:
             return
         while not wait_for_end(_POLL):
             self._result_reader.poll()
+        if self._endpoint:
+            self._endpoint.close()
         self._drain.run()
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
             message = "results of a gang come from rank 0; those of this rank count for nothing"

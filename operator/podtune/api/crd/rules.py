@@ -59,6 +59,7 @@ from podtune.api.tuning.stop import (
     TrialCriterion,
     TrialRule,
 )
+from podtune.protocol.agent_environment import SOURCE_NAMES
 
 _INTERVAL = Rule(
     rule="self.min <= self.max",
@@ -558,6 +559,20 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 "podtune.trial, or remove trialTemplate.reuse"
             ),
             field=".results.stdout",
+        ),
+        *(
+            Rule(
+                rule=(
+                    f"!has(self.results) || !has(self.results.{name}) || !has(self.trialTemplate.reuse) || "
+                    "!self.trialTemplate.reuse"
+                ),
+                message=(
+                    f"is set, but a script that reports by it trains one trial only; remove {name} and report results "
+                    "with podtune.trial, or remove trialTemplate.reuse"
+                ),
+                field=f".results.{name}",
+            )
+            for name in SOURCE_NAMES
         ),
         Rule(
             rule=(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, Self
@@ -24,13 +23,14 @@ from podtune.api.resources.checkpoints import Checkpoints
 from podtune.api.resources.evaluation import EvaluationSpec, check_evaluation
 from podtune.api.resources.failures import Failures
 from podtune.api.resources.gang_roles import RankedRole
+from podtune.api.resources.results import Results
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.api.resources.trial_template import TemplateStatus, TrialTemplate
 from podtune.api.tuning.compatibility import check_combination
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.domain_values import check_finite
-from podtune.api.tuning.objective import MetricName, Objective
+from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.population import check_population
 from podtune.api.tuning.scheduler import FifoSettings, SchedulerSpec
 from podtune.api.tuning.search import SearchSpec
@@ -40,61 +40,6 @@ from podtune.api.tuning.stop import Stop
 
 MAX_NAME = 52
 """Longest name of an Experiment: `<name>-<index>-<attempt>` has to fit into the 63 characters of a label."""
-
-
-class StdoutResults(ApiModel):
-    """Results read off the trial's standard output."""
-
-    pattern: str = Field(
-        min_length=1,
-        max_length=512,
-        description=(
-            "A regular expression (Python syntax) with named groups. Each matching line is a result with the groups' "
-            "values, for example: epoch=(?P<epoch>\\d+) loss=(?P<loss>\\S+). With the groups name and value, each line "
-            "reports one metric, and several lines make a result: (?P<name>\\w+)=(?P<value>\\S+)"
-        ),
-    )
-    last: MetricName | None = Field(
-        default=None,
-        description=(
-            "For a pattern with the groups name and value: the metric printed last in each result, which completes it. "
-            "Without it, a result is complete when one of its metrics is printed again or the program ends."
-        ),
-    )
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, pattern: str) -> str:
-        try:
-            compiled = re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}; correct it") from error
-        if not compiled.groupindex:
-            raise ValueError(
-                f"{pattern!r} has no named group; name a group after each metric, as in loss=(?P<loss>\\S+)"
-            )
-        return pattern
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.last is not None and not {"name", "value"} <= re.compile(self.pattern).groupindex.keys():
-            problem = "applies only to a pattern with the groups name and value, which makes a result of several lines"
-            raise FieldError("last", f"{problem}; remove it, or change the pattern")
-        return self
-
-
-class Results(ApiModel):
-    """How results are read, besides the results file and `podtune.trial.report()`, which always work, and kept."""
-
-    stdout: StdoutResults | None = Field(default=None, description="Read results from standard output.")
-    keep: Size = Field(
-        default="256Mi",
-        description=(
-            "How much of an attempt's results to keep in checkpoints.store, for each pod: the first segment and the "
-            "latest ones. The agent stores new results every ten seconds. 0 stores none. A change applies to pods that "
-            "are created after it."
-        ),
-    )
 
 
 class KeptLogs(ApiModel):
@@ -284,6 +229,23 @@ class ExperimentSpec(ApiModel):
             path = f"scheduler.resources[{position}].limits"
             check_limit_roles(rung.limits, self.trial_template.role_names, path)
 
+    def _check_results(self) -> None:
+        """Checks that each trial's results can be told from those of others."""
+        if not self.trial_template.reuse:
+            return
+        if self.results.stdout is not None:
+            raise FieldError(
+                "results.stdout",
+                "is set, but a reused pod prints the output of several trials; remove stdout and report results with "
+                "podtune.trial, or remove trialTemplate.reuse",
+            )
+        for name in self.results.sources:
+            raise FieldError(
+                f"results.{name}",
+                f"is set, but a script that reports by it trains one trial only; remove {name} and report results "
+                "with podtune.trial, or remove trialTemplate.reuse",
+            )
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [parameter.name for parameter in self.parameters]
@@ -309,12 +271,7 @@ class ExperimentSpec(ApiModel):
                 "checkpoints.scratch",
                 "is set, but a reused pod can't switch to another trial's volume; remove scratch or reuse",
             )
-        if self.results.stdout is not None and self.trial_template.reuse:
-            raise FieldError(
-                "results.stdout",
-                "is set, but a reused pod prints the output of several trials; remove stdout and report results with "
-                "podtune.trial, or remove trialTemplate.reuse",
-            )
+        self._check_results()
         if self.logs.is_kept and store is None:
             raise FieldError(
                 "logs.keep",

@@ -36,6 +36,7 @@ from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.cluster.pods.result_sources import make_endpoint_probe, make_source_variables
 from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
@@ -261,7 +262,8 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
         # Else Python keeps lines back until it has some thousand characters, and a scheduler decides too late.
         **({"PYTHONUNBUFFERED": "1"} if _get_spec(experiment).results.stdout is not None else {}),
     }
-    return [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
+    own = [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
+    return own + make_source_variables(experiment.namespace, action.trial, _get_spec(experiment).results.sources)
 
 
 def _find_kept_function(experiment: Experiment, template: Mapping[str, Any]) -> str:
@@ -288,6 +290,8 @@ def _make_agent_containers(
     scratch = make_scratch_mounts(find_scratch(experiment))
     sidecar = _make_agent_container(AGENT_CONTAINER, "run", variables, store, agent)
     sidecar["restartPolicy"] = "Always"
+    if _get_spec(experiment).results.sources:
+        sidecar["startupProbe"] = make_endpoint_probe()
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
     if function:
@@ -356,6 +360,8 @@ def _collect_agent_variables(
     if action.template_hash:
         values[layout.ENV_REUSE] = "true"
         values[agent_env.STATE] = agent_env.STATE_DIRECTORY
+    if spec.results.sources:
+        values[agent_env.SOURCES] = ",".join(spec.results.sources)
     if spec.results.stdout is not None:
         values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
         if spec.results.stdout.last:

@@ -7,7 +7,8 @@ import json
 from podtune.api.base import parse_duration
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import KeptLogs, Results, Snapshot
+from podtune.api.resources.experiment import KeptLogs, Snapshot
+from podtune.api.resources.results import Results
 from podtune.kube.agent_pods import make_claim_mount, make_claim_volume
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env

@@ -578,3 +578,25 @@ def test_a_function_that_no_snapshot_holds_is_the_programs_alone(spec: Manifest)
     agent = container(with_function(mounted="snapshot" in spec or not spec, **spec), "podtune-agent")
     assert "PODTUNE_FUNCTION" not in env(agent)
     assert "function" not in [mount["name"] for mount in agent["volumeMounts"]]
+
+
+# Programs that know nothing of Podtune
+
+
+def test_a_trainer_finds_the_endpoint_of_the_agent_beside_it() -> None:
+    pod = manifest(results={"huggingFace": {}})
+    program, agent = env(container(pod, "main")), container(pod, "podtune-agent")
+    assert env(agent)["PODTUNE_SOURCES"] == "huggingFace"
+    assert program["KUBEFLOW_TRAINER_SERVER_URL"] == (
+        "http://127.0.0.1:24680/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/digits-3/status"
+    )
+    assert program["KUBEFLOW_TRAINER_SERVER_TOKEN"] == "/podtune/endpoint-token"
+    assert agent["startupProbe"]["exec"]["command"] == ["test", "-f", "/podtune/endpoint-token"]
+    assert "ports" not in agent
+
+
+def test_without_being_asked_for_there_is_no_endpoint() -> None:
+    pod = manifest()
+    assert not [name for name in env(container(pod, "main")) if "KUBEFLOW" in name or "ENDPOINT" in name]
+    assert "PODTUNE_SOURCES" not in env(container(pod, "podtune-agent"))
+    assert "startupProbe" not in container(pod, "podtune-agent")

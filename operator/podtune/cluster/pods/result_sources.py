@@ -1,0 +1,41 @@
+"""What a pod has where the agent answers requests of programs that know nothing of Podtune."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from podtune.kube.manifests import Manifest
+from podtune.protocol import agent_environment as agent_env
+from podtune.trial import layout
+
+_ENDPOINT = f"$({layout.ENV_ENDPOINT})"
+_TOKEN = f"$({layout.ENV_DIRECTORY})/{layout.ENDPOINT_TOKEN}"
+_PROBES = 60
+"""How often it is looked whether the agent answers, each second, until its container is started again."""
+
+
+def make_source_variables(namespace: str, trial: str, sources: Sequence[str]) -> list[Manifest]:
+    """The variables by which a training program finds the agent's endpoint; none where there is none."""
+    if not sources:
+        return []
+    address = f"http://127.0.0.1:{agent_env.ENDPOINT_PORT}"
+    own = [variable for source in sources for variable in _VARIABLES[source](namespace, trial)]
+    return [{"name": layout.ENV_ENDPOINT, "value": address}, *own]
+
+
+def make_endpoint_probe() -> Manifest:
+    """Keeps the program from being started before the agent answers: its token is there from then on."""
+    command = ["test", "-f", f"{layout.DIRECTORY}/{layout.ENDPOINT_TOKEN}"]
+    return {"exec": {"command": command}, "periodSeconds": 1, "failureThreshold": _PROBES}
+
+
+def _make_trainer_variables(namespace: str, trial: str) -> list[Manifest]:
+    """What the callback of transformers goes by."""
+    route = agent_env.TRAINER_STATUS_ROUTE.format(namespace=namespace, trial=trial)
+    return [
+        {"name": "KUBEFLOW_TRAINER_SERVER_URL", "value": f"{_ENDPOINT}{route}"},
+        {"name": "KUBEFLOW_TRAINER_SERVER_TOKEN", "value": _TOKEN},
+    ]
+
+
+_VARIABLES: Mapping[str, Callable[[str, str], list[Manifest]]] = {agent_env.HUGGING_FACE: _make_trainer_variables}
