@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from podtune.agent.endpoint import results_writer
 from podtune.agent.endpoint.server import MAX_BODY, Endpoint
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.result_reader import prepare_directory
@@ -142,7 +141,7 @@ def test_after_a_full_disk_the_next_result_is_whole(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(results_writer.os, "write", fill_up)
+        patched.setattr(os, "write", fill_up)
         status, answer = ask(endpoint, "POST", PATH, STATUS)
     assert (status, answer["code"]) == (503, 503)
     assert "No space left" in str(answer["message"])

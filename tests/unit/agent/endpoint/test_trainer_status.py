@@ -28,7 +28,7 @@ def at(step: int, epoch: float = 0.0, **metrics: float) -> dict[str, float]:
 
 
 def test_each_evaluation_is_one_result_however_often_it_is_posted() -> None:
-    posts = [
+    posts: list[dict[str, Any]] = [
         {"total_steps": 100},
         at(5, loss=2.0),
         at(12, loss=2.0, **EVALUATION),
@@ -49,9 +49,10 @@ def test_what_is_logged_in_training_can_be_the_objective() -> None:
 
 
 def test_an_evaluation_after_the_last_step_is_a_result_of_that_step() -> None:
-    posts = [at(96, loss=1.0, **EVALUATION), {"eval_loss": 0.4, "eval_runtime": 1.4, "epoch": 4.0, "last": True}]
+    last: dict[str, Any] = {"eval_loss": 0.4, "eval_runtime": 1.4, "epoch": 4.0, "last": True}
+    posts = [at(96, loss=1.0, **EVALUATION), last]
     assert [(result["current_step"], result["eval_loss"]) for result in read(posts)] == [(96, 0.5), (100, 0.4)]
-    short = [{"total_steps": 100}, {"eval_loss": 0.4, "eval_runtime": 1.4, "epoch": 4.0, "last": True}]
+    short = [{"total_steps": 100}, last]
     assert [result["current_step"] for result in read(short)] == [100], "training was over before a post was due"
 
 

@@ -588,7 +588,7 @@ def test_a_trainer_finds_the_endpoint_of_the_agent_beside_it() -> None:
     program, agent = env(container(pod, "main")), container(pod, "podtune-agent")
     assert env(agent)["PODTUNE_SOURCES"] == "huggingFace"
     assert program["KUBEFLOW_TRAINER_SERVER_URL"] == (
-        "http://127.0.0.1:24680/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/digits-3/status"
+        "http://127.0.0.1:24680/apis/trainer.kubeflow.org/v1alpha1/namespaces/team/trainjobs/digits-3/status"
     )
     assert program["KUBEFLOW_TRAINER_SERVER_TOKEN"] == "/podtune/endpoint-token"
     assert agent["startupProbe"]["exec"]["command"] == ["test", "-f", "/podtune/endpoint-token"]

@@ -12,7 +12,8 @@ from podtune.agent.sync_settings import ArtifactSettings, SyncSettings
 from podtune.api.pods.pod_template import AGENT_UID
 from podtune.api.pods.quantities import parse_size
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
-from podtune.api.resources.experiment import KeptLogs, Results, Snapshot
+from podtune.api.resources.experiment import KeptLogs, Snapshot
+from podtune.api.resources.results import Results
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.cluster.pods.store_access import (
     encode_store,
