@@ -64,6 +64,10 @@
   });
   flaws.push(...small.values());
 
+  // A label that a style makes of an attribute is no text of the page.
+  for (const each of document.querySelectorAll("[data-label]"))
+    if (each.scrollWidth > each.clientWidth + 1) flaws.push(`"${each.dataset.label}" is wider than its cell`);
+
   if (document.documentElement.scrollWidth > window.innerWidth)
     for (const each of [...document.querySelectorAll("body *")]
       .filter((each) => each.getBoundingClientRect().right > window.innerWidth + 1 && !each.closest(".scroll, svg")).slice(-3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
@@ -19,7 +20,7 @@ from e2e.browser.experiments.simulated import (
     make_trade_off,
 )
 from e2e.browser.living import LivingCluster
-from e2e.browser.serving import serve_source
+from e2e.browser.serving import DEADLINE, serve_source
 from e2e.browser.stored import StoreFolder
 from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
 from podtune.cli.client.api_client import Api
@@ -63,6 +64,7 @@ class TeamCluster(LivingCluster):
 
     Attributes:
         patched: The path and the body of each change that was asked for, and the token that it came with.
+        answers: Until it is set, nobody is given a log.
     """
 
     def __init__(self) -> None:
@@ -73,6 +75,8 @@ class TeamCluster(LivingCluster):
         self.put_trial(LOGGED, attempt=1, pod={"name": pod, "uid": "uid-pod", "node": "gpu-3"})
         self.delete_experiment(make_new().name)
         self.patched: list[tuple[str, Mapping[str, Any], str]] = []
+        self.answers = threading.Event()
+        self.answers.set()
         self._pod = paths.pod(NAMESPACE, pod)
         self._token = ""
 
@@ -95,6 +99,7 @@ class TeamCluster(LivingCluster):
     ) -> Iterator[str]:
         """The log of a pod."""
         assert path == paths.log_of(self._pod)
+        self.answers.wait(DEADLINE)
         yield from LOG
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:

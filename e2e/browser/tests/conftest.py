@@ -82,11 +82,3 @@ def visitors(contexts: ContextPool) -> Iterator[Visit]:
 def visitor(visitors: Visit, gallery: str) -> Visitor:
     """Somebody before a wide screen who looks at the made experiments."""
     return visitors(gallery)
-
-
-@pytest.fixture(scope="session")
-def pictures() -> Path:
-    """Where tests leave what they have seen, to be looked at."""
-    folder = Path(__file__).parents[3] / "build" / "pictures"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.experiments.simulated import NAMESPACE
+from e2e.browser.serving import DEADLINE
 from e2e.browser.team import ALICE, BOB, ELSEWHERE, LOG, LOGGED, TeamCluster, serve_team
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import RUNNING
-from e2e.browser.visitor import Visitor
+from e2e.browser.visitor import NARROW, WIDE, Visitor
+from podtune.dashboard.pages import trial_texts
 from podtune.kube import paths
 
 EXPERIMENT = paths.experiment(NAMESPACE, "resnet-live")
@@ -121,3 +124,26 @@ def test_a_log_is_opened_at_its_end_read_again_and_copied(team: str, visitors: V
     page.get_by_role("link", name="Read again").click()
     expect(text).to_contain_text(LOG[-1])
     assert text.evaluate("each => each.scrollTop + each.clientHeight >= each.scrollHeight - 2"), "its end is shown"
+
+
+def test_a_page_says_whom_it_asks_until_they_have_answered(
+    team: str, cluster: TeamCluster, visitors: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial_texts, "LONGEST_ASKING", DEADLINE)
+    visitor = visitors(team)
+    visitor.log_in(ALICE)
+    cluster.answers.clear()
+    page = visitor.page
+    page.goto(f"{visitor.address}/{RUNNING}trials/{LOGGED}/log", wait_until="commit")
+    expect(page.locator(".meanwhile")).to_contain_text("Asking the API server")
+    flaws = [flaw for width in (WIDE, NARROW) for flaw in find_flaws_at(visitor, width)]
+    cluster.answers.set()
+    expect(page.locator("#text")).to_contain_text(LOG[-1])
+    expect(page.locator(".meanwhile")).to_be_hidden()
+    assert not flaws + find_violations(page) + find_flaws(page)
+
+
+def find_flaws_at(visitor: Visitor, width: int) -> list[str]:
+    """What is wrong with a page that is not whole yet."""
+    visitor.resize(width)
+    return find_violations(visitor.page) + find_flaws(visitor.page)

@@ -32,6 +32,11 @@ FLAWS = {
         '<text x="0" y="20" text-anchor="end">1.0</text></svg></div></main>',
         '"1.0" is drawn past the edge of its card',
     ),
+    "a label that a style makes": (
+        "<main><style>.n::before { content: attr(data-label); display: block; white-space: nowrap }</style>"
+        '<div class="n" style="width: 40px" data-label="a label of a cell">1</div></main>',
+        '"a label of a cell" is wider than its cell',
+    ),
     "a wide element": ('<main><div class="long" style="width: 5000px">x</div></main>', 'class="long"> is wider than'),
 }
 

@@ -5,24 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
+from e2e.browser.gestures import open_replay, read_moment
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
 from e2e.browser.visitor import Visitor, Window
-
-
-def read_moment(page: Page) -> int:
-    return int(page.locator("[data-slider]").input_value())
-
-
-def open_replay(visitor: Visitor, path: str) -> Page:
-    """Opens a moment, until all of the record is there."""
-    with visitor.page.expect_response(re.compile(r"tape\.json")):
-        page = visitor.open(path)
-    expect(page.locator("[data-show]")).to_be_hidden()
-    page.wait_for_function("() => document.querySelector('[data-dots]').childElementCount > 0")
-    return page
 
 
 @pytest.mark.parametrize("path", [FINISHED, SWEEP], ids=["80 trials", "10,000 trials"])

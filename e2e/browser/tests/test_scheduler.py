@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
+from e2e.browser.gestures import open_by_keys, read_exploits
 from e2e.browser.views import BRACKETS, POPULATION
 from e2e.browser.visitor import Visitor
 
@@ -18,18 +18,6 @@ ACROSS, DOWN = 2000, 1000
 @pytest.fixture
 def page(visitor: Visitor) -> Page:
     return visitor.open(f"{POPULATION}scheduler")
-
-
-def read_exploits(page: Page) -> list[Any]:
-    """What can be pointed at: the trial that continued, how, and the points of its arc."""
-    tree = page.locator(".tree")
-    return list(page.request.get(tree.evaluate("each => new URL(each.dataset.points, location).href")).json()["items"])
-
-
-def open_by_keys(table: Locator) -> None:
-    table.locator("summary").focus()
-    table.page.keyboard.press("Enter")
-    expect(table).to_have_attribute("open", "")
 
 
 def test_the_pointer_names_an_exploit_and_a_click_shows_the_ancestry_of_who_continued(page: Page) -> None:

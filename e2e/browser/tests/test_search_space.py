@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import FloatRect, Page, expect
+from playwright.sync_api import Page, expect
 
+from e2e.browser.gestures import brush, count_selected, find_axis, find_box, read_query
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
 from e2e.browser.visitor import NARROW, Visitor, Window
@@ -22,40 +23,8 @@ def page(visitor: Visitor) -> Page:
     return visitor.open(f"{FINISHED}parameters")
 
 
-def find_box(page: Page, selector: str) -> FloatRect:
-    box = page.locator(selector).bounding_box()
-    assert box is not None
-    return box
-
-
-def find_axis(page: Page, name: str) -> float:
-    """Where an axis stands, in pixels from the left."""
-    label = page.locator("[data-axes] button", has_text=re.compile(f"^{name}$")).bounding_box()
-    assert label is not None
-    return label["x"] + label["width"] / 2
-
-
-def brush(page: Page, name: str, start: float, end: float) -> None:
-    """Drags along an axis, from one share of the height to another."""
-    stage, across = find_box(page, "[data-stage]"), find_axis(page, name)
-    page.mouse.move(across, stage["y"] + start * stage["height"])
-    page.mouse.down()
-    page.mouse.move(across, stage["y"] + (start + end) / 2 * stage["height"])
-    page.mouse.move(across, stage["y"] + end * stage["height"])
-    page.mouse.up()
-
-
-def count_selected(page: Page) -> int:
-    said = page.locator("[data-status]").inner_text()
-    return int(said.split(" of ")[0].replace(",", ""))
-
-
 def list_axes(page: Page) -> list[str]:
     return page.locator("[data-axes] button").all_inner_texts()
-
-
-def read_query(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.url).query)
 
 
 def test_a_dragged_range_selects_trials_and_is_restored_by_its_address(page: Page) -> None:
@@ -122,6 +91,12 @@ def test_ranges_can_be_typed_and_choices_ticked(page: Page) -> None:
     page.get_by_label("adamw", exact=True).check()
     assert count_selected(page) < typed
     assert set(page.locator("[data-body] tr td:nth-child(4)").all_inner_texts()) == {"adamw"}
+
+
+def test_the_numbers_of_a_column_have_one_precision(page: Page) -> None:
+    for place in (2, 7):  # accuracy and dropout
+        shown = page.locator(f"[data-body] tr td:nth-child({place})").all_inner_texts()
+        assert len({len(text.partition(".")[2]) for text in shown}) == 1, shown
 
 
 def test_another_parameter_gives_the_colour(page: Page) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from e2e.browser.gestures import compare_trials, filter_trials, list_column, sort_by
 from e2e.browser.views import FINISHED, SWEEP
 from e2e.browser.visitor import Visitor
 
@@ -17,12 +18,6 @@ from e2e.browser.visitor import Visitor
 @pytest.fixture
 def page(visitor: Visitor) -> Page:
     return visitor.open(f"{FINISHED}trials")
-
-
-def list_column(page: Page, title: str) -> list[str]:
-    heads = page.locator("table.trials thead th").all_inner_texts()
-    place = heads.index(title) + 1
-    return page.locator(f"table.trials tbody tr > :nth-child({place})").all_inner_texts()
 
 
 def press_until_focused(page: Page, wanted: Locator, most: int = 60) -> None:
@@ -35,9 +30,7 @@ def press_until_focused(page: Page, wanted: Locator, most: int = 60) -> None:
 
 
 def test_a_filter_holds_for_all_rows_and_for_the_downloads(page: Page, tmp_path: Path) -> None:
-    page.get_by_label("Filter").fill("learning_rate<0.01 optimizer=adamw")
-    page.get_by_label("Filter").press("Enter")
-    page.wait_for_url(re.compile("q="))
+    filter_trials(page, "learning_rate<0.01 optimizer=adamw")
     assert set(list_column(page, "optimizer")) == {"adamw"}
     assert all(float(value) < 0.01 for value in list_column(page, "learning_rate"))
     count = page.locator("table.trials tbody tr").count()
@@ -59,13 +52,10 @@ def test_states_are_chosen_by_a_click_and_go_with_a_filter(page: Page) -> None:
 
 
 def test_a_click_on_a_head_sorts_and_another_one_turns_the_order(page: Page) -> None:
-    head = page.locator("table.trials thead").get_by_role("link", name="dropout")
-    head.click()
-    page.wait_for_url(re.compile("sort=dropout"))
+    sort_by(page, "dropout")
     values = [float(value) for value in list_column(page, "dropout")]
     assert values == sorted(values)
-    head.click()
-    page.wait_for_url(re.compile("sort=-dropout"))
+    sort_by(page, "dropout", turned=True)
     values = [float(value) for value in list_column(page, "dropout")]
     assert values == sorted(values, reverse=True)
     expect(page.locator("th[aria-sort=descending]")).to_have_text("dropout")
@@ -76,8 +66,7 @@ def test_columns_are_chosen_and_stay_when_the_order_changes(page: Page) -> None:
     page.locator(".menu").get_by_label("momentum").uncheck()
     page.get_by_role("button", name="Show these").click()
     page.wait_for_url(re.compile("column="))
-    page.locator("table.trials thead").get_by_role("link", name="depth").click()
-    page.wait_for_url(re.compile("sort=depth"))
+    sort_by(page, "depth")
     heads = page.locator("table.trials thead th").all_inner_texts()
     assert "momentum" not in heads
     assert "depth" in heads
@@ -105,12 +94,8 @@ def test_ten_thousand_trials_are_paged_through(visitor: Visitor) -> None:
 
 
 def test_chosen_trials_are_compared_and_one_is_left_out_and_another_added(page: Page) -> None:
-    for name in ("resnet-1", "resnet-4", "resnet-9"):
-        page.get_by_label(f"Choose {name}", exact=True).check()
-    expect(page.get_by_role("status").filter(has_text="3 are chosen.")).to_be_visible()
-    page.get_by_role("button", name="Compare").click()
+    compare_trials(page, "resnet-1", "resnet-4", "resnet-9")
     title = page.get_by_role("heading", level=1)
-    expect(title).to_contain_text("Compare 3 trials")
     page.get_by_label("Leave out resnet-4").click()
     expect(title).to_contain_text("Compare 2 trials")
     page.get_by_label("Add a trial").fill("resnet-20")

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from e2e.browser.gestures import drag_across, read_query
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
 from e2e.browser.visitor import Visitor, Window
 
 
-def drag(page: Page, selector: str, down: int, start: float, end: float) -> None:
-    """From one share of an element's width to another."""
-    element = page.locator(selector)
-    element.evaluate("each => each.scrollIntoView()")  # its top: lanes are higher than the window
-    box = element.bounding_box()
-    assert box is not None
-    y = box["y"] + down
-    page.mouse.move(box["x"] + start * box["width"], y)
-    page.mouse.down()
-    page.mouse.move(box["x"] + end * box["width"], y, steps=4)
-
-
 def read_span(page: Page) -> tuple[str, str]:
     """What the address says."""
-    query = parse_qs(urlsplit(page.url).query)
+    query = read_query(page)
     return query["from"][0], query["to"][0]
 
 
 @pytest.mark.parametrize(("selector", "down"), [(".run", 30), (".rules", 12)], ids=["overview", "lanes"])
 def test_a_drag_chooses_a_span_that_its_link_restores(visitors: Visit, gallery: str, selector: str, down: int) -> None:
     page = visitors(gallery).open(f"{FINISHED}timeline")
-    drag(page, selector, down, 0.5, 0.25)
+    drag_across(page, selector, down, 0.5, 0.25)
     expect(page.locator(f"{selector} .dragged")).to_be_visible()
     page.mouse.up()
     page.wait_for_url(re.compile("from="))
@@ -49,7 +37,7 @@ def test_a_drag_chooses_a_span_that_its_link_restores(visitors: Visit, gallery: 
 def test_escape_gives_a_drag_up(visitor: Visitor) -> None:
     page = visitor.open(f"{FINISHED}timeline")
     before = page.url
-    drag(page, ".run", 30, 0.25, 0.5)
+    drag_across(page, ".run", 30, 0.25, 0.5)
     page.keyboard.press("Escape")
     page.mouse.up()
     expect(page.locator(".run .dragged")).to_be_hidden()
