@@ -3,93 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 
-import pytest
 from playwright.sync_api import expect
 
 from e2e.browser.chromium import open_browser
 from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.visitor import Visitor, visit
-from e2e.dashboard import forward
 from e2e.devcluster import Cluster
-from e2e.experiments import STORE_SECRET, counter, experiment, program, store
-from e2e.install import ROOT, Image
-from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
-from e2e.tests.conftest import make_namespace
+from e2e.experiments import counter, experiment
+from e2e.kubernetes import DEADLINE, Kubernetes
+from e2e.tests.dashboard.conftest import Team, await_text, log_in, make_token
+from e2e.tests.dashboard.small_experiments import HELD, make_failing, make_population, make_trade_off
 from e2e.trials import EXPERIMENTS
 from e2e.viewer import DashboardViewer
 from podtune.dashboard.access.session import LoginSession
-
-PREFIX = "/tuning/podtune"
-HELD = {"EPOCHS": "6", "HOLD_AT": "3"}
-"""Waits at epoch 3 until it is let go on."""
-
-
-@dataclass(frozen=True)
-class Team:
-    """A dashboard of two namespaces, and who looks at it."""
-
-    ours: Kubernetes
-    theirs: Kubernetes
-    home: Kubernetes
-    stranger: DashboardViewer
-
-    @property
-    def account(self) -> str:
-        """The dashboard's own, as the API server names it."""
-        return f"system:serviceaccount:{self.home.namespace}:podtune-dashboard"
-
-    def log_in(self, namespace: Kubernetes, role: str) -> DashboardViewer:
-        """Somebody with a role in one of the namespaces."""
-        return self.stranger.log_in(make_token(namespace, role))
-
-
-@pytest.fixture
-def team(cluster: Cluster, namespace: Kubernetes) -> Iterator[Team]:
-    """The whole chart, but for a second operator, in a namespace of its own under Pod Security "restricted"."""
-    theirs, home = make_namespace(cluster, secret=False), make_namespace(cluster)
-    with ExitStack() as stack:
-        for other in (theirs, home):
-            stack.callback(cluster.kubectl, "delete", "namespace", other.namespace, "--wait=false")
-        install(home, namespace, theirs)
-        stack.callback(cluster.run, ["helm", "uninstall", "podtune", "-n", home.namespace])
-        port = stack.enter_context(forward(cluster, "podtune-dashboard", home.namespace))
-        address = f"http://127.0.0.1:{port}{PREFIX}/"
-        yield Team(namespace, theirs, home, DashboardViewer(address))
-
-
-def make_token(namespace: Kubernetes, role: str) -> str:
-    """The token of somebody new with a role in a namespace."""
-    namespace.kubectl("create", "serviceaccount", role)
-    account = f"{namespace.namespace}:{role}"
-    namespace.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--serviceaccount={account}")
-    return namespace.kubectl("create", "token", role).strip()
-
-
-def install(home: Kubernetes, ours: Kubernetes, theirs: Kubernetes) -> None:
-    """The dashboard of two namespaces, which may read the store of the first."""
-    image, store_of_ours = Image("dashboard"), store(home.cluster)
-    values = {
-        "replicas": "0",
-        "watchNamespaces": f"{{{ours.namespace},{theirs.namespace}}}",
-        "rbac.aggregateToDefaultRoles": "false",
-        "dashboard.enabled": "true",
-        "dashboard.image.repository": image.repository,
-        "dashboard.image.tag": "dev",
-        "dashboard.nodeSelector.podtune\\.dev/role": "system",
-        "dashboard.pathPrefix": PREFIX,
-        "dashboard.actions": "true",
-        "dashboard.stores[0].namespace": ours.namespace,
-        "dashboard.stores[0].secret": STORE_SECRET,
-        **{f"dashboard.stores[0].store.{field}": store_of_ours[field] for field in ("bucket", "prefix", "endpoint")},
-    }
-    sets = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-    options = ["-n", home.namespace, "--wait", "--timeout=300s"]
-    said = home.cluster.run(["helm", "install", "podtune", ROOT / "charts" / "podtune", *options, *sets], timeout=330)
-    assert "create token" in said.stdout
 
 
 def test_everyone_sees_and_does_what_their_own_token_lets_them(team: Team) -> None:
@@ -205,49 +132,6 @@ def test_two_people_see_their_own_experiments_in_a_browser(team: Team, cluster: 
             visitor.pardon("a status of 401")
             visitor.pardon("a status of 403")
             assert not visitor.list_problems()
-
-
-def await_text(viewer: DashboardViewer, path: str, text: str) -> None:
-    """Reads a page that does not follow the cluster again and again until it has a text."""
-    eventually(lambda: viewer.read(path), lambda page: text in page, what=f"{path} has {text!r}")
-
-
-def make_failing() -> Object:
-    """Three trials, of which the first fails whenever it is tried."""
-    container = counter({"CRASH_AT": "2", "CRASH_ALWAYS": "true", "CRASH_TRIAL": "0"})
-    parameters = [{"name": "base", "float": {"min": 0.5, "max": 1.0}}, {"name": "width", "int": {"min": 1, "max": 64}}]
-    search = {"algorithm": "random", "maxTrials": 3, "seed": 1}
-    failures = {"maxFailures": 0}
-    return experiment(
-        "failing", container, parameters=parameters, search=search, failures=failures, maxConcurrentTrials=3
-    )
-
-
-def make_population(cluster: Cluster) -> Object:
-    """Trials that go on until they are deleted, and continue from one another."""
-    return experiment(
-        "population",
-        program("population", {"EPOCHS": "1000", "EPOCH_SECONDS": "0.5"}),
-        parameters=[{"name": "rate", "float": {"min": 0.1, "max": 1.0}}],
-        checkpoints={"store": store(cluster)},
-        search={"algorithm": "random", "maxTrials": 4, "seed": 5},
-        scheduler={"pbt": {"timeAttribute": "epoch", "interval": 2, "resampleProbability": 0}},
-        maxConcurrentTrials=4,
-    )
-
-
-def make_trade_off() -> Object:
-    """Two objectives."""
-    objective = {"metric": "value", "mode": "max", "others": [{"metric": "epoch", "mode": "min"}]}
-    return experiment("trade-off", counter(), objective=objective)
-
-
-def log_in(visitor: Visitor, token: str, experiments: list[str]) -> None:
-    """Logs in by the form, and sees some experiments."""
-    page = visitor.open()
-    page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Log in").click()
-    expect(page.locator("ul.experiments h2 a")).to_have_text(experiments)
 
 
 def check(visitor: Visitor) -> None:

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
-from e2e.bench.dashboard.servers import write_archive
-from e2e.bench.dashboard.trial_maker import NAME as SWEEP
 from e2e.browser.chromium import open_browser
 from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.visitor import visit
-from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.kubernetes import DEADLINE, Kubernetes
+from e2e.tests.dashboard.conftest import Dashboard
+from e2e.tests.dashboard.small_experiments import HELD
 from e2e.trials import finish
-from e2e.viewer import DashboardViewer
-
-HELD = {"EPOCHS": "6", "HOLD_AT": "3"}
-"""Waits at epoch 3 until it is let go on."""
-MANY = 10_000
-IMPORT_SECONDS = 1800.0
-"""The API server makes each of so many trials, and its status."""
-
-
-@dataclass(frozen=True)
-class Dashboard(DashboardViewer):
-    """One that serves, with who looks at it."""
-
-    program: subprocess.Popen[str] = field(kw_only=True)
-
-
-@pytest.fixture
-def dashboard(cluster: Cluster, namespace: Kubernetes) -> Iterator[Dashboard]:
-    words = ["dashboard", "-n", namespace.namespace, "--port", "0"]
-    command = [sys.executable, "-m", "podtune.cli.main", *words]
-    with cluster.popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        assert program.stdout is not None
-        yield Dashboard(program.stdout.readline().strip(), program=program)
-        program.kill()
 
 
 def test_an_open_page_sees_a_trial_appear_and_end_and_its_experiment_go(
@@ -105,25 +74,4 @@ def test_a_browser_shows_an_experiment_from_its_first_trial_to_its_end_without_a
         value = namespace.get("trials.podtune.dev", "watched-0")["status"]["bestValue"]
         expect(page.locator(".hero .value")).to_have_text(f"{float(value):.4g}")
         assert not find_violations(page) + find_flaws(page)
-        assert not visitor.list_problems()
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3000)
-def test_ten_thousand_trials_of_a_cluster_are_looked_at(
-    namespace: Kubernetes, dashboard: Dashboard, tmp_path: Path
-) -> None:
-    file = tmp_path / "sweep.yaml"
-    write_archive(MANY, file)
-    words = [sys.executable, "-m", "podtune.cli.main", "import", str(file), "-n", namespace.namespace]
-    namespace.cluster.run(words, timeout=IMPORT_SECONDS)
-    expect.set_options(timeout=DEADLINE * 1000)
-    base = f"experiments/{namespace.namespace}/{SWEEP}/"
-    with open_browser() as browser, visit(browser, dashboard.address) as visitor:
-        page = visitor.open(base)
-        expect(page.locator(".tabs .count")).to_have_text(f"{MANY:,}")
-        expect(page.locator(".badge")).to_have_text("Complete")
-        for path in ("", "parameters", "timeline", "scheduler", "trials?sort=-accuracy", "replay?at=36000"):
-            visitor.open(f"{base}{path}")
-            assert not find_violations(page) + find_flaws(page), path
         assert not visitor.list_problems()
