@@ -70,7 +70,9 @@ SOURCES = "PODTUNE_SOURCES"
 """Whose requests the agent answers at an endpoint of its own, with commas between them; unset: it has none."""
 HUGGING_FACE = "huggingFace"
 """The trainer of transformers, or another that posts its status as in a TrainJob of Kubeflow."""
-SOURCE_NAMES = (HUGGING_FACE,)
+MLFLOW = "mlflow"
+"""A program that logs to a tracking server of MLflow."""
+SOURCE_NAMES = (HUGGING_FACE, MLFLOW)
 ENDPOINT_PORT = 24680
 """Where that endpoint is in a pod, on 127.0.0.1; below the ports that connections get by themselves."""
 TRAINER_STATUS_ROUTE = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs/{trial}/status"

@@ -214,6 +214,8 @@ def test_one_trial_at_a_time_is_proposed_what_the_operators_runner_proposes_in_t
 POST_STATUS = """
 import json, os, urllib.request
 token = open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read()
+assert token == os.environ["MLFLOW_TRACKING_TOKEN"]
+assert os.environ["KUBEFLOW_TRAINER_SERVER_URL"].startswith(os.environ["MLFLOW_TRACKING_URI"])
 metrics = [{"name": "eval_loss", "value": os.environ["PODTUNE_PARAM_x"]}, {"name": "current_step", "value": "7"}]
 urllib.request.urlopen(urllib.request.Request(
     os.environ["KUBEFLOW_TRAINER_SERVER_URL"],
@@ -225,7 +227,10 @@ urllib.request.urlopen(urllib.request.Request(
 
 
 def test_trials_side_by_side_post_to_endpoints_of_their_own(tmp_path: Path) -> None:
-    spec: dict[str, Any] = {"results": {"huggingFace": {}}, "objective": {"metric": "eval_loss", "mode": "min"}}
+    spec: dict[str, Any] = {
+        "results": {"huggingFace": {}, "mlflow": {}},
+        "objective": {"metric": "eval_loss", "mode": "min"},
+    }
     manifest = make_manifest(trials=2, concurrent=2, **spec)
     manifest["spec"]["trialTemplate"]["spec"]["containers"][0]["command"] = [sys.executable, "-c", POST_STATUS]
     run = make_run(manifest, tmp_path)

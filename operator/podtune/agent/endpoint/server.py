@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from podtune.agent.endpoint.mlflow_tracking import MlflowTracking
 from podtune.agent.endpoint.requests import BadRequest, HttpAnswer, Request, Source
 from podtune.agent.endpoint.results_writer import ResultsWriter
 from podtune.agent.endpoint.trainer_status import TrainerStatus
@@ -72,7 +73,8 @@ class Endpoint:
 
 
 def _make_source(name: str, settings: Settings, writer: ResultsWriter) -> Source:
-    assert name == env.HUGGING_FACE  # the settings know no other
+    if name == env.MLFLOW:
+        return MlflowTracking(settings.directory, settings.objective, writer)
     path = env.TRAINER_STATUS_ROUTE.format(namespace=settings.namespace, trial=settings.trial)
     return TrainerStatus(path, settings.objective, writer)
 

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from podtune.api.base import ApiModel, FieldError, Size
 from podtune.api.tuning.objective import MetricName
-from podtune.protocol.agent_environment import HUGGING_FACE
+from podtune.protocol.agent_environment import HUGGING_FACE, MLFLOW
 
 
 class StdoutResults(ApiModel):
@@ -57,6 +57,10 @@ class HuggingFaceResults(ApiModel):
     """How results are read from the trainer of transformers; there is nothing to set."""
 
 
+class MlflowResults(ApiModel):
+    """How results are read from what a script logs to MLflow; there is nothing to set."""
+
+
 class Results(ApiModel):
     """How results are read, besides the results file and `podtune.trial.report()`, which always work, and kept."""
 
@@ -67,6 +71,14 @@ class Results(ApiModel):
             "Read results from a Trainer of Hugging Face transformers 5 or later, or of TRL, whose script stays as it "
             "is: set it to {}. The Trainer posts its status to the agent in its pod, as to Kubeflow Trainer. Each new "
             "evaluation becomes one result, with the metric current_step."
+        ),
+    )
+    mlflow: MlflowResults | None = Field(
+        default=None,
+        description=(
+            "Read results from a script that logs to MLflow, by its fluent API or by autologging, and that stays as it "
+            "is: set it to {}. The agent in its pod is the tracking server. Each value of the objective becomes a "
+            "result, with the metric step and the latest values of all other metrics."
         ),
     )
     keep: Size = Field(
@@ -81,4 +93,5 @@ class Results(ApiModel):
     @property
     def sources(self) -> tuple[str, ...]:
         """The kinds of programs whose requests the agent answers, by the names of their fields here."""
-        return (HUGGING_FACE,) if self.hugging_face is not None else ()
+        fields = {HUGGING_FACE: self.hugging_face, MLFLOW: self.mlflow}
+        return tuple(name for name, settings in fields.items() if settings is not None)

@@ -292,6 +292,7 @@ def _make_agent_containers(
     sidecar["restartPolicy"] = "Always"
     if _get_spec(experiment).results.sources:
         sidecar["startupProbe"] = make_endpoint_probe()
+        sidecar["env"].append(_make_uid_variable())  # not all ranks of a gang have a token to learn it from
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
     sidecar["volumeMounts"] += scratch
     if function:

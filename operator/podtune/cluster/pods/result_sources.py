@@ -38,4 +38,16 @@ def _make_trainer_variables(namespace: str, trial: str) -> list[Manifest]:
     ]
 
 
-_VARIABLES: Mapping[str, Callable[[str, str], list[Manifest]]] = {agent_env.HUGGING_FACE: _make_trainer_variables}
+def _make_tracking_variables(namespace: str, trial: str) -> list[Manifest]:  # noqa: ARG001 - all have the same form
+    """What MLflow's client goes by; the token is the pod's UID, which only a reference to it can name."""
+    uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    return [
+        {"name": "MLFLOW_TRACKING_URI", "value": _ENDPOINT},
+        {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": uid},
+    ]
+
+
+_VARIABLES: Mapping[str, Callable[[str, str], list[Manifest]]] = {
+    agent_env.HUGGING_FACE: _make_trainer_variables,
+    agent_env.MLFLOW: _make_tracking_variables,
+}

@@ -33,6 +33,10 @@ def describe_remedy(status: TrialStatus, spec: ExperimentSpec) -> str:
         return "correct results.stdout.pattern, which has matched nothing that the program has printed"
     if spec.results.hugging_face is not None:
         return "train with transformers 5 or later, with an eval_strategy, for results.huggingFace has heard nothing"
+    if spec.results.mlflow is not None:
+        return (
+            "have the program log to the tracking server in MLFLOW_TRACKING_URI, for results.mlflow has heard nothing"
+        )
     return (
         f"report {' and '.join(names)} by podtune.trial.report or as a line of JSON in $PODTUNE_DIR/results.jsonl, or "
         "set results.stdout to have read what the program prints"

@@ -151,5 +151,5 @@ def test_after_a_full_disk_the_next_result_is_whole(
 
 
 def test_an_agent_of_another_release_says_what_it_does_not_know(environ: dict[str, str]) -> None:
-    with pytest.raises(AgentSettingsError, match="knows only huggingFace"):
+    with pytest.raises(AgentSettingsError, match="knows only huggingFace, mlflow"):
         Settings.from_environ(environ | {"PODTUNE_SOURCES": "carrierPigeon"})

@@ -593,10 +593,24 @@ def test_a_trainer_finds_the_endpoint_of_the_agent_beside_it() -> None:
     assert program["KUBEFLOW_TRAINER_SERVER_TOKEN"] == "/podtune/endpoint-token"
     assert agent["startupProbe"]["exec"]["command"] == ["test", "-f", "/podtune/endpoint-token"]
     assert "ports" not in agent
+    uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert {"name": "PODTUNE_POD_UID", "valueFrom": uid} in agent["env"], "agents of a gang's other ranks have no token"
+
+
+def test_a_script_finds_the_agent_where_it_looks_for_a_tracking_server() -> None:
+    pod = manifest(results={"mlflow": {}, "huggingFace": {}})
+    program = container(pod, "main")
+    assert env(container(pod, "podtune-agent"))["PODTUNE_SOURCES"] == "huggingFace,mlflow"
+    assert env(program)["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:24680"
+    uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
+    assert {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": uid} in program["env"]
+    own = {"name": "MLFLOW_TRACKING_URI", "value": "http://mlflow:5000"}
+    own_container = {"containers": [{"name": "main", "image": "i", "env": [own]}]}
+    assert env(container(manifest(own_container, results={"mlflow": {}}), "main"))[own["name"]] == own["value"]
 
 
 def test_without_being_asked_for_there_is_no_endpoint() -> None:
     pod = manifest()
-    assert not [name for name in env(container(pod, "main")) if "KUBEFLOW" in name or "ENDPOINT" in name]
+    assert not [name for name in env(container(pod, "main")) if re.search("KUBEFLOW|ENDPOINT|MLFLOW", name)]
     assert "PODTUNE_SOURCES" not in env(container(pod, "podtune-agent"))
     assert "startupProbe" not in container(pod, "podtune-agent")
