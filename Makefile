@@ -116,12 +116,13 @@ dashboard: install ## Open the dashboard that make demo has installed, until Ctr
 .PHONY: bench
 bench: cluster ## Measure the operator, the dashboard and the tuner in ten minutes, beside their targets and the committed figures
 	@$(BIN)/python -m e2e.bench.compared
-	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench
+	@$(BIN)/python -m e2e.bench local; code=$$?; $(CLUSTER) exec -- $(BIN)/python -m e2e.bench && exit $$code
 
 .PHONY: bench-full
 bench-full: cluster ## Measure all of it in an hour, and write the figures and the page on performance
 	@$(BIN)/python -m e2e.bench.compared
-	@$(CLUSTER) exec -- $(BIN)/python -m e2e.bench --full --json e2e/bench/figures/operator.json; code=$$?; \
+	@$(BIN)/python -m e2e.bench local --full --json e2e/bench/figures/operator.json; code=$$?; \
+	  $(CLUSTER) exec -- $(BIN)/python -m e2e.bench --full --json e2e/bench/figures/operator.json || code=$$?; \
 	  $(BIN)/python docs/generate_performance.py --write && exit $$code
 
 .PHONY: bench-tuner

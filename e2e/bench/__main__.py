@@ -43,6 +43,8 @@ PARTS = {
     "local": "local.comparison",
 }
 """Modules below this folder, each with a function `measure`."""
+OUTSIDE = ("local",)
+"""Parts that run when they are named: they install from a package index, which the cluster's network doesn't reach."""
 TUNER = "tuner"
 TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5"]
 """Of the tuner's own benchmark, what takes a minute; in full it takes ten."""
@@ -51,7 +53,7 @@ TUNER_ARGUMENTS = ["cost", "--ray-trials", "0", "--trials", "3000", "--asks", "5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the benchmark; returns the exit code, 1 where a promise is not held."""
     options = _parser().parse_args(arguments)
-    named = options.parts or [*PARTS, TUNER]
+    named = options.parts or [*(name for name in PARTS if name not in OUTSIDE), TUNER]
     parts = {name: partial(_measure, name, options.full) for name in named if name != TUNER}
     code = run_parts(parts, CONSOLE, committed=COMMITTED, headlines=headlines, file=options.json) if parts else 0
     if TUNER in named:
@@ -61,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m e2e.bench", description="What the operator and its parts cost.")
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, TUNER, []], help="which; all when none is named")
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, TUNER, []], help=f"which; all but {', '.join(OUTSIDE)} when none is named"
+    )
     parser.add_argument("--full", action="store_true", help="an hour in place of ten minutes")
     parser.add_argument("--json", type=Path, help="where to write the figures, those of the tuner aside")
     return parser
