@@ -64,6 +64,7 @@ class MlflowTracking:
             ("POST", "runs/update"): self._update_run,
             ("GET", "runs/get"): self._get_run,
             ("POST", "runs/search"): self._search_runs,
+            ("GET", "metrics/get-history"): self._get_history,
             ("POST", "runs/log-metric"): self._log_metric,
             ("POST", "runs/log-batch"): self._log_batch,
             ("POST", "runs/log-parameter"): self._log_parameter,
@@ -151,6 +152,11 @@ class MlflowTracking:
         if content.get("filter"):
             return {"runs": []}
         return {"runs": [self._describe(run) for run in self._runs.values() if run.experiment_id in wanted]}
+
+    def _get_history(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The latest value alone: a model is given those that were logged before it."""
+        latest = self._find_run(content).latest.get(str(content.get("metric_key")))
+        return {"metrics": [] if latest is None else [latest.describe()]}
 
     def _log_metric(self, content: Mapping[str, Any]) -> dict[str, Any]:
         self._log(self._find_run(content), [_read_metric(content)])

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from podtune.agent.endpoint.mlflow_tracking import MlflowTracking
 from podtune.agent.endpoint.requests import BadRequest, HttpAnswer, Request, Source
@@ -32,6 +32,8 @@ _MAX_CONNECTIONS = 64
 """Those beyond are closed at once."""
 _SECONDS = 30.0
 """How long a connection may stay silent."""
+_CLOSING_POLL = 0.1
+"""Seconds from one look whether it is closed to the next: the end of a trial waits for that."""
 _LOOPBACK = "127.0.0.1"
 _BEARER = "Bearer "
 
@@ -62,7 +64,8 @@ class Endpoint:
         Raises:
             OSError: The token can't be written.
         """
-        threading.Thread(target=self._server.serve_forever, name="endpoint", daemon=True).start()
+        serve = self._server.serve_forever
+        threading.Thread(target=serve, args=(_CLOSING_POLL,), name="endpoint", daemon=True).start()
         self._directory.replace_file(layout.ENDPOINT_TOKEN, self._token.encode())
 
     def close(self) -> None:
@@ -144,8 +147,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _serve(self) -> None:
-        target = urlsplit(self.path)
-        source = next((source for source in self.server.sources if source.is_asked(target.path)), None)
+        path, _, query = self.path.partition("?")
+        source = next((source for source in self.server.sources if source.is_asked(path)), None)
         problem = self._find_problem()
         if problem is not None:
             self.close_connection = True  # what came with it was not read
@@ -153,9 +156,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if source is None:
-            self._refuse(source, 404, f"{target.path} is not known here")
+            self._refuse(source, 404, f"{path} is not known here")
             return
-        request = Request(self.command, target.path, dict(parse_qsl(target.query)), body)
+        request = Request(self.command, path, dict(parse_qsl(query)), body)
         try:
             self._send(source.answer(request))
         except BadRequest as error:

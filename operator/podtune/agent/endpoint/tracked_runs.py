@@ -33,6 +33,10 @@ class TrackedMetric:
     timestamp: int
     step: int
 
+    def describe(self) -> dict[str, Any]:
+        """The value as the REST API has it."""
+        return {"key": self.key, "value": _format(self.value), "timestamp": self.timestamp, "step": self.step}
+
 
 @dataclass(slots=True)
 class TrackedRun:
@@ -88,10 +92,7 @@ class TrackedRun:
         return {
             "info": self.describe_info(artifact_uri),
             "data": {
-                "metrics": [
-                    {"key": one.key, "value": _format(one.value), "timestamp": one.timestamp, "step": one.step}
-                    for one in self.latest.values()
-                ],
+                "metrics": [metric.describe() for metric in self.latest.values()],
                 "params": [{"key": key, "value": value} for key, value in self.params.items()],
                 "tags": [{"key": key, "value": value} for key, value in self.tags.items()],
             },

@@ -36,7 +36,7 @@ from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.cluster.pods.result_sources import make_endpoint_probe, make_source_variables
+from podtune.cluster.pods.result_sources import hide_tokens, make_endpoint_probe, make_source_variables
 from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
@@ -111,7 +111,7 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, ra
     environment = _build_program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
         own = container.get("env") or ()
-        named = {entry["name"] for entry in own}
+        named = hide_tokens({entry["name"] for entry in own})
         container["env"] = [*(entry for entry in environment if entry["name"] not in named), *own]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
     if limits:

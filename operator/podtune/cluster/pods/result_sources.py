@@ -10,6 +10,11 @@ from podtune.trial import layout
 
 _ENDPOINT = f"$({layout.ENV_ENDPOINT})"
 _TOKEN = f"$({layout.ENV_DIRECTORY})/{layout.ENDPOINT_TOKEN}"
+_TOKENS = {
+    "KUBEFLOW_TRAINER_SERVER_URL": "KUBEFLOW_TRAINER_SERVER_TOKEN",
+    "MLFLOW_TRACKING_URI": "MLFLOW_TRACKING_TOKEN",
+}
+"""The variable that has the token for the server that another names."""
 _PROBES = 60
 """How often it is looked whether the agent answers, each second, until its container is started again."""
 
@@ -21,6 +26,11 @@ def make_source_variables(namespace: str, trial: str, sources: Sequence[str]) ->
     address = f"http://127.0.0.1:{agent_env.ENDPOINT_PORT}"
     own = [variable for source in sources for variable in _VARIABLES[source](namespace, trial)]
     return [{"name": layout.ENV_ENDPOINT, "value": address}, *own]
+
+
+def hide_tokens(own: set[str]) -> set[str]:
+    """The variables that are not to be set beside those of a template: nor tokens, where it names other servers."""
+    return own | {token for address, token in _TOKENS.items() if address in own}
 
 
 def make_endpoint_probe() -> Manifest:

@@ -120,6 +120,9 @@ def test_a_program_reads_back_what_it_has_logged(client: Client) -> None:
     assert run["data"]["params"] == [{"key": "lr", "value": "0.1"}]
     assert {"key": "team", "value": "flowers"} in run["data"]["tags"]
     assert run["data"]["metrics"] == [make_metric("loss", 0.5, 3)]
+    history = client.get("metrics/get-history", run_id=run_id, metric_key="loss", max_results="25000")
+    assert history["metrics"] == [make_metric("loss", 0.5, 3)]
+    assert client.get("metrics/get-history", run_id=run_id, metric_key="auc") == {"metrics": []}
     found = client.post("runs/search", experiment_ids=[experiment["experiment_id"]])["runs"]
     assert [one["info"]["run_id"] for one in found] == [run_id]
 

@@ -108,6 +108,7 @@ REFUSED = {
     "no post": ("GET", PATH, None, 405, "posted"),
     "another trial": ("POST", PATH.replace("digits-7", "digits-8"), STATUS, 404, "post to"),
     "another route": ("POST", "/elsewhere", STATUS, 404, "not known"),
+    "no address": ("POST", "//[", STATUS, 404, "not known"),
     "too long": ("POST", PATH, " " * (MAX_BODY + 1), 413, "send less"),
 }
 

@@ -604,9 +604,14 @@ def test_a_script_finds_the_agent_where_it_looks_for_a_tracking_server() -> None
     assert env(program)["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:24680"
     uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
     assert {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": uid} in program["env"]
+
+
+def test_a_script_that_has_a_server_of_its_own_gets_no_token_for_another() -> None:
     own = {"name": "MLFLOW_TRACKING_URI", "value": "http://mlflow:5000"}
-    own_container = {"containers": [{"name": "main", "image": "i", "env": [own]}]}
-    assert env(container(manifest(own_container, results={"mlflow": {}}), "main"))[own["name"]] == own["value"]
+    template = {"containers": [{"name": "main", "image": "i", "env": [own]}]}
+    program = container(manifest(template, results={"mlflow": {}}), "main")
+    assert env(program)["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
+    assert "MLFLOW_TRACKING_TOKEN" not in {variable["name"] for variable in program["env"]}
 
 
 def test_without_being_asked_for_there_is_no_endpoint() -> None:
