@@ -1,0 +1,23 @@
+"""Programs that know nothing of Podtune, and report as they would elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.experiments import experiment, program
+from e2e.kubernetes import Kubernetes
+from e2e.trials import EXPERIMENTS, TRIALS
+
+
+@pytest.mark.parametrize(("source", "step"), [("huggingFace", "current_step"), ("mlflow", "step")])
+def test_results_come_by_the_endpoint_of_the_agent(namespace: Kubernetes, source: str, step: str) -> None:
+    container = program("unchanged") | {"env": [{"name": "BASE", "value": "$(PODTUNE_PARAM_base)"}]}
+    namespace.apply(experiment("unchanged", container, results={source: {}}))
+    namespace.wait_for_condition(EXPERIMENTS, "unchanged", "Complete", deadline=180)
+    trials = namespace.list(TRIALS)
+    assert len(trials) == 2
+    for trial in trials:
+        status, base = trial["status"], float(trial["spec"]["parameters"]["base"])
+        assert (status["state"], status["iteration"]) == ("TERMINATED", 3)
+        assert float(status["lastResult"][step]) == 3
+        assert float(status["bestValue"]) == pytest.approx(base - 0.25)
