@@ -18,9 +18,14 @@ def find_box(page: Page, selector: str) -> FloatRect:
     return box
 
 
+def read_address(page: Page) -> str:
+    """The address as the page has it now: `page.url` learns of one that a script has replaced only afterwards."""
+    return str(page.evaluate("location.href"))
+
+
 def read_query(page: Page) -> dict[str, list[str]]:
     """What the address says."""
-    return parse_qs(urlsplit(page.url).query)
+    return parse_qs(urlsplit(read_address(page)).query)
 
 
 def find_axis(page: Page, name: str) -> float:

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from e2e.browser.gestures import drag_across, read_query
+from e2e.browser.gestures import drag_across, read_address, read_query
 from e2e.browser.tests.conftest import Visit
 from e2e.browser.views import FINISHED, SWEEP
 from e2e.browser.visitor import Visitor, Window
@@ -41,7 +41,7 @@ def test_escape_gives_a_drag_up(visitor: Visitor) -> None:
     page.keyboard.press("Escape")
     page.mouse.up()
     expect(page.locator(".run .dragged")).to_be_hidden()
-    assert page.url == before
+    assert read_address(page) == before
 
 
 def test_keys_zoom_and_move_and_the_strip_keeps_the_focus(visitor: Visitor) -> None:
