@@ -27,7 +27,7 @@ FILES: dict[str, list[str]] = {
     "bench-awscli.txt": ["requirements/bench-awscli.in"],
     "bench-optuna-gp.txt": ["requirements/bench-optuna-gp.in"],
     "bench-optuna-dashboard.txt": ["requirements/bench-optuna-dashboard.in"],
-    "mlflow.txt": ["requirements/mlflow.in"],
+    "unchanged-scripts.txt": ["requirements/unchanged-scripts.in"],
     "pyright.txt": ["requirements/pyright.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],

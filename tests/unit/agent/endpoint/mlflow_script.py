@@ -32,4 +32,4 @@ with mlflow.start_run():
     mlflow.log_metric("accuracy", model.score(data, labels), step=10)
     info = mlflow.sklearn.log_model(model, name="model", serialization_format="cloudpickle")
 assert list(mlflow.sklearn.load_model(info.model_uri).predict(data[:1])) == list(model.predict(data[:1]))
-print(len(mlflow.search_runs(experiment_names=["iris"])), "runs")
+assert len(mlflow.search_runs(experiment_names=["iris"])) == 3
