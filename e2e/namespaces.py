@@ -24,8 +24,9 @@ from e2e.kubernetes import Kubernetes
 
 RUN_LABEL = "podtune.dev/test-run"
 _LOOKED_AT = "podtune.dev/looked-at"
-_DEADLINE = 120.0
-"""Seconds in which a namespace is gone once its pods are told to end at once and its finalizers are taken off."""
+_DEADLINE = 600.0
+"""Seconds in which a namespace is gone once its pods are told to end at once and its finalizers are taken off: with ten
+thousand Trials, minutes."""
 _WITH_FINALIZERS = ("experiments.podtune.dev", "trials.podtune.dev", "pods", "persistentvolumeclaims")
 
 
