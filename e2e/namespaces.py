@@ -24,6 +24,8 @@ from e2e.kubernetes import Kubernetes
 
 RUN_LABEL = "podtune.dev/test-run"
 _LOOKED_AT = "podtune.dev/looked-at"
+_GRACE = 60.0
+"""Seconds in which a stale namespace's pods may end."""
 _DEADLINE = 600.0
 """Seconds in which a namespace is gone once its pods are told to end at once and its finalizers are taken off: with ten
 thousand Trials, minutes."""
@@ -109,13 +111,16 @@ def _is_over(lock: Path) -> bool:
 
 def _clear(cluster: Cluster, namespace: str, kinds: Sequence[str]) -> None:
     """Waits until a namespace that is being deleted is gone, and removes what keeps it."""
-    end = time.monotonic() + _DEADLINE
+    begun = time.monotonic()
     while cluster.kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name"):
-        if time.monotonic() > end:
+        taken = time.monotonic() - begun
+        if taken > _DEADLINE:
             left = cluster.kubectl("get", "namespace", namespace, "-o", "jsonpath={.status.conditions[*].message}")
             raise ClusterError(f"namespace {namespace} of an earlier test run is not gone in {_DEADLINE:.0f} s: {left}")
         # As the namespace is being deleted, nothing new comes into it.
-        cluster.kubectl("delete", "pods", "--all", "-n", namespace, "--grace-period=1", "--wait=false")
+        # A kubelet may keep to a longer grace period that was given before: its pod is forgotten then.
+        grace = ["--grace-period=1"] if taken < _GRACE else ["--grace-period=0", "--force"]
+        cluster.kubectl("delete", "pods", "--all", "-n", namespace, *grace, "--wait=false")
         for kind in kinds:
             _take_off_finalizers(cluster, namespace, kind)
         # What is left is deleted when the pods are gone, which Kubernetes looks at after half their grace periods only,
