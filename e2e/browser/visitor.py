@@ -29,6 +29,8 @@ _IS_DRAWN = """() => document.readyState === "complete" && document.fonts.status
   && !document.querySelector("[data-parallel][hidden]")"""
 # Blank pages may store nothing, and say so by an error.
 _IS_STORED = "() => { try { return localStorage.length > 0; } catch { return false; } }"
+# Chromium breaks requests off when a network interface comes or goes, as with each pod; pages ask again.
+_NETWORK_CHANGED = "net::ERR_NETWORK_CHANGED"
 # A canvas is drawn anew in the frame after the one in which its size changes.
 _AWAIT_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
@@ -47,7 +49,7 @@ class Visitor:
     page: Page
     address: str
     problems: list[str] = field(default_factory=list)
-    pardoned: list[str] = field(default_factory=list)
+    pardoned: list[str] = field(default_factory=lambda: [_NETWORK_CHANGED])
 
     def __post_init__(self) -> None:
         """Begins to listen."""
