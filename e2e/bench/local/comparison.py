@@ -38,7 +38,7 @@ def measure(full: bool) -> Measurement:
         missing.append(f"The first result was not measured: {error}")
     counts = " and ".join(f"{count} of {duration:g} s" for duration, count in trials.items())
     setting = (
-        f"`podtune run`, Ray Tune and Syne Tune's LocalBackend in turn, {rounds} times: {counts}, {SLOTS} at a time"
+        f"`podtune run`, Ray Tune and Syne Tune's LocalBackend in turn, rounds: {rounds}; {counts}, {SLOTS} at a time"
     )
     return Measurement(". ".join([setting, *missing]), figures)
 
