@@ -49,7 +49,7 @@ def print_answer(answer: CommandAnswer, output: StrEnum | None) -> None:
 
 
 def print_changed(
-    said: Sequence[str], output: StrEnum | None, path: str, read: Callable[[], Mapping[str, Any]]
+    said: Sequence[str], output: StrEnum | None, path: str, read: Callable[[str], Mapping[str, Any]]
 ) -> None:
     """Prints what a command has done to an object: in words, or as the object that it is now, as kubectl shows it.
 
@@ -57,12 +57,12 @@ def print_changed(
         said: What was done, for people.
         output: The form that is asked for.
         path: Where the object is on the API server.
-        read: Gives the object; called only where it is asked for.
+        read: Gives the object of a path; called only where it is asked for.
     """
     plural, name = path.split("/")[-2:]
     answer = CommandAnswer(
         lines=lambda _: said,
-        facts=lambda: _leave_out_managers(read()),
+        facts=lambda: _leave_out_managers(read(path)),
         names=lambda: [f"{KINDS[plural].lower()}.{GROUP}/{name}"],
     )
     print_answer(answer, output)

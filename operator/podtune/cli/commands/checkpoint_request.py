@@ -38,8 +38,7 @@ def request_checkpoint(
     said = f"trial {name} is asked for a checkpoint; status.checkpointRequest will name it"
     if wait:
         said = await_checkpoint(api, chosen, name, asked, limit=limit, clock=time.monotonic, sleep=time.sleep)
-    path = paths.trial(chosen, name)
-    print_changed([said], output, path, lambda: api.get(path))
+    print_changed([said], output, paths.trial(chosen, name), api.get)
 
 
 def ask_for_checkpoint(api: Api, namespace: str, name: str, request_id: str) -> str:

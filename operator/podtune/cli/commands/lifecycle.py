@@ -18,7 +18,7 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
 from podtune.cli.errors import CliError, NoSuchObject
-from podtune.cli.options import Context, Kubeconfig, NamedFormat, NamedOutput, Namespace, TargetName
+from podtune.cli.options import Context, Kubeconfig, NamedFormat, Namespace, TargetName
 from podtune.cli.output import print_changed
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
@@ -39,7 +39,7 @@ def pause(
     """Have a Trial store a checkpoint and give its pod back, or all Trials of an Experiment."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     target = find_target(api, chosen, name)
-    _print_steered(api, target, request_pause(api, chosen, target), output)
+    print_changed([request_pause(api, chosen, target)], output, target.path, api.get)
 
 
 def resume(
@@ -68,7 +68,7 @@ def resume(
     given = {"unfinished": unfinished, "errored": errored, "finished": finished}
     policies = {field: str(policy) for field, policy in given.items() if policy is not None}
     target = find_target(api, chosen, name)
-    _print_steered(api, target, request_resume(api, chosen, target, values or (), policies), output)
+    print_changed([request_resume(api, chosen, target, values or (), policies)], output, target.path, api.get)
 
 
 def stop(
@@ -81,7 +81,7 @@ def stop(
     """End a Trial, or an Experiment and all its Trials, for good."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     target = find_target(api, chosen, name)
-    _print_steered(api, target, request_stop(api, target), output)
+    print_changed([request_stop(api, target)], output, target.path, api.get)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,6 @@ class Target:
     def has_ended(self) -> bool:
         """Whether nothing of it goes on."""
         return self.view.state in FINISHED
-
-
-def _print_steered(api: Api, target: Target, said: str, output: NamedOutput | None) -> None:
-    print_changed([said], output, target.path, lambda: api.get(target.path))
 
 
 def find_target(api: Api, namespace: str, written: str) -> Target:

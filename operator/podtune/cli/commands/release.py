@@ -22,7 +22,7 @@ def release_experiment(
     """Let an Experiment go that waits for its checkpoints' deletion; they stay in the bucket."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     said, left = take_finalizer(api, chosen, experiment)
-    print_changed([said], output, paths.experiment(chosen, experiment), lambda: left)
+    print_changed([said], output, paths.experiment(chosen, experiment), lambda _: left)
 
 
 def take_finalizer(api: Api, namespace: str, name: str) -> tuple[str, Manifest]:

@@ -103,7 +103,7 @@ def restore_experiment(
     if output is not None:  # what is lost is no part of the object, and must not go unseen
         for line in lost:
             print_note(line)
-    print_changed([said, *lost], output, path, lambda: api.get(path))
+    print_changed([said, *lost], output, path, api.get)
 
 
 def _compare_stores(uri: str, spec: Manifest) -> Iterator[str]:

@@ -42,8 +42,7 @@ def retry(
     """Have a Trial go on from its last checkpoint in new pods, which have the present trialTemplate."""
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     said = request_retry(api, chosen, name) if step is None else request_return(api, chosen, name, step)
-    path = paths.trial(chosen, name)
-    print_changed([said], output, path, lambda: api.get(path))
+    print_changed([said], output, paths.trial(chosen, name), api.get)
 
 
 def request_retry(api: Api, namespace: str, name: str) -> str:

@@ -111,7 +111,7 @@ def import_experiment(
     archive = read.rename(name) if name else read
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     path = paths.experiment(chosen, archive.source["name"])
-    print_changed([restore_archive(api, chosen, archive)], output, path, lambda: api.get(path))
+    print_changed([restore_archive(api, chosen, archive)], output, path, api.get)
 
 
 def collect_archive(api: Api, namespace: str, name: str, *, anyway: bool) -> Archive:

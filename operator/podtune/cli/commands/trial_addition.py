@@ -87,7 +87,7 @@ def clone_trial(
 def _print_added(namespace: str, made: Manifest, output: NamedOutput | None) -> None:
     name = made["metadata"]["name"]
     said = f"trial {name} is added; `podtune why {name}` says how it goes"
-    print_changed([said], output, paths.trial(namespace, name), lambda: made)
+    print_changed([said], output, paths.trial(namespace, name), lambda _: made)
 
 
 def create_clone(

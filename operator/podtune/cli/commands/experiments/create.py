@@ -55,7 +55,7 @@ def create(
     made = create_experiment(api, chosen, body)
     called = made["metadata"]["name"]
     said = f"experiment {called} is created; `podtune watch {called}` follows it"
-    print_changed([said], output, paths.experiment(chosen, called), lambda: made)
+    print_changed([said], output, paths.experiment(chosen, called), lambda _: made)
     if wait:
         ending = explain_outcome(called, await_goal(api, chosen, called, parse_goal(COMPLETE), limit=limit))
         print_lines([ending]) if output is None else print_note(ending)

@@ -75,7 +75,7 @@ def wait_for_goal(
     api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
     said = explain_outcome(experiment, await_goal(api, chosen, experiment, wanted, limit=limit))
     path = paths.experiment(chosen, experiment)
-    print_changed([said], output, path, lambda: api.get(path))
+    print_changed([said], output, path, api.get)
 
 
 def explain_outcome(experiment: str, outcome: WaitOutcome) -> str:
