@@ -72,10 +72,16 @@ class Frame:
         """Where many points are."""
         if self.x.is_log or self.y.is_log:
             return [self.place(point) for point in points]
+        left, width = self.x.low, self.x.high - self.x.low
         low, height = self.y.low, self.y.high - self.y.low
-        up = [min(max((value - low) / height, _LOWEST), _HIGHEST) for _, value in points]
-        across = self.x.place_all(at for at, _ in points)
-        return [(round(x * WIDTH), round((1 - y) * HEIGHT)) for x, y in zip(across, up, strict=True)]
+        placed = []
+        for at, value in points:
+            x, y = (at - left) / width, (value - low) / height
+            # Comparisons, as min and max take as long as all the rest, and this is done for each point of a live page.
+            x = 0.0 if x < 0.0 else 1.0 if x > 1.0 else x
+            y = _LOWEST if y < _LOWEST else _HIGHEST if y > _HIGHEST else y
+            placed.append((round(x * WIDTH), round((1 - y) * HEIGHT)))
+        return placed
 
     def place_share(self, point: Point) -> Point:
         """The same in per cent of the box, for what is not stretched with it; never outside."""
@@ -163,12 +169,12 @@ def draw_line(points: Sequence[Point | None], frame: Frame) -> str:
         if point is None:
             at = None
             continue
-        x, y = next(places)
-        if at is None or x < at[0]:
-            parts.append(f"M{x} {y}h0")
-        elif (x, y) != at:
-            parts.append(f"l{x - at[0]} {y - at[1]}")
-        at = x, y
+        place = next(places)
+        if at is None or place[0] < at[0]:
+            parts.append(f"M{place[0]} {place[1]}h0")
+        elif place != at:
+            parts.append(f"l{place[0] - at[0]} {place[1] - at[1]}")
+        at = place
     return "".join(parts)
 
 
