@@ -242,10 +242,12 @@ def use_table(page: Page, parameter: str) -> None:
 
 
 def use_replay(visitor: Visitor, path: str) -> None:
-    """Goes from decision to decision, and to the end."""
+    """Goes to the end, back to the start, and to the first decision, after which there may be no other."""
     page = open_replay(visitor, path)
     assert read_moment(page) == 0
-    page.keyboard.press("ArrowRight")
-    expect(page.locator("[data-slider]")).not_to_have_value("0")
     page.get_by_role("link", name="Latest").click()
     expect(page).to_have_url(re.compile(r"replay$"))
+    page.get_by_role("link", name="Start").click()
+    expect(page.locator("[data-slider]")).to_have_value("0")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("[data-slider]")).not_to_have_value("0")
