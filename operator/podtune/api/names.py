@@ -179,6 +179,7 @@ class ExperimentReason(StrEnum):
     STORAGE_WORK_PENDING = "StorageWorkPending"
     STORAGE_WORK_DONE = "StorageWorkDone"
     STORAGE_WORK_FAILED = "StorageWorkFailed"
+    NODE_AVOIDED = "NodeAvoided"
 
 
 class DecisionAction(StrEnum):
@@ -276,3 +277,9 @@ class TrialReason(StrEnum):
     NOTHING_TO_EVALUATE = "NothingToEvaluate"
     POD_REJECTED = "PodRejected"
     POD_REFUSED = "PodRefused"
+    ACCEPTED = "Accepted"
+    WAIT_FOR_POD = "WaitForPod"
+    TRAINING_ENDED = "TrainingEnded"
+    TRIAL_ENDED = "TrialEnded"
+    RESULTS_LOST = "ResultsLost"
+    STORED = "Stored"

@@ -246,7 +246,7 @@ class ExperimentTracker(TrialIndex):
         for node in avoided:
             if node.name not in known:
                 message = f"node {node.name} failed {node.trials} trials and is avoided until {node.until}"
-                self._actions.enqueue(EmitEvent("", "NodeAvoided", message, warning=True), now)
+                self._actions.enqueue(EmitEvent("", ExperimentReason.NODE_AVOIDED, message, warning=True), now)
 
     def _count(self, trial: TrialMachine) -> None:
         state = trial.status.state or TrialState.PENDING

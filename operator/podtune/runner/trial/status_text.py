@@ -187,19 +187,19 @@ def _describe_overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     if trial.refusal and not trial.is_evaluated:
         return False, TrialReason.INVALID_OVERRIDES, trial.refusal
     if trial.spec.overrides == trial.status.overrides:
-        return True, "Accepted", ""
+        return True, TrialReason.ACCEPTED, ""
     if trial.is_evaluated and not trial.is_finished:
-        return False, "TrainingEnded", "training had ended before a pod started with them"
+        return False, TrialReason.TRAINING_ENDED, "training had ended before a pod started with them"
     if not trial.is_finished:
         return (
             False,
-            "WaitForPod",
+            TrialReason.WAIT_FOR_POD,
             "they take effect when its next pod starts; pause and resume the trial to apply them now",
         )
     said = find_condition(trial.status.conditions, ConditionType.OVERRIDES_ACCEPTED)
     if said is not None and said.reason == TrialReason.INVALID_OVERRIDES:
         return False, said.reason, said.message
-    return False, "TrialEnded", "the trial ended before a pod started with them"
+    return False, TrialReason.TRIAL_ENDED, "the trial ended before a pod started with them"
 
 
 def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
@@ -230,16 +230,22 @@ def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     elif trial.pod is None and (loss := lost_work.describe_last_loss(status)):
         put(ConditionType.CHECKPOINTS_STORED, False, TrialReason.CHECKPOINT_LOST, loss)
     elif any(c.type == ConditionType.CHECKPOINTS_STORED for c in conditions) and trial.pod is not None:
-        put(ConditionType.CHECKPOINTS_STORED, True, "Stored", "the store works again")
+        put(ConditionType.CHECKPOINTS_STORED, True, TrialReason.STORED, "the store works again")
     if trial.refused_since is not None:
         put(ConditionType.POD_ACCEPTED, False, TrialReason.POD_REFUSED, status.message)
     elif find_condition(conditions, ConditionType.POD_ACCEPTED) is not None:
-        put(ConditionType.POD_ACCEPTED, True, "Accepted", "")
+        put(ConditionType.POD_ACCEPTED, True, TrialReason.ACCEPTED, "")
     lack = retry_requests.find_problem_with_step(trial)
     if lack or (not trial.is_finished and find_condition(conditions, ConditionType.RETRY_ACCEPTED) is not None):
-        put(ConditionType.RETRY_ACCEPTED, not lack, TrialReason.NO_SUCH_CHECKPOINT if lack else "Accepted", lack)
+        answer = TrialReason.NO_SUCH_CHECKPOINT if lack else TrialReason.ACCEPTED
+        put(ConditionType.RETRY_ACCEPTED, not lack, answer, lack)
     if trial.spec.overrides or any(c.type == ConditionType.OVERRIDES_ACCEPTED for c in conditions):
         put(ConditionType.OVERRIDES_ACCEPTED, *_describe_overrides(trial))
     if trial.results_lost:
-        put(ConditionType.RESULTS_COMPLETE, False, "ResultsLost", "some results of an earlier attempt are lost")
+        put(
+            ConditionType.RESULTS_COMPLETE,
+            False,
+            TrialReason.RESULTS_LOST,
+            "some results of an earlier attempt are lost",
+        )
     return conditions

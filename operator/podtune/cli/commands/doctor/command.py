@@ -28,7 +28,7 @@ from podtune.cli.options import (
 from podtune.cli.output import print_facts, print_lines, print_note
 
 HOME = "podtune-system"
-_CHECKS: Mapping[str, InstallationCheck] = {
+DOCTOR_CHECKS: Mapping[str, InstallationCheck] = {
     "clocks": installation.check_clocks,
     "definitions": installation.check_definitions,
     "operator": installation.check_operator,
@@ -97,7 +97,7 @@ def examine(patient: Patient) -> Iterator[Diagnosis]:
         CliError: The Experiment that is asked about does not exist.
         ApiError: The API server does not answer.
     """
-    for subject, check in _CHECKS.items():
+    for subject, check in DOCTOR_CHECKS.items():
         yield from run_check(subject, check, patient)
 
 
