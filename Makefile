@@ -140,6 +140,7 @@ generate: install ## Write everything that is generated from the models
 	@$(BIN)/python docs/generate_glossary.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write
+	@$(BIN)/python docs/draw_algorithms.py --write
 
 .PHONY: lock
 lock: install ## Pin all dependencies anew, with hashes

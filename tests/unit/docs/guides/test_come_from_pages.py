@@ -17,7 +17,7 @@ from podtune.api.document_checks import check_document
 from podtune.cli.command_table import PODTUNE, Group
 from podtune.trial.layout import ENV_INDEX
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PAGES = {page.stem: page for page in sorted((ROOT / "docs" / "how-to").glob("come-from-*.md"))}
 TEXTS = {name: page.read_text(encoding="utf-8") for name, page in PAGES.items()}
 SCHEMA: Mapping[str, Any] = next(yaml.safe_load_all((ROOT / "crds" / "experiments.podtune.dev.yaml").read_text()))[

@@ -22,7 +22,7 @@ from tests.raised_messages import (
     list_reason_words,
 )
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PAGES = {
     page.name: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs" / "troubleshooting").glob("*.md"))
 }
