@@ -28,6 +28,7 @@ FILES: dict[str, list[str]] = {
     "bench-optuna-gp.txt": ["requirements/bench-optuna-gp.in"],
     "bench-optuna-dashboard.txt": ["requirements/bench-optuna-dashboard.in"],
     "unchanged-scripts.txt": ["requirements/unchanged-scripts.in"],
+    "event-files.txt": ["requirements/event-files.in"],
     "pyright.txt": ["requirements/pyright.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],

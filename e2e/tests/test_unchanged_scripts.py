@@ -21,3 +21,33 @@ def test_results_come_by_the_endpoint_of_the_agent(namespace: Kubernetes, source
         assert (status["state"], status["iteration"]) == ("TERMINATED", 3)
         assert float(status["lastResult"][step]) == 3
         assert float(status["bestValue"]) == pytest.approx(base - 0.25)
+
+
+def test_results_are_scraped_from_what_a_program_serves_to_prometheus(namespace: Kubernetes) -> None:
+    container = program("scraped", {"BASE": "$(PODTUNE_PARAM_base)", "PORT": "8000"})
+    results = {"scrape": {"port": 8000, "timeAttribute": "epoch"}}
+    objective = {"metric": "value/split/val", "mode": "max"}
+    namespace.apply(experiment("scraped", container, results=results, objective=objective))
+    namespace.wait_for_condition(EXPERIMENTS, "scraped", "Complete", deadline=180)
+    trials = namespace.list(TRIALS)
+    assert len(trials) == 2
+    for trial in trials:
+        status, base = trial["status"], float(trial["spec"]["parameters"]["base"])
+        assert (status["state"], status["iteration"]) == ("TERMINATED", 3)
+        assert float(status["lastResult"]["epoch"]) == 3
+        assert float(status["bestValue"]) == pytest.approx(base - 0.25)
+
+
+def test_results_are_read_from_what_a_program_logs_for_tensorboard(namespace: Kubernetes) -> None:
+    container = program("event_files", {"BASE": "$(PODTUNE_PARAM_base)"}, args=["$(PODTUNE_DIR)/tensorboard"])
+    objective = {"metric": "validation/epoch_value", "mode": "max"}
+    namespace.apply(experiment("logged", container, results={"tensorBoard": {}}, objective=objective))
+    namespace.wait_for_condition(EXPERIMENTS, "logged", "Complete", deadline=180)
+    trials = namespace.list(TRIALS)
+    assert len(trials) == 2
+    for trial in trials:
+        status, base = trial["status"], float(trial["spec"]["parameters"]["base"])
+        assert (status["state"], status["iteration"]) == ("TERMINATED", 3)
+        assert float(status["lastResult"]["step"]) == 2
+        assert float(status["lastResult"]["train/epoch_value"]) == pytest.approx(base)
+        assert float(status["bestValue"]) == pytest.approx(base - 0.25)

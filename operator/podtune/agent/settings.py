@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from podtune.agent.scraping.scrape_settings import ScrapeSettings, ScrapeSettingsError
 from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.assignment import Assignment, build_attempt_id
@@ -53,6 +54,8 @@ class Settings:
         stdout_last: The metric that is printed last of each result, where lines name their metrics; empty: not known.
         sources: Whose requests are answered at the endpoint; empty where there is none.
         endpoint_token: What these requests must bear; empty where there is none.
+        scrape: Where the program serves metrics; None where they are not scraped.
+        event_files: The names of the directories that lead to event files, `*` for any; empty where none are read.
         rank: The pod's rank in its gang; 0 where it is alone.
         replicas: How many pods the gang has.
         stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
@@ -83,6 +86,8 @@ class Settings:
     stdout_last: str
     sources: tuple[str, ...]
     endpoint_token: str
+    scrape: ScrapeSettings | None
+    event_files: tuple[str, ...]
     rank: int
     replicas: int
     stores_alone: bool
@@ -171,6 +176,8 @@ class Settings:
             sources=sources,
             # Programs know it without being told, an agent that is started again has the same, and no other pod does.
             endpoint_token=(environ.get(env.POD_UID) or _read_pod_uid(token_file)) if sources else "",
+            scrape=_read_scrape(environ),
+            event_files=_read_names(environ, env.EVENT_FILES),
             drain_seconds=_read_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )
@@ -272,6 +279,23 @@ def _read_sources(environ: Mapping[str, str]) -> tuple[str, ...]:
             "use the image of the operator's release"
         )
     return sources
+
+
+def _read_scrape(environ: Mapping[str, str]) -> ScrapeSettings | None:
+    text = environ.get(env.SCRAPE, "")
+    try:
+        return ScrapeSettings.from_json(text) if text else None
+    except ScrapeSettingsError as error:
+        raise AgentSettingsError(f"{env.SCRAPE} is {text!r}: {error}; the operator sets it") from error
+
+
+def _read_names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The parts of a path that leads nowhere else."""
+    text = environ.get(name, "")
+    names = tuple(text.split("/")) if text else ()
+    if any(part in ("", ".", "..") or "\0" in part for part in names):
+        raise AgentSettingsError(f"{name} is {text!r}, not a path below the shared directory; the operator sets it")
+    return names
 
 
 def _count(environ: Mapping[str, str], name: str, default: int) -> int:

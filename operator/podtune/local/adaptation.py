@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.pods.pod_template import find_trial_container
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.cli.client.run_directory import STORE_CLAIM
 from podtune.cli.errors import CliError
 from podtune.kube.manifests import Manifest
@@ -83,6 +84,7 @@ def adapt(
     problems = [*_find_missing_cluster(spec)]
     if in_containers:
         problems += _find_missing_endpoint(spec.get("results") or {})
+    problems += _find_shared_port(spec)
     notes = [*_adapt_checkpoints(spec.get("checkpoints") or {})]
     if spec["trialTemplate"].pop("reuse", False):
         notes.append("trialTemplate.reuse: each trial gets a process of its own")
@@ -137,10 +139,23 @@ def _find_missing_cluster(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _find_missing_endpoint(results: Mapping[str, Any]) -> Iterator[str]:
-    """What a container can't reach, whose loopback is its own."""
+    """What needs the loopback that a program and its agent share; a container has its own."""
     for name in SOURCE_NAMES:
         if results.get(name) is not None:
             yield f"spec.results.{name}: a container can't reach the agent on this machine; leave out --container"
+    if results.get("scrape") is not None:
+        yield "spec.results.scrape: the agent on this machine can't reach into a container; leave out --container"
+
+
+def _find_shared_port(spec: Mapping[str, Any]) -> Iterator[str]:
+    """A port that several programs would listen on: here, they share the loopback."""
+    scrape = (spec.get("results") or {}).get("scrape")
+    concurrent = spec.get("maxConcurrentTrials", ExperimentSpec.model_fields["max_concurrent_trials"].default)
+    if scrape is not None and concurrent != 1:
+        yield (
+            f"spec.results.scrape.port: {concurrent} trials at a time can't share port {scrape['port']} of this "
+            "machine; set maxConcurrentTrials to 1"
+        )
 
 
 def _adapt_checkpoints(checkpoints: dict[str, Any]) -> Iterator[str]:

@@ -77,6 +77,12 @@ ENDPOINT_PORT = 24680
 """Where that endpoint is in a pod, on 127.0.0.1; below the ports that connections get by themselves."""
 TRAINER_STATUS_ROUTE = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{namespace}/trainjobs/{trial}/status"
 """The route of that status; namespace and name stand for the trial's."""
+SCRAPE = "PODTUNE_SCRAPE"
+"""JSON object of where the program serves metrics in Prometheus's text format: `port`, `path`, `period` in seconds, and
+`timeAttribute` where one is set; unset: none are scraped."""
+EVENT_FILES = "PODTUNE_EVENT_FILES"
+"""The directory below which the program writes event files of TensorBoard: a path in the shared directory, with `*` for
+any directory; unset: none are read."""
 DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
 """How long the agent may take, after the program has ended, to store and deliver what is left; 20 when unset. Keep it
 below the pod's termination grace period."""

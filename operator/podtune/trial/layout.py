@@ -22,7 +22,9 @@ DONE_KEY = "_done"
 """In a line of `RESULTS`, alone or with a result: true says that the program has done all that it set out to do."""
 END_KEY = "_end"
 """In the last line of `RESULTS`, where the program goes on to another trial: true says so."""
-RESERVED_KEYS = frozenset({CHECKPOINT_KEY, DONE_KEY, END_KEY})
+READ_FROM_KEY = "_readFrom"
+"""In a line of `RESULTS` that the agent has written: where it has read the result, `file` and `position` in it."""
+RESERVED_KEYS = frozenset({CHECKPOINT_KEY, DONE_KEY, END_KEY, READ_FROM_KEY})
 RESTORED = "restored"
 """The restored checkpoint's directory; there only when something was restored, and before the program starts."""
 RESTORE_INFO = "restore.json"

@@ -50,6 +50,27 @@ def test_logs_are_kept_where_there_is_a_store() -> None:
     assert not parse_experiment(manifest).logs.is_kept
 
 
+def test_each_value_counts_once_whatever_the_script_reports_by() -> None:
+    printed = r"epoch=(?P<epoch>\d+) accuracy=(?P<accuracy>\S+)"
+    assert "spec.results.tensorBoard: is set besides another source" in _said(
+        _changed("results", to={"mlflow": {}, "tensorBoard": {}})
+    )
+    assert _said(_changed("results", to={"stdout": {"pattern": printed}, "scrape": {"port": 8000}})) == (
+        "spec.results.stdout: reads accuracy besides scrape, so each value would count twice; remove one of them, or "
+        "take accuracy out of the pattern"
+    )
+    speed = {"stdout": {"pattern": r"(?P<images_per_second>\d+) img/s"}, "scrape": {"port": 8000}}
+    assert parse_experiment(_changed("results", to=speed)).results.script_sources == ("scrape",)
+
+
+def test_training_and_evaluation_may_report_by_different_means() -> None:
+    manifest = _changed("results", to={"tensorBoard": {}, "mlflow": {}})
+    template = {"spec": {"containers": [{"name": "evaluate", "image": "evaluate:1"}]}}
+    manifest["spec"]["evaluation"] = {"template": template, "trainingObjective": {"metric": "loss", "mode": "min"}}
+    manifest["spec"]["scheduler"] = {"fifo": {}}
+    assert parse_experiment(manifest).results.script_sources == ("mlflow", "tensorBoard")
+
+
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
 def test_a_bad_manifest_is_refused_in_one_line(path: Path) -> None:
     lines = path.read_text().splitlines()

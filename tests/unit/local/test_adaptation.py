@@ -120,3 +120,18 @@ def test_a_container_is_not_told_of_an_endpoint_that_it_cannot_reach() -> None:
     assert adapt(manifest, (), {}).resource["spec"]["results"] == {"huggingFace": {}}
     with pytest.raises(NotLocal, match="leave out --container"):
         adapt(manifest, (), {}, in_containers=True)
+
+
+def test_a_port_belongs_to_one_trial_at_a_time() -> None:
+    manifest = make_manifest(results={"scrape": {"port": 8000}})
+    assert adapt(manifest, (), {}).resource["spec"]["results"] == {"scrape": {"port": 8000}}
+    with pytest.raises(
+        NotLocal, match=r"spec\.results\.scrape: the agent on this machine can't reach into a container"
+    ):
+        adapt(manifest, (), {}, in_containers=True)
+    for concurrent in (2, None):
+        _change(manifest, "maxConcurrentTrials", concurrent)
+        if concurrent is None:
+            del manifest["spec"]["maxConcurrentTrials"]
+        with pytest.raises(NotLocal, match=r"scrape\.port: [23] trials at a time can't share port 8000 .*; set max"):
+            adapt(manifest, (), {})

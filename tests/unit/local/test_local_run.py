@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -214,8 +215,6 @@ def test_one_trial_at_a_time_is_proposed_what_the_operators_runner_proposes_in_t
 POST_STATUS = """
 import json, os, urllib.request
 token = open(os.environ["KUBEFLOW_TRAINER_SERVER_TOKEN"]).read()
-assert token == os.environ["MLFLOW_TRACKING_TOKEN"]
-assert os.environ["KUBEFLOW_TRAINER_SERVER_URL"].startswith(os.environ["MLFLOW_TRACKING_URI"])
 metrics = [{"name": "eval_loss", "value": os.environ["PODTUNE_PARAM_x"]}, {"name": "current_step", "value": "7"}]
 urllib.request.urlopen(urllib.request.Request(
     os.environ["KUBEFLOW_TRAINER_SERVER_URL"],
@@ -228,7 +227,7 @@ urllib.request.urlopen(urllib.request.Request(
 
 def test_trials_side_by_side_post_to_endpoints_of_their_own(tmp_path: Path) -> None:
     spec: dict[str, Any] = {
-        "results": {"huggingFace": {}, "mlflow": {}},
+        "results": {"huggingFace": {}},
         "objective": {"metric": "eval_loss", "mode": "min"},
     }
     manifest = make_manifest(trials=2, concurrent=2, **spec)
@@ -239,3 +238,40 @@ def test_trials_side_by_side_post_to_endpoints_of_their_own(tmp_path: Path) -> N
     for trial in _list_trials(run):
         assert float(trial.status.last_result["eval_loss"]) == float(trial.proposed["x"])
         assert trial.status.last_result["current_step"] == "7"
+
+
+def test_what_a_program_serves_to_prometheus_is_scraped(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    manifest = make_manifest(
+        trials=1,
+        results={"scrape": {"port": port, "timeAttribute": "epoch"}},
+        objective={"metric": "value/split/val", "mode": "max"},
+    )
+    container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
+    container["command"] = [sys.executable, str(Path("e2e/programs/scraped.py").resolve())]
+    container["env"] = [{"name": "BASE", "value": "$(PODTUNE_PARAM_x)"}, {"name": "PORT", "value": str(port)}]
+    run = make_run(manifest, tmp_path)
+    follow(run)
+    (trial,) = _list_trials(run)
+    assert float(trial.status.last_result["value/split/val"]) == float(trial.proposed["x"]) - 0.25
+    assert (trial.status.last_result["epoch"], trial.status.iteration) == ("3", 3)
+
+
+def test_what_a_program_logs_for_tensorboard_is_read(tmp_path: Path) -> None:
+    objective = {"metric": "validation/epoch_value", "mode": "max"}
+    manifest = make_manifest(
+        trials=2, concurrent=2, results={"tensorBoard": {"directory": "logs/*"}}, objective=objective
+    )
+    container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
+    program = str(Path("e2e/programs/event_files.py").resolve())
+    container["command"] = [sys.executable, program, "$(PODTUNE_DIR)/logs/today"]
+    container["env"] = [{"name": "BASE", "value": "$(PODTUNE_PARAM_x)"}]
+    run = make_run(manifest, tmp_path)
+    follow(run)
+    assert run.progress.outcome == (0, "all 2 trials are done")
+    for trial in _list_trials(run):
+        assert float(trial.status.last_result["validation/epoch_value"]) == pytest.approx(
+            float(trial.proposed["x"]) - 0.25
+        )
+        assert (trial.status.last_result["step"], trial.status.iteration) == ("2", 3)

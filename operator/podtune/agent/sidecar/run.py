@@ -13,6 +13,7 @@ from podtune.agent.delivery.operator_client import OperatorClient, OperatorConne
 from podtune.agent.delivery.sender import ControlFileWriter, Sender
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream, ResultParser
+from podtune.agent.results.poller import Poller
 from podtune.agent.results.result_reader import ResultReader, prepare_directory
 from podtune.agent.results.stdout_results import make_log_parser
 from podtune.agent.segments.segment_uploader import SegmentUploader
@@ -81,6 +82,7 @@ class Sidecar:
         self._log = log
         self._connect = connect
         self._endpoint = endpoint
+        self._pollers = list(_make_pollers(settings, log))
         object_store = make_store(settings.store.store) if settings.store is not None else None
         self._segments: SegmentUploader | None = None
         if settings.store is not None and object_store is not None and settings.sync.keeps_segments:
@@ -172,6 +174,8 @@ class Sidecar:
         self._result_reader.poll()
         for thread in self._list_threads():
             thread.start()
+        for poller in self._pollers:
+            poller.start()
         if self._settings.reuse:
             self._run_shared(wait_for_end)
             return
@@ -179,6 +183,8 @@ class Sidecar:
             self._result_reader.poll()
         if self._endpoint:
             self._endpoint.close()
+        for poller in self._pollers:
+            poller.close()
         self._drain.run()
         if isinstance(self.attempt, FollowerAttempt) and self.attempt.ignored:
             message = "results of a gang come from rank 0; those of this rank count for nothing"
@@ -216,6 +222,18 @@ class Sidecar:
                 return
         self._result_reader.close()
         self._log.info("attempt handed over", seq=self.attempt.outbox.last_seq)
+
+
+def _make_pollers(settings: Settings, log: EventLog) -> Iterator[Poller]:
+    """What reads results where a script leaves them that knows nothing of Podtune; in a gang, that of rank 0 counts."""
+    if settings.scrape and not settings.follows:
+        from podtune.agent.scraping.scraper import Scraper  # noqa: PLC0415 - few trials need it
+
+        yield Scraper(settings.scrape, settings.directory, settings.objective, log)
+    if settings.event_files and not settings.follows:
+        from podtune.agent.event_files.event_file_reader import EventFileReader  # noqa: PLC0415 - likewise
+
+        yield EventFileReader(settings.event_files, settings.directory, settings.objective, log)
 
 
 def _compute_pause(waited: float) -> float:

@@ -23,6 +23,7 @@ from podtune.api.resources.checkpoints import GOES_WITH, STORE_KINDS, Checkpoint
 from podtune.api.resources.evaluation import EvaluationSpec
 from podtune.api.resources.experiment import MAX_NAME, ExperimentSpec
 from podtune.api.resources.failures import FailureRule, Failures
+from podtune.api.resources.results import SCRIPT_SOURCES, describe_second_source
 from podtune.api.resources.trial import TrialSpec
 from podtune.api.resources.trial_numbers import ADDED_FORM, FIRST_ADDED
 from podtune.api.resources.trial_template import MAX_REPLICAS, TrialTemplate
@@ -59,7 +60,6 @@ from podtune.api.tuning.stop import (
     TrialCriterion,
     TrialRule,
 )
-from podtune.protocol.agent_environment import SOURCE_NAMES
 
 _INTERVAL = Rule(
     rule="self.min <= self.max",
@@ -572,7 +572,19 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
                 ),
                 field=f".results.{name}",
             )
-            for name in SOURCE_NAMES
+            for name in SCRIPT_SOURCES
+        ),
+        *(
+            Rule(
+                rule=(
+                    f"has(self.evaluation) || !has(self.results) || !has(self.results.{name}) || "
+                    f"!({' || '.join(f'has(self.results.{before})' for before in SCRIPT_SOURCES[:position])})"
+                ),
+                message=describe_second_source(name),
+                field=f".results.{name}",
+            )
+            for position, name in enumerate(SCRIPT_SOURCES)
+            if position > 0
         ),
         Rule(
             rule=(

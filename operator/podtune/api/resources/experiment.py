@@ -230,7 +230,9 @@ class ExperimentSpec(ApiModel):
             check_limit_roles(rung.limits, self.trial_template.role_names, path)
 
     def _check_results(self) -> None:
-        """Checks that each trial's results can be told from those of others."""
+        """Checks that each trial's results can be told from those of others, and count once."""
+        if self.evaluation is None:
+            self.results.check_sources(self.objective.metric)
         if not self.trial_template.reuse:
             return
         if self.results.stdout is not None:
@@ -239,7 +241,7 @@ class ExperimentSpec(ApiModel):
                 "is set, but a reused pod prints the output of several trials; remove stdout and report results with "
                 "podtune.trial, or remove trialTemplate.reuse",
             )
-        for name in self.results.sources:
+        for name in self.results.script_sources:
             raise FieldError(
                 f"results.{name}",
                 f"is set, but a script that reports by it trains one trial only; remove {name} and report results "

@@ -36,7 +36,12 @@ from podtune.api.pods.parameter_text import format_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER, AGENT_UID, RESTORE_CONTAINER, find_trial_container
 from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
-from podtune.cluster.pods.result_sources import hide_tokens, make_endpoint_probe, make_source_variables
+from podtune.cluster.pods.result_sources import (
+    encode_results,
+    hide_tokens,
+    make_endpoint_probe,
+    make_source_variables,
+)
 from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
@@ -361,13 +366,7 @@ def _collect_agent_variables(
     if action.template_hash:
         values[layout.ENV_REUSE] = "true"
         values[agent_env.STATE] = agent_env.STATE_DIRECTORY
-    if spec.results.sources:
-        values[agent_env.SOURCES] = ",".join(spec.results.sources)
-    if spec.results.stdout is not None:
-        values[agent_env.STDOUT_PATTERN] = spec.results.stdout.pattern
-        if spec.results.stdout.last:
-            values[agent_env.STDOUT_LAST] = spec.results.stdout.last
-    return values
+    return values | encode_results(spec.results)
 
 
 def _make_volumes() -> list[Manifest]:

@@ -1,9 +1,13 @@
-"""What a pod has where the agent answers requests of programs that know nothing of Podtune."""
+"""What a pod has so that its agent reads the results of programs that know nothing of Podtune."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from podtune.api.base import parse_duration
+from podtune.api.resources.results import Results, ScrapeResults
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.trial import layout
@@ -26,6 +30,29 @@ def make_source_variables(namespace: str, trial: str, sources: Sequence[str]) ->
     address = f"http://127.0.0.1:{agent_env.ENDPOINT_PORT}"
     own = [variable for source in sources for variable in _VARIABLES[source](namespace, trial)]
     return [{"name": layout.ENV_ENDPOINT, "value": address}, *own]
+
+
+def encode_results(results: Results) -> dict[str, str]:
+    """What the agent is told of where results are; see `podtune.protocol.agent_environment`."""
+    values = {}
+    if results.sources:
+        values[agent_env.SOURCES] = ",".join(results.sources)
+    if results.stdout is not None:
+        values[agent_env.STDOUT_PATTERN] = results.stdout.pattern
+        if results.stdout.last:
+            values[agent_env.STDOUT_LAST] = results.stdout.last
+    if results.scrape is not None:
+        values[agent_env.SCRAPE] = _encode_scrape(results.scrape)
+    if results.tensor_board is not None:
+        values[agent_env.EVENT_FILES] = results.tensor_board.directory
+    return values
+
+
+def _encode_scrape(scrape: ScrapeResults) -> str:
+    settings: dict[str, Any] = {"port": scrape.port, "path": scrape.path, "period": parse_duration(scrape.period)}
+    if scrape.time_attribute:
+        settings["timeAttribute"] = scrape.time_attribute
+    return json.dumps(settings)
 
 
 def hide_tokens(own: set[str]) -> set[str]:

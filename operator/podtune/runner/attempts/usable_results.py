@@ -37,6 +37,12 @@ def describe_remedy(status: TrialStatus, spec: ExperimentSpec) -> str:
         return (
             "have the program log to the tracking server in MLFLOW_TRACKING_URI, for results.mlflow has heard nothing"
         )
+    if spec.results.scrape is not None:
+        where = f"port {spec.results.scrape.port}, path {spec.results.scrape.path}"
+        return f"have the program serve its metrics at {where}, for results.scrape has read none"
+    if spec.results.tensor_board is not None:
+        directory = f"$PODTUNE_DIR/{spec.results.tensor_board.directory}"
+        return f"have the program log to {directory}, where results.tensorBoard has found nothing"
     return (
         f"report {' and '.join(names)} by podtune.trial.report or as a line of JSON in $PODTUNE_DIR/results.jsonl, or "
         "set results.stdout to have read what the program prints"

@@ -598,12 +598,33 @@ def test_a_trainer_finds_the_endpoint_of_the_agent_beside_it() -> None:
 
 
 def test_a_script_finds_the_agent_where_it_looks_for_a_tracking_server() -> None:
-    pod = manifest(results={"mlflow": {}, "huggingFace": {}})
+    pod = manifest(results={"mlflow": {}})
     program = container(pod, "main")
-    assert env(container(pod, "podtune-agent"))["PODTUNE_SOURCES"] == "huggingFace,mlflow"
+    assert env(container(pod, "podtune-agent"))["PODTUNE_SOURCES"] == "mlflow"
     assert env(program)["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:24680"
     uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
     assert {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": uid} in program["env"]
+
+
+def test_the_agent_is_told_what_to_scrape() -> None:
+    pod = manifest(results={"scrape": {"port": 8000, "period": "1m", "timeAttribute": "epoch"}})
+    agent = container(pod, "podtune-agent")
+    told = {"port": 8000, "path": "/metrics", "period": 60, "timeAttribute": "epoch"}
+    assert json.loads(env(agent)["PODTUNE_SCRAPE"]) == told
+    assert "startupProbe" not in agent, "the program need not wait for it"
+    assert json.loads(
+        env(container(manifest(results={"scrape": {"port": 80}}), "podtune-agent"))["PODTUNE_SCRAPE"]
+    ) == {
+        "port": 80,
+        "path": "/metrics",
+        "period": 1,
+    }
+
+
+def test_the_agent_is_told_where_event_files_are() -> None:
+    for written, told in (({}, "tensorboard"), ({"directory": "logs/*/fit"}, "logs/*/fit")):
+        agent = container(manifest(results={"tensorBoard": written}), "podtune-agent")
+        assert env(agent)["PODTUNE_EVENT_FILES"] == told
 
 
 def test_a_script_that_has_a_server_of_its_own_gets_no_token_for_another() -> None:

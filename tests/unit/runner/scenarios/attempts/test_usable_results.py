@@ -107,6 +107,11 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
         ({"stdout": {"pattern": "acc=(?P<accuracy>.*)"}}, "correct results.stdout.pattern, which has matched nothing"),
         ({"huggingFace": {}}, "train with transformers 5 or later, with an eval_strategy, for results.huggingFace"),
         ({"mlflow": {}}, "have the program log to the tracking server in MLFLOW_TRACKING_URI"),
+        (
+            {"scrape": {"port": 8000}},
+            "have the program serve its metrics at port 8000, path /metrics, for results.scrape",
+        ),
+        ({"tensorBoard": {}}, "have the program log to $PODTUNE_DIR/tensorboard, where results.tensorBoard has found"),
     ],
 )
 def test_of_a_program_that_reports_nothing_the_message_says_how_to_report(results: Any, remedy: str) -> None:
