@@ -99,7 +99,8 @@ def test_values_that_are_set_one_after_the_other_come_together(
     program: Program, start_agent: StartAgent, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program.train(1, 0.5)
-    fetch, asked = scraper.fetch_exposition, []
+    fetch = scraper.fetch_exposition
+    asked: list[str] = []
 
     def set_the_rest(port: int, path: str) -> str:
         text = fetch(port, path)
