@@ -35,7 +35,7 @@ def read(tmp_path: Path) -> ReadRecords:
 
 
 def test_the_checksum_is_castagnolis() -> None:
-    # RFC 3720, B.4, and the check value that catalogues of such checksums give.
+    # The examples of RFC 3720, B.4, and the usual check value.
     assert compute_crc32c(bytes(32)) == 0x8A9136AA
     assert compute_crc32c(b"\xff" * 32) == 0x62A8AB43
     assert compute_crc32c(b"123456789") == 0xE3069283
