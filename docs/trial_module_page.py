@@ -14,8 +14,8 @@ INTRODUCTION = """# podtune.trial
 What a training program in Python imports: seven functions that need the standard library alone. Programs in other
 languages do the same with two files: see [Your first experiment](../tutorial/first-experiment.md#2-the-program).
 
-The image of your program needs the package `podtune`. From a checkout: `pip install .`, or copy the folder
-`operator/podtune/trial` to `podtune/trial` on the image's `PYTHONPATH`; it imports nothing else.
+The agent brings the module if the template names `/podtune/site-packages` in `PYTHONPATH`. Or you install it in the
+image: see [Prepare an image for training](../how-to/prepare-an-image.md). It runs on Python 3.8 and later.
 """
 
 

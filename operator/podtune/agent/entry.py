@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 
+from podtune.protocol import agent_environment
+
 END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -33,6 +35,11 @@ def end_at_once() -> None:
 
 def start() -> int:
     """Runs the command `podtune-agent`; returns the exit code."""
+    match sys.argv[1:]:
+        case [agent_environment.COPY_MODULE, directory]:  # a program waits for it, so nothing else is loaded
+            from podtune.agent import module_copy  # noqa: PLC0415
+
+            return module_copy.run(directory)
     hold_back()
     from podtune.agent.main import main  # noqa: PLC0415 - takes a while, and the signals are held back first
 

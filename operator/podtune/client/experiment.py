@@ -172,7 +172,7 @@ class Experiment:
             metric: The metric that is optimised.
             mode: max or min.
             parameters: The search space, as in `build`.
-            image: An image with Python, the packages that the function imports, and the package `podtune`.
+            image: An image with Python 3.8 or later and the packages that the function imports.
             name: Its name; without it one that is made from the function's.
             modules: Modules and packages of yours that the function imports; they travel, too.
             env: Environment variables of the function.

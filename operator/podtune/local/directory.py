@@ -63,8 +63,8 @@ _NAMES = frozenset(
     }
 )
 """All that is in the directory of a run."""
-_LEFT_BEHIND = (layout.CHECKPOINTS, layout.RESTORED)
-"""What a program and its agent leave that is large, and is in the store."""
+_LEFT_BEHIND = (layout.CHECKPOINTS, layout.RESTORED, layout.SITE_PACKAGES)
+"""What a program and its agent leave that is large and in the store, or of no more use."""
 
 
 class RunDirectoryError(CliError):

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from podtune.agent.checkpoints.restore import NothingRestored, restore
 from podtune.agent.event_log import EventLog
+from podtune.agent.module_copy import copy_module
 from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.sidecar.run import Sidecar
 from podtune.api.names import ANNOTATION_PARAMETERS
 from podtune.api.pods.pod_template import AGENT_CONTAINER, RESTORE_CONTAINER
 from podtune.cluster.pods.manifest import AgentSettings
+from podtune.cluster.pods.trial_module import has_copy_hook
 from podtune.kube.manifests import Manifest
 from podtune.local.agent_connection import AgentConnection, PostReport
 from podtune.local.directory import ProcessIdentity, RunDirectory, StoredPod
@@ -131,6 +133,8 @@ class LocalPod(threading.Thread):
             shared.mkdir(exist_ok=True)
             parameters = self._manifest["metadata"]["annotations"][ANNOTATION_PARAMETERS]
             (shared / layout.PARAMETERS).write_text(parameters, encoding="utf-8")
+            if has_copy_hook(self._find_container(AGENT_CONTAINER) or {}):
+                copy_module(settings.directory)
             if not self._restore(settings, log):
                 return
             if settings.sources:

@@ -59,7 +59,10 @@ class ProgramStarter:
         )
         if self.engine is not None:
             return self._start_container(self.engine, pod, record, mounts, gpus)
-        program = build_program(pod, self.directory.find_shared(name), self.host, self.environ, endpoint)
+        shared = self.directory.find_shared(name)
+        program = build_program(pod, shared, self.host, self.environ, endpoint)
+        copy = f"{layout.DIRECTORY}/{layout.SITE_PACKAGES}"
+        mounts = [*mounts, Mount(shared / layout.SITE_PACKAGES, copy, is_read_only=True)]
         words = tuple(replace_paths(word, mounts) for word in (*program.command, *program.arguments))
         own = {key: replace_paths(value, mounts) for key, value in program.variables.items()}
         environment = {**inherit(self.environ), **own}

@@ -83,6 +83,8 @@ SCRAPE = "PODTUNE_SCRAPE"
 EVENT_FILES = "PODTUNE_EVENT_FILES"
 """The directory below which the program writes event files of TensorBoard: a path in the shared directory, with `*` for
 any directory; unset: none are read."""
+COPY_MODULE = "copy-module"
+"""Command of the agent that makes the copy of `podtune.trial` in a directory, which is its argument; a hook runs it."""
 DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"
 """How long the agent may take, after the program has ended, to store and deliver what is left; 20 when unset. Keep it
 below the pod's termination grace period."""

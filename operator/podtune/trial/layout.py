@@ -36,6 +36,9 @@ CONTROL = "control.json"
 ENDPOINT_TOKEN = "endpoint-token"
 """What programs have to send to the agent's endpoint, where there is one; written when that answers."""
 
+SITE_PACKAGES = "site-packages"
+"""A directory for PYTHONPATH, with a copy of `podtune.trial`; there where the template names it."""
+
 ASSIGNMENT = "assignment.json"
 """What a pod that is reused has to do after its first trial: replaced whole by the agent. `directory` is that of the
 trial, below the shared one, with files as above; beside it `trial`, `number` (of the attempt), `parameters`, `seed`,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Union
 
 from podtune.trial.layout import RESERVED_KEYS
 
-Value = float | int | str | bool
+Value = Union[float, int, str, bool]
 
 
 def flatten(metrics: Mapping[str, Any]) -> dict[str, Value]:
@@ -43,7 +43,7 @@ def _leaves(metrics: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]
 
 
 def _make_plain(key: str, value: Any) -> Value:
-    if not isinstance(value, bool | int | float | str) and callable(getattr(value, "item", None)):
+    if not isinstance(value, (bool, int, float, str)) and callable(getattr(value, "item", None)):
         try:
             value = value.item()
         except (ValueError, RuntimeError) as error:  # an array of several values

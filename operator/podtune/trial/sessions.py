@@ -205,7 +205,7 @@ class ControlFile:
 def read_environment_params(environ: Mapping[str, str]) -> dict[str, Any]:
     """The parameters in `PODTUNE_PARAM_<name>` variables; all but texts are recognised by their looks."""
     prefix = layout.ENV_PARAMETER_PREFIX
-    return {name.removeprefix(prefix): read_value(text) for name, text in environ.items() if name.startswith(prefix)}
+    return {name[len(prefix) :]: read_value(text) for name, text in environ.items() if name.startswith(prefix)}
 
 
 def read_environment_seed(environ: Mapping[str, str], default: int) -> int:

@@ -119,6 +119,6 @@ def _set_variables(environ: MutableMapping[str, str], assignment: dict[str, Any]
 
 def _format_text(value: object) -> str:
     """A value as in the environment of a pod of its own."""
-    if isinstance(value, list | dict):
+    if isinstance(value, (list, dict)):
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -107,6 +107,21 @@ def test_a_function_that_travels_with_its_experiment_runs_here_too(tmp_path: Pat
     assert not any("function not stored" in log for log in logs), "the run has it, so no agent has to"
 
 
+def test_a_program_whose_python_has_no_podtune_gets_a_copy_as_in_a_pod(tmp_path: Path) -> None:
+    code = "from podtune import trial; trial.report({'score': trial.params()['x']}); print(trial.__file__)"
+    manifest = make_manifest(f'exec "{sys.executable}" -S -c "{code}"', trials=1)
+    [container] = manifest["spec"]["trialTemplate"]["spec"]["containers"]
+    container["env"] = [{"name": "PYTHONPATH", "value": "/app:/podtune/site-packages"}]
+    run = make_run(manifest, tmp_path)
+    follow(run)
+    (trial,) = _list_trials(run)
+    assert float(trial.status.last_result["score"]) == float(trial.proposed["x"])
+    attempt = tmp_path / "run/attempts/tiny-0-1"
+    copy = attempt / "shared/site-packages"
+    assert (attempt / "output.log").read_text() == f"{copy}/podtune/trial/__init__.py\n"
+    assert not copy.exists(), "nobody needs it any more"
+
+
 def test_trials_that_are_paused_at_a_rung_are_promoted_from_their_checkpoints(tmp_path: Path) -> None:
     promotion = {"timeAttribute": "step", "maxTime": 4, "gracePeriod": 1, "reductionFactor": 2}
     fields: dict[str, Any] = {"checkpoints": STORE, "scheduler": {"ashaPromotion": promotion}}

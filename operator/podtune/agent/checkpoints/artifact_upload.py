@@ -26,6 +26,7 @@ OWN = frozenset(
         layout.RESTORE_INFO,
         layout.CONTROL,
         layout.ENDPOINT_TOKEN,
+        layout.SITE_PACKAGES,
         read_times.FILE,
     }
 )

@@ -31,7 +31,7 @@ class PackedFunction:
 
     @property
     def command(self) -> list[str]:
-        """What runs it in a container; the image needs Python and the package `podtune`."""
+        """What runs it in a container; the image needs Python 3.8 or later."""
         return ["python3", "-u", f"{FUNCTION_DIRECTORY}/{RUNNER_FILE}"]
 
     def make_config_map(self, name: str) -> dict[str, Any]:

@@ -1,13 +1,22 @@
 """Runs a packed function in a trial's pod: its source travels in the ConfigMap, beside the function's.
 
-The image therefore needs `podtune.trial` and nothing else of Podtune, whatever version it has.
+The image therefore needs `podtune.trial` and nothing else of Podtune, whatever version it has; one without it gets a
+copy from the agent.
 """
 
+from __future__ import annotations
+
+import os
 import sys
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import Any
 
-from podtune import trial
+try:
+    from podtune import trial
+except ImportError:
+    sys.path.append(str(Path(os.environ.get("PODTUNE_DIR", "/podtune")) / "site-packages"))
+    from podtune import trial
 
 FUNCTION_MODULE = "podtune_function"
 """The module that holds the function."""

@@ -143,7 +143,7 @@ class RunConfig:
     """In what the trials run, and when they stop.
 
     Attributes:
-        image: The image of their pods: with Python, what the function imports, and the package `podtune`.
+        image: The image of their pods, with Python 3.8 or later and what the function imports.
         name: Name of the Experiment; made from the function's name where it is left out.
         namespace: Its namespace; that of the kubeconfig where it is left out.
         resources: What a trial takes: {"cpu": 2, "memory": "4Gi", "gpu": 1}.

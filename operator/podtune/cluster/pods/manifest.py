@@ -51,6 +51,7 @@ from podtune.cluster.pods.store_access import (
     make_store_mounts,
     make_store_volumes,
 )
+from podtune.cluster.pods.trial_module import add_copy_hook, needs_trial_module
 from podtune.kube.agent_pods import AGENT_CONFINES, let_agent_write
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
 from podtune.protocol import agent_environment as agent_env
@@ -124,6 +125,8 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, ra
             next(c for c in spec["containers"] if c.get("name", "") == find_trial_container(template.spec)), limits
         )
     agents = _make_agent_containers(experiment, action, agent, drain, _find_kept_function(experiment, template.spec))
+    if needs_trial_module(template.spec):
+        add_copy_hook(agents[-1])
     for container in agents:
         container["securityContext"] = {**container["securityContext"], **make_agent_profile(spec["securityContext"])}
     spec["initContainers"] = [*agents, *own_containers]
