@@ -129,7 +129,8 @@ PODTUNE = Group(
             "Run a Trial's configuration, with changes, as another Trial of its Experiment.",
         ),
         "export": Command(
-            "transfer:export_experiment", "Write a whole Experiment and its Trials to a file, to import it elsewhere."
+            "transfer:export_experiment",
+            "Write a whole Experiment and its Trials to a file, to import it elsewhere, or its results for others.",
         ),
         "import": Command(
             "transfer:import_experiment",

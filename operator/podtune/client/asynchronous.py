@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from podtune.cli.client.resources import ExperimentView, TrialView
 from podtune.cli.client.store_access import StoreOptions
@@ -226,6 +226,10 @@ class AsyncExperiment:
     async def results_df(self, *, source: ResultSource = "auto") -> pandas.DataFrame:
         """Reads all results as a table of pandas; see `Experiment.results_df`."""
         return await call_in_thread(partial(self._experiment.results_df, source=source))
+
+    async def export_results(self, directory: PathName, *, layout: Literal["ray", "tensorboard"] = "ray") -> Path:
+        """Writes all its results to files of other programs; see `Experiment.export_results`."""
+        return await call_in_thread(partial(self._experiment.export_results, directory, layout=layout))
 
     async def download_checkpoint(self, directory: PathName | None = None, *, step: int | None = None) -> Path:
         """Downloads the best checkpoint of its best Trial; see `Experiment.download_checkpoint`."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND
 from podtune.api.resources.resume import RestartPolicy, ResumePolicy
@@ -23,7 +23,14 @@ from podtune.client.manifest import build_manifest, check_manifest, read_manifes
 from podtune.client.packing.creation import add_function, make_config_map_name, make_experiment_name
 from podtune.client.packing.function import pack_function
 from podtune.client.page import draw_facts
-from podtune.client.results import ResultRow, ResultSource, choose_results, make_frame, read_stored_rows
+from podtune.client.results import (
+    ResultRow,
+    ResultSource,
+    choose_results,
+    export_results,
+    make_frame,
+    read_stored_rows,
+)
 from podtune.client.session import ClusterSession, check_name
 from podtune.client.snapshot import ExperimentSnapshot
 from podtune.client.steering import Steering
@@ -368,6 +375,23 @@ class Experiment:
             PodtuneError: They can't be read.
         """
         return make_frame(self.results(source=source))
+
+    def export_results(self, directory: PathName, *, layout: Literal["ray", "tensorboard"] = "ray") -> Path:
+        """Writes all results that its Trials have stored to files of other programs, as `kubectl podtune export` does.
+
+        Args:
+            directory: Where to, a directory that is not there yet.
+            layout: ray has params.json, result.json and progress.csv of each Trial; tensorboard has event files.
+
+        Returns:
+            The directory.
+
+        Raises:
+            InvalidArgument: There is no such layout.
+            NotPossible: The directory exists, or nothing is stored.
+            PodtuneError: The API server or the store can't be read.
+        """
+        return export_results(self._require_session(), self.namespace, self.name, directory, layout)
 
     def download_checkpoint(self, directory: PathName | None = None, *, step: int | None = None) -> Path:
         """Downloads the best checkpoint of its best Trial, and checks the hash of all that is in it.

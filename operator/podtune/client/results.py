@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from podtune.cli.client.api_client import Api
@@ -12,8 +14,11 @@ from podtune.cli.client.former_folders import list_former_folders
 from podtune.cli.client.resources import ExperimentView
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.commands.results import make_row
+from podtune.cli.layouts.layout_export import LayoutName, export_layout
+from podtune.client.checkpoint import PathName
 from podtune.client.errors import InvalidArgument, MissingPackage, NotPossible, Refused, StoreFailed
 from podtune.client.facts import TrialFacts
+from podtune.client.session import ClusterSession
 from podtune.storage.errors import StoreError
 from podtune.storage.segments.former import read_all_results
 from podtune.trial.layout import ITERATION, TIME_TOTAL
@@ -127,3 +132,23 @@ def check_rank(rank: object) -> int:
     if isinstance(rank, bool) or not isinstance(rank, int) or rank < 0:
         raise InvalidArgument(f"rank: {rank!r} is no rank of a pod; give a whole number of at least 0")
     return rank
+
+
+def export_results(session: ClusterSession, namespace: str, name: str, directory: PathName, layout: str) -> Path:
+    """Writes all results of an Experiment to files as `podtune export --layout` does; returns the directory.
+
+    Raises:
+        InvalidArgument: There is no such layout, or the directory is no path.
+        PodtuneError: They can't be read or written.
+    """
+    if layout not in list(LayoutName):
+        raise InvalidArgument(f"layout: {layout!r} is none; use {', '.join(LayoutName)}")
+    if not isinstance(directory, str | os.PathLike) or not os.fspath(directory):
+        raise InvalidArgument(f"directory: {directory!r} is no path; name a directory that is not there yet")
+    destination, options = Path(directory), session.store_options
+    session.call(
+        lambda api: export_layout(
+            api, namespace, name, layout=LayoutName(layout), directory=destination, options=options
+        )
+    )
+    return destination

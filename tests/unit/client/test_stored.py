@@ -138,6 +138,19 @@ def test_checkpoints_come_whole_and_checked(
     assert not (tmp_path / "damaged").exists()
 
 
+def test_results_become_files_of_other_programs(digits: Experiment, tmp_path: Path) -> None:
+    assert digits.export_results(tmp_path / "ray") == tmp_path / "ray"
+    assert sorted(contents(tmp_path / "ray" / "digits-7")) == ["params.json", "progress.csv", "result.json"]
+    digits.export_results("events", layout="tensorboard")
+    assert list(contents(tmp_path / "events" / "digits-7")) == ["events.out.tfevents.0000000000.podtune"]
+    with pytest.raises(NotPossible, match="events exists"):
+        digits.export_results("events")
+    with pytest.raises(InvalidArgument, match="layout: 'csv' is none; use ray, tensorboard"):
+        digits.export_results("other", layout="csv")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="directory: '' is no path"):
+        digits.export_results("")
+
+
 def test_how_the_store_is_reached_is_the_clients(
     api: ClusterApi, bucket: Bucket, digits: Experiment, tmp_path: Path
 ) -> None:

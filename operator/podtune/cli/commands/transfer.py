@@ -36,10 +36,12 @@ from podtune.cli.client import api_client
 from podtune.cli.client.api_client import Api
 from podtune.cli.client.experiment_file import STANDARD_INPUT
 from podtune.cli.client.former_folders import list_former_folders
+from podtune.cli.client.named_api import open_named
 from podtune.cli.client.resources import fetch_experiment, get_experiment, read_experiment
 from podtune.cli.client.store_access import StoreOptions, explain_store_error, open_experiment_store
 from podtune.cli.client.stored_decisions import read_all_decisions
 from podtune.cli.errors import CliError
+from podtune.cli.layouts.layout_export import LayoutName, export_layout
 from podtune.cli.options import (
     AgentImage,
     Context,
@@ -71,7 +73,14 @@ from podtune.storage.errors import StoreError
 def export_experiment(
     experiment: ExperimentName,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to; - is standard output; of --layout a directory."),
+    ],
+    layout: Annotated[
+        LayoutName | None,
+        typer.Option("--layout", help="Write results in place of the file: as Ray Tune does, or as event files."),
+    ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="Also one that still runs, as it is now.")] = False,
     decisions: Annotated[
         bool, typer.Option("--decisions", help="With all decisions that the store has, for the dashboard.")
@@ -84,11 +93,18 @@ def export_experiment(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Write a whole Experiment and its Trials to a file, to import it elsewhere."""
+    """Write a whole Experiment and its Trials to a file, to import it elsewhere, or its results for others."""
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
+    if layout is not None:
+        if anyway or decisions or output == STANDARD_INPUT:
+            problem = "--layout writes results into a directory"
+            raise CliError(f"{problem}; leave out --anyway and --decisions, and name one")
+        api, chosen, experiment = open_named(experiment, kubeconfig, context, namespace)
+        print_note(export_layout(api, chosen, experiment, layout=layout, directory=output, options=options))
+        return
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     archive = collect_archive(api, chosen, experiment, anyway=anyway)
     if decisions:
-        options = StoreOptions(endpoint.rstrip("/"), region, own_credentials, agent_image)
         archive = replace(archive, decisions=_collect_decisions(api, chosen, archive, options))
     try:
         sys.stdout.write(archive.to_yaml()) if output == STANDARD_INPUT else output.write_text(archive.to_yaml())
