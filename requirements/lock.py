@@ -29,6 +29,8 @@ FILES: dict[str, list[str]] = {
     "bench-optuna-dashboard.txt": ["requirements/bench-optuna-dashboard.in"],
     "unchanged-scripts.txt": ["requirements/unchanged-scripts.in"],
     "event-files.txt": ["requirements/event-files.in"],
+    "mlflow.txt": ["requirements/mlflow.in"],
+    "tensorboard.txt": ["requirements/tensorboard.in"],
     "pyright.txt": ["requirements/pyright.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],

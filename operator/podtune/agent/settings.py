@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from podtune.agent.scraping.scrape_settings import ScrapeSettings, ScrapeSettingsError
 from podtune.agent.sync_settings import SyncSettings, SyncSettingsError
+from podtune.agent.trackers.tracker_settings import TrackerSettings, TrackerSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.assignment import Assignment, build_attempt_id
 from podtune.protocol.checkpoint import CheckpointRef, parse_restore_list
@@ -38,7 +39,10 @@ class Settings:
         token_file: The projected token.
         namespace: Namespace of the trial.
         experiment: Name of the experiment.
+        experiment_uid: Its UID; empty where the operator has not told.
         trial: Name of the trial.
+        trial_uid: UID of the Trial; empty where the operator has not told.
+        display_name: The trial's name for people; empty where it has none, or where nobody asks.
         attempt: The attempt's id.
         number: Number of the attempt among the trial's.
         objective: Name of the objective's metric.
@@ -56,6 +60,7 @@ class Settings:
         endpoint_token: What these requests must bear; empty where there is none.
         scrape: Where the program serves metrics; None where they are not scraped.
         event_files: The names of the directories that lead to event files, `*` for any; empty where none are read.
+        tracker: The tracking server that results go to as well; None where there is none.
         rank: The pod's rank in its gang; 0 where it is alone.
         replicas: How many pods the gang has.
         stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
@@ -70,7 +75,10 @@ class Settings:
     token_file: Path
     namespace: str
     experiment: str
+    experiment_uid: str
     trial: str
+    trial_uid: str
+    display_name: str
     attempt: str
     number: int
     objective: str
@@ -88,6 +96,7 @@ class Settings:
     endpoint_token: str
     scrape: ScrapeSettings | None
     event_files: tuple[str, ...]
+    tracker: TrackerSettings | None
     rank: int
     replicas: int
     stores_alone: bool
@@ -121,6 +130,8 @@ class Settings:
             self,
             directory=directory,
             trial=assignment.trial,
+            trial_uid=assignment.trial_uid,
+            display_name=assignment.display_name,
             attempt=assignment.attempt,
             number=assignment.number,
             store=replace(self.store, trial=assignment.trial) if self.store is not None else None,
@@ -155,7 +166,10 @@ class Settings:
             token_file=token_file,
             namespace=_read_required(environ, env.NAMESPACE),
             experiment=_read_required(environ, layout.ENV_EXPERIMENT),
+            experiment_uid=environ.get(env.EXPERIMENT_UID, ""),
             trial=trial,
+            trial_uid=environ.get(env.TRIAL_UID, ""),
+            display_name=environ.get(layout.ENV_DISPLAY_NAME, ""),
             attempt=attempt,
             number=number,
             rank=_count(environ, env.RANK, default=0),
@@ -178,6 +192,7 @@ class Settings:
             endpoint_token=(environ.get(env.POD_UID) or _read_pod_uid(token_file)) if sources else "",
             scrape=_read_scrape(environ),
             event_files=_read_names(environ, env.EVENT_FILES),
+            tracker=_read_tracker(environ),
             drain_seconds=_read_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )
@@ -296,6 +311,12 @@ def _read_names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     if any(part in ("", ".", "..") or "\0" in part for part in names):
         raise AgentSettingsError(f"{name} is {text!r}, not a path below the shared directory; the operator sets it")
     return names
+def _read_tracker(environ: Mapping[str, str]) -> TrackerSettings | None:
+    text = environ.get(env.TRACKER, "")
+    try:
+        return TrackerSettings.from_json(text)
+    except TrackerSettingsError as error:
+        raise AgentSettingsError(f"{env.TRACKER} is {text!r}: {error}; the operator sets it") from error
 
 
 def _count(environ: Mapping[str, str], name: str, default: int) -> int:

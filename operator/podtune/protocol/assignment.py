@@ -14,6 +14,7 @@ from podtune.protocol.fields import ProtocolError, read_clipped, read_count, rea
 
 MAX_CONFIGURATION = 64
 MAX_ASSIGNED_NAME = 63
+MAX_UID = 64
 
 
 def build_attempt_id(pod_uid: str, trial: str, number: int) -> str:
@@ -52,6 +53,7 @@ class Assignment:
         restore_or_fail: As `PODTUNE_RESTORE_OR_FAIL`.
         find: As `PODTUNE_FIND_CHECKPOINTS`.
         configuration: As `PODTUNE_CONFIGURATION`.
+        trial_uid: As `PODTUNE_TRIAL_UID`; empty where the operator has not told.
     """
 
     trial: str
@@ -64,6 +66,7 @@ class Assignment:
     restore_or_fail: bool = False
     find: bool = False
     configuration: str = ""
+    trial_uid: str = ""
 
     @property
     def index(self) -> str:
@@ -92,4 +95,5 @@ def parse_assignment(item: Any) -> Assignment:
         restore_or_fail=body.get("restore_or_fail") is True,
         find=body.get("find") is True,
         configuration=read_clipped(body, "configuration", MAX_CONFIGURATION),
+        trial_uid=read_clipped(body, "trial_uid", MAX_UID),
     )

@@ -39,6 +39,7 @@ from podtune.protocol.fields import (
     read_texts,
 )
 from podtune.protocol.snapshot import SnapshotRecord, StoredVersions, parse_record, parse_stored_versions
+from podtune.protocol.tracking import RunFacts, parse_run_facts
 
 MetricValue = float | int | str | bool
 Phase = Literal["Training", "Draining"]
@@ -234,6 +235,7 @@ class Reply:
         next: What the pod is to run next, where the attempt is over and there is something.
         discards: Whether no checkpoint of the trial is kept but those in `kept`: none is to be stored any more.
         records: Newer records of the snapshot than the agent has stored, where it asks for them.
+        run: What the trial's run in a tracker is to be shown as; None where there is no tracker.
     """
 
     acked_seq: int
@@ -246,6 +248,7 @@ class Reply:
     next: Assignment | None = None
     discards: bool = False
     records: tuple[SnapshotRecord, ...] = ()
+    run: RunFacts | None = None
 
     def to_json(self) -> bytes:
         """Encodes the reply."""
@@ -349,6 +352,7 @@ def parse_reply(data: bytes) -> Reply:
         next=None if body.get("next") is None else parse_assignment(body["next"]),
         discards=bool(body.get("discards", False)),
         records=tuple(parse_record(item) for item in read_list(body, "records")),
+        run=parse_run_facts(body.get("run")),
     )
 
 

@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from podtune.protocol.fields import ProtocolError, read_json, read_object, read_texts
+from podtune.protocol.assignment import MAX_UID
+from podtune.protocol.fields import ProtocolError, read_clipped, read_json, read_object, read_texts
 from podtune.protocol.snapshot import SnapshotRecord, parse_record
+from podtune.protocol.tracking import RunFacts, parse_run_facts
 
 _CHUNK = 512 << 10
 """Compressed bytes of one ConfigMap at most, about; the API server takes 1 MiB, in base64."""
@@ -95,6 +97,8 @@ class StoredTrial:
         export: The checkpoint that is to be exported.
         ledger: Decisions on the trial that no agent has stored, as JSON, oldest first.
         record: A record to store: the trial's; or the Experiment's or its warm start, whose name `trial` is then.
+        uid: UID of the Trial, where its run in a tracker is to be told of it.
+        run: What that run is to be shown as; None where there is no tracker.
     """
 
     trial: str
@@ -102,6 +106,8 @@ class StoredTrial:
     export: ExportedCheckpoint | None = None
     ledger: tuple[str, ...] = ()
     record: SnapshotRecord | None = None
+    uid: str = ""
+    run: RunFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +209,8 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
             _export(body.get("export")),
             read_texts(body, "ledger"),
             None if body.get("record") is None else parse_record(body["record"]),
+            read_clipped(body, "uid", MAX_UID),
+            parse_run_facts(body.get("run")),
         )
 
 

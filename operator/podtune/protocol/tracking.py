@@ -6,6 +6,12 @@ Trial's UID, which no other Trial ever has.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from podtune.protocol.fields import ProtocolError, read_object
+
 MLFLOW_TOKEN = "MLFLOW_TRACKING_TOKEN"
 MLFLOW_USERNAME = "MLFLOW_TRACKING_USERNAME"
 MLFLOW_PASSWORD = "MLFLOW_TRACKING_PASSWORD"
@@ -14,6 +20,7 @@ OF_MLFLOW = (MLFLOW_TOKEN, MLFLOW_USERNAME, MLFLOW_PASSWORD)
 
 TAG_TRIAL_UID = "podtune.dev/trial-uid"
 """The tag by which a trial's run is found."""
+TAG_EXPERIMENT_UID = "podtune.dev/experiment-uid"
 TAG_TRIAL = "podtune.dev/trial"
 TAG_EXPERIMENT = "podtune.dev/experiment"
 TAG_NAMESPACE = "podtune.dev/namespace"
@@ -32,3 +39,48 @@ TAG_DASHBOARD = "podtune.dev/dashboard"
 def build_run_id(trial_uid: str) -> str:
     """The id of a trial's run where it can be chosen: 32 hexadecimal digits, as MLflow makes them itself."""
     return trial_uid.replace("-", "").lower()
+
+
+class RunStatus(StrEnum):
+    """What a trial's run is shown as, in MLflow's words."""
+
+    RUNNING = "RUNNING"
+    SCHEDULED = "SCHEDULED"
+    """It is paused, or waits for another attempt."""
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+    """Somebody has stopped it: the scheduler, a person or the experiment's end."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended, as far as is known."""
+        return self in (RunStatus.FINISHED, RunStatus.FAILED, RunStatus.KILLED)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What an agent can't know by itself of its trial's run.
+
+    Attributes:
+        status: What the run is to be shown as; RUNNING as long as nothing is known of an end.
+        is_best: Whether the trial is the experiment's best.
+    """
+
+    status: RunStatus
+    is_best: bool = False
+
+
+def parse_run_facts(item: Any) -> RunFacts | None:
+    """Reads what an agent is told of its trial's run; None where it is told nothing.
+
+    Raises:
+        ProtocolError: It is something else.
+    """
+    if item is None:
+        return None
+    body = read_object(item, "run")
+    try:
+        return RunFacts(RunStatus(body.get("status")), body.get("is_best") is True)
+    except ValueError as error:
+        raise ProtocolError(f"run.status: {error}; use images of one release") from error

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import LedgerLine, Reply, Report, Result, parse_report
 from podtune.protocol.snapshot import WARM_START, SnapshotRecord, StoredVersions
+from podtune.protocol.tracking import RunFacts
 
 OK, BUSY, LOST_REQUEST, LOST_REPLY, FENCED, NO_TOKEN, GARBLED = (
     "ok", "busy", "lost request", "lost reply", "fenced", "no token", "garbled",
@@ -40,6 +41,7 @@ class StubOperator:
         self.discards = False
         self.ledger: list[LedgerLine] = []
         self.records: list[SnapshotRecord] = []
+        self.run: RunFacts | None = None
         self.token = "secret"
         self.log_lines: Callable[[Mapping[str, str]], Iterable[bytes]] = lambda query: ()
         self.before_log: Callable[[Mapping[str, str]], None] = lambda query: None
@@ -112,6 +114,7 @@ class StubOperator:
                 discards=self.discards,
                 ledger=tuple(entry for entry in self.ledger if entry.number > report.ledger),
                 records=tuple(self._list_newer(report.stored)) if report.stored else (),
+                run=self.run,
             )
 
     def _list_newer(self, stored: StoredVersions) -> Iterator[SnapshotRecord]:

@@ -54,6 +54,8 @@ class MlflowTracking:
         self._runs: dict[str, TrackedRun] = {}
         self._models: dict[str, dict[str, Any]] = {}
         self._experiments = {"0": "Default"}
+        self._asked_experiment = "0"
+        """What the program has asked for last: clients refuse to go on with a run of any other one."""
         self._routes: dict[tuple[str, str], _Route] = {
             ("GET", "experiments/get-by-name"): self._get_experiment,
             ("GET", "experiments/get"): self._get_experiment,
@@ -103,12 +105,13 @@ class MlflowTracking:
     # Experiments: each name has one, whose id follows from the name
 
     def _get_experiment(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        if name := content.get("experiment_name"):
-            return self._describe_experiment(self._learn_experiment(str(name)))
-        return self._describe_experiment(str(content.get("experiment_id") or "0"))
+        name = content.get("experiment_name")
+        self._asked_experiment = self._learn_experiment(str(name)) if name else str(content.get("experiment_id") or "0")
+        return self._describe_experiment(self._asked_experiment)
 
     def _create_experiment(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        return {"experiment_id": self._learn_experiment(str(content.get("name")))}
+        self._asked_experiment = self._learn_experiment(str(content.get("name")))
+        return {"experiment_id": self._asked_experiment}
 
     def _search_experiments(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"experiments": [self._describe_experiment(each)["experiment"] for each in self._experiments]}
@@ -196,7 +199,8 @@ class MlflowTracking:
 
     def _begin_run(self, run_id: str, content: Mapping[str, Any]) -> TrackedRun:
         start = _read_int(content, "start_time") or time.time_ns() // 1_000_000
-        run = TrackedRun(run_id, str(content.get("experiment_id") or "0"), str(content.get("user_id") or ""), start)
+        experiment_id = str(content.get("experiment_id") or self._asked_experiment)
+        run = TrackedRun(run_id, experiment_id, str(content.get("user_id") or ""), start)
         _remember(self._runs, run_id, run)
         return run
 

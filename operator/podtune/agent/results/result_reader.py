@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from podtune.agent.event_log import EventLog, LogThrottle
 from podtune.agent.results.read_times import ReadTimes
@@ -13,12 +14,19 @@ from podtune.agent.state.attempt import Attempt
 from podtune.agent.state.restore_info import RestoreInfo, read_restore_info
 from podtune.agent.state.result_line import BadLine, ResultLine, parse_line
 from podtune.protocol.checkpoint_queue import PendingCheckpoint
-from podtune.protocol.messages import Restored, encode_result
+from podtune.protocol.messages import Restored, Result, encode_result
 from podtune.storage.checkpoint.local_tree import UnusableTree, delete_tree
 from podtune.storage.directory import Directory
 from podtune.storage.segments.segment_stream import SegmentStream
 from podtune.trial import layout
 from podtune.trial.sharing import DIRECTORY_MODE, FILE_MODE
+
+
+class ResultTaker(Protocol):
+    """Takes results that somebody else is to hear of."""
+
+    def append(self, result: Result) -> None:
+        """Takes the next result; never waits."""
 
 
 class ResultReader:
@@ -35,6 +43,7 @@ class ResultReader:
         log: EventLog,
         clock: Callable[[], float],
         segments: SegmentStream | None = None,
+        mirror: ResultTaker | None = None,
     ) -> None:
         """Takes nothing in yet.
 
@@ -44,12 +53,14 @@ class ResultReader:
             log: Where to tell of trouble.
             clock: Seconds since the epoch.
             segments: Where results go as well, to be stored; None where they are not.
+            mirror: Passes them on to a tracker; None where there is none.
         """
         self._attempt = attempt
         self._objective = settings.objective
         self._log = log
         self._clock = clock
         self._segments = segments
+        self._mirror = mirror
         self._directory = settings.directory
         self._has_store = settings.store is not None
         self._leaves_to_rank_0 = settings.follows and settings.stores_alone
@@ -110,6 +121,8 @@ class ResultReader:
             if added.result is not None and self._segments is not None:
                 record = f"{encode_result(added.result)}\n".encode()
                 self._segments.append(added.result.seq, added.result.time, record)
+            if added.result is not None and self._mirror is not None:
+                self._mirror.append(added.result)
             self._attempt.changed.notify_all()
         if added.given_up is not None:
             self._discard(added.given_up)

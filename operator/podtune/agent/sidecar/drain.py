@@ -8,7 +8,7 @@ checkpoint for as long as `checkpoints.drain` allows, and for everything else fo
 from __future__ import annotations
 
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.delivery.termination_message import TerminationLog, print_results
@@ -21,6 +21,9 @@ from podtune.agent.state.attempt import Attempt
 from podtune.protocol.checkpoint_queue import compute_backlog_time
 from podtune.protocol.messages import StoreProblem
 
+if TYPE_CHECKING:
+    from podtune.agent.trackers.run_mirror import RunMirror
+
 DELIVERY_PATIENCE = 5.0
 """Seconds that an operator that does not answer is waited for once everything else is done."""
 _POLL = 0.05
@@ -28,6 +31,8 @@ REST_SECONDS = 20.0
 """Seconds that results may take to be read, and all that is stored beside checkpoints to be stored."""
 LOG_SECONDS = 10.0
 """Seconds that the end of the program's output is waited for."""
+MIRROR_SECONDS = 10.0
+"""Seconds that a tracking server may take to hear the rest, beside all else."""
 ABORT_SECONDS = 2.0
 """What it may take, after the time is up, to give up what is being stored in parts."""
 
@@ -44,6 +49,7 @@ class Drain:
         log_stream: LogStream | None,
         uploader: Uploader | None,
         segments: SegmentUploader | None,
+        mirror: RunMirror | None = None,
         log: EventLog,
         output: TextIO,
     ) -> None:
@@ -54,6 +60,7 @@ class Drain:
         self._log_stream = log_stream
         self._uploader = uploader
         self._segments = segments
+        self._mirror = mirror
         self._log = log
         self._output = output
         self._is_handed_over = False
@@ -68,13 +75,15 @@ class Drain:
             self._attempt.changed.notify_all()
         if self._segments:
             self._segments.finish()
+        if self._mirror:
+            self._mirror.finish()
         if self._uploader:
             self._uploader.finish()
 
     @property
     def may_hand_over(self) -> bool:
         """Whether all is stored that can be, and the operator was not told yet; hold `changed`."""
-        uploads = (self._uploader, self._segments)
+        uploads = (self._uploader, self._segments, self._mirror)
         return not self._is_handed_over and all(upload is None or upload.is_finished for upload in uploads)
 
     def hand_over_if_stored(self) -> None:
@@ -106,6 +115,7 @@ class Drain:
         self._wait_until_stored(deadline)
         self._write_commit()
         self._wait_until_delivered(deadline)
+        self._wait_for_mirror(deadline)
         self._conclude(time.monotonic() - started)
 
     def _read_file(self) -> bool:
@@ -127,6 +137,8 @@ class Drain:
         segments = self._segments
         if segments:
             segments.finish()
+        if self._mirror:
+            self._mirror.finish()
         if uploader:
             uploader.finish()
             self._wait_for_uploader(uploader, deadline)
@@ -159,6 +171,14 @@ class Drain:
         patience = min(deadline, time.monotonic() + DELIVERY_PATIENCE)
         with self._attempt.changed:
             self._attempt.changed.wait_for(lambda: self._attempt.is_delivered, _compute_time_left(patience))
+
+    def _wait_for_mirror(self, deadline: float) -> None:
+        """Waits until a tracking server was told all: it gives up by itself, unless it waits for an answer."""
+        mirror = self._mirror
+        if mirror:
+            patience = min(_compute_time_left(deadline), MIRROR_SECONDS)
+            with self._attempt.changed:
+                self._attempt.changed.wait_for(lambda: mirror.is_finished or self._attempt.fenced, patience)
 
     def _conclude(self, seconds: float) -> None:
         self._write_commit()

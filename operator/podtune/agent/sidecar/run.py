@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from podtune.agent.checkpoints.uploader import Uploader
 from podtune.agent.delivery.operator_client import OperatorClient, OperatorConnection
@@ -25,6 +25,9 @@ from podtune.storage.address import StoreAddress
 from podtune.storage.checkpoint.shards import Commit, GatherShards, StoreShard, commit_alone
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.stores import make_store
+
+if TYPE_CHECKING:
+    from podtune.agent.trackers.run_mirror import RunMirror
 
 _LAST_SECONDS = 60.0
 """How long an upload that is late is waited for where the process goes on."""
@@ -94,12 +97,14 @@ class Sidecar:
                 log=log,
                 rng=Random(rng.random()),
             )
+        self._mirror = self._make_mirror(rng)
         self._result_reader = ResultReader(
             self.attempt,
             settings=settings,
             log=log,
             clock=time.time,
             segments=self._segments.results if self._segments else None,
+            mirror=self._mirror,
         )
         self._sender = Sender(
             self.attempt,
@@ -131,8 +136,20 @@ class Sidecar:
             log_stream=self._log_stream,
             uploader=self._uploader,
             segments=self._segments,
+            mirror=self._mirror,
             log=log,
             output=output,
+        )
+
+    def _make_mirror(self, rng: Random) -> RunMirror | None:
+        """What passes results on to a tracking server, if there is one; of a gang, rank 0 does."""
+        settings = self._settings
+        if settings.tracker is None or settings.follows or not settings.trial_uid:
+            return None
+        from podtune.agent.trackers.run_mirror import RunMirror  # noqa: PLC0415 - takes a while, and few trials need it
+
+        return RunMirror(
+            self.attempt, settings=settings, tracker=settings.tracker, log=self._log, rng=Random(rng.random())
         )
 
     def _make_log_stream(self, rng: Random, since: str) -> LogStream | None:
@@ -202,7 +219,7 @@ class Sidecar:
     def _list_threads(self) -> Iterator[threading.Thread]:
         if not self._settings.follows:
             yield self._sender
-        yield from filter(None, (self._log_stream, self._uploader, self._segments))
+        yield from filter(None, (self._log_stream, self._uploader, self._segments, self._mirror))
 
     def _run_shared(self, wait_for_end: Callable[[float], bool]) -> None:
         """Runs until the pod has got another trial, or its program has ended."""

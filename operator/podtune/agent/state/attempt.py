@@ -31,6 +31,7 @@ from podtune.protocol.messages import (
     Unstored,
     read_number,
 )
+from podtune.protocol.tracking import RunFacts
 from podtune.trial.layout import ITERATION
 
 HEARTBEAT = 10.0
@@ -90,6 +91,7 @@ class Attempt:
         discards: Whether no checkpoint of the trial is kept but those in `kept`: none is stored any more.
         restore_failure: Why the attempt can't begin; None where it can.
         next: The attempt that the pod is to run next; None while that is not known.
+        run: What the trial's run in a tracker is to be shown as, by the latest reply that says so.
     """
 
     def __init__(self, attempt_id: str, objective: str, has_store: bool, *, heartbeat: float = HEARTBEAT) -> None:
@@ -125,6 +127,7 @@ class Attempt:
         self.discards = False
         self.restore_failure: RestoreFailure | None = None
         self.next: Assignment | None = None
+        self.run: RunFacts | None = None
         self.hands_over = False
         self._patience = 0.0
 
@@ -179,6 +182,10 @@ class Attempt:
         self._asks = self._has_store
         if not (self.outbox.is_acked and self.checkpoints.is_stored):
             self._unsaid = True
+
+    def ask(self) -> None:
+        """Has the operator asked once more for what it knows, whether or not there is anything to report."""
+        self._asks = True
 
     def hand_over(self) -> None:
         """All is stored: the operator is told that the attempt is over, until it says what is next."""
@@ -236,6 +243,7 @@ class Attempt:
         self.wants = {"shouldCheckpoint": reply.should_checkpoint, "shouldStop": reply.decision != "CONTINUE"}
         self.next = reply.next
         self.records.take(reply.records, now)
+        self.run = reply.run or self.run
         self._patience = min(self._patience * PATIENCE_GROWTH, LONGEST_PATIENCE)
         self._replied_at = now
 

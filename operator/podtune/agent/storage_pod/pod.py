@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -16,6 +16,7 @@ from podtune.agent.delivery.termination_message import write_reason
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
 from podtune.agent.storage_pod.jobs import JOBS, Stores
+from podtune.agent.trackers.tracker_settings import TrackerSettings, TrackerSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.fields import ProtocolError
 from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
@@ -37,6 +38,7 @@ class StoragePodSettings:
     address: StoreAddress
     directory: Path
     termination_log: Path
+    tracker: TrackerSettings | None = None
 
     @classmethod
     def from_environ(
@@ -50,11 +52,11 @@ class StoragePodSettings:
         try:
             task = parse_task(environ.get(env.STORAGE_JOB, ""))
             address = parse_store_address(environ.get(env.STORE, ""))
-        except (ProtocolError, StoreSettingsError) as error:
-            raise AgentSettingsError(
-                f"{env.STORAGE_JOB} or {env.STORE} is wrong: {error}; the operator sets them"
-            ) from error
-        return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"))
+            tracker = TrackerSettings.from_json(environ.get(env.TRACKER, ""))
+        except (ProtocolError, StoreSettingsError, TrackerSettingsError) as error:
+            names = f"{env.STORAGE_JOB}, {env.STORE} or {env.TRACKER}"
+            raise AgentSettingsError(f"{names} is wrong: {error}; the operator sets them") from error
+        return cls(task, address, directory, Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"), tracker)
 
     def read_trials(self) -> Iterator[StoredTrial]:
         """Reads what is known about the trials.
@@ -87,8 +89,25 @@ def run_storage(
             break
         sleep(wait)
     final = report.report if isinstance(report, Later) else report
+    if final.ok and pod.tracker is not None and (told := _mark_runs(pod, pod.tracker, rng, clock, sleep)):
+        log.info("runs marked", message=told)
+        final = replace(final, message=f"{final.message}; {told}")
     write_reason(pod.termination_log, final.to_json())
     return 0 if final.ok else 1
+
+
+def _mark_runs(
+    pod: StoragePodSettings,
+    tracker: TrackerSettings,
+    rng: Random,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> str:
+    """Tells a tracking server what is known of its runs; says what came of it."""
+    from podtune.agent.trackers.run_marks import RunMarker  # noqa: PLC0415 - most storage pods have no tracker
+
+    marker = RunMarker(tracker, pod.task.experiment_uid, rng, clock=clock, sleep=sleep)
+    return marker.mark(pod.read_trials())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import posixpath
 import re
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -22,10 +23,11 @@ from podtune.protocol.tracking import MLFLOW_PASSWORD, MLFLOW_TOKEN, MLFLOW_USER
 
 TRACKER_TIMEOUT = 5.0
 """Seconds until a request without an answer is given up."""
-MAX_ANSWER = 16 << 20
+MAX_TRACKER_ANSWER = 16 << 20
 MAX_METRICS_A_BATCH = 1000
 MAX_PARAMS_A_BATCH = 100
 _MAX_TAGS = 100
+MAX_RUNS_A_PAGE = 1000
 MAX_METRIC_NAME = 250
 MAX_PARAM_VALUE = 500
 """Characters that servers of all releases take; later ones take 6,000."""
@@ -66,11 +68,16 @@ class LoggedMetric:
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A run that the server has."""
+    """A run that the server has.
+
+    Attributes:
+        end_ms: When it has ended, in milliseconds since the epoch; None where it has not.
+    """
 
     run_id: str
     experiment_id: str
     status: str
+    end_ms: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, str] = field(default_factory=dict)
 
@@ -95,18 +102,10 @@ class MlflowClient:
             ca_file: Certificates of the authorities that the server's is signed by; empty for the system's.
             timeout: Seconds until a request without an answer is given up.
         """
-        url = urlsplit(uri)
         self.uri = uri
-        self._path = url.path.rstrip("/")
         self._read_credentials = read_credentials
-        self._connect: Callable[[], http.client.HTTPConnection]
-        if url.scheme == "https":
-            trust = ssl.create_default_context(cafile=ca_file or None)
-            self._connect = lambda: http.client.HTTPSConnection(
-                url.hostname or "", url.port, timeout=timeout, context=trust
-            )
-        else:
-            self._connect = lambda: http.client.HTTPConnection(url.hostname or "", url.port, timeout=timeout)
+        self._ca_file = ca_file
+        self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
 
     def close(self) -> None:
@@ -127,7 +126,9 @@ class MlflowClient:
             if found := self._find_experiment(name):
                 return found
             try:
-                return str(self.request("POST", "experiments/create", {"name": name})["experiment_id"])
+                answer = self.request("POST", "experiments/create", {"name": name})
+                with self._understand():
+                    return str(answer["experiment_id"])
             except TrackerError as error:
                 if error.code not in _PRESENT:
                     raise  # else another agent was faster
@@ -140,30 +141,35 @@ class MlflowClient:
             if error.code in _ABSENT:
                 return ""
             raise
-        experiment = answer["experiment"]
-        if experiment.get("lifecycle_stage", "active") != "active":
+        with self._understand():
+            experiment = answer["experiment"]
+            experiment_id, stage = str(experiment["experiment_id"]), experiment.get("lifecycle_stage")
+        if stage == "deleted":
             message = f"the experiment {name!r} at {self.uri} was deleted; restore it, or name another one"
             raise TrackerError(message)
-        return str(experiment["experiment_id"])
+        return experiment_id
 
-    def search_run(self, experiment_id: str, tag: str, value: str) -> FoundRun | None:
-        """The oldest run of an experiment that has a tag; None where there is none.
+    def search_runs(self, experiment_id: str, tags: Mapping[str, str], *, most: int = 1) -> Sequence[FoundRun]:
+        """The runs of an experiment that have all of these tags, the oldest first; values hold no quotes.
 
         Raises:
             TrackerError: The server does not answer, or refuses.
         """
-        quoted = value.replace("'", "")
-        answer = self.request(
-            "POST",
-            "runs/search",
-            {
-                "experiment_ids": [experiment_id],
-                "filter": f"tags.`{tag}` = '{quoted}'",
-                "max_results": 1,
-                "order_by": ["attributes.start_time ASC"],
-            },
-        )
-        return next(map(_read_run, answer.get("runs") or ()), None)
+        found: list[FoundRun] = []
+        content = {
+            "experiment_ids": [experiment_id],
+            "filter": " AND ".join(f"tags.`{name}` = '{value}'" for name, value in tags.items()),
+            "max_results": min(most, MAX_RUNS_A_PAGE),
+            "order_by": ["attributes.start_time ASC"],
+        }
+        while len(found) < most:
+            answer = self.request("POST", "runs/search", content)
+            with self._understand():
+                found += map(_read_run, answer.get("runs") or ())
+            if not (token := answer.get("next_page_token")):
+                break
+            content["page_token"] = token
+        return found[:most]
 
     def create_run(self, experiment_id: str, name: str, start_ms: int, tags: Mapping[str, str]) -> FoundRun:
         """Makes a run.
@@ -178,7 +184,9 @@ class MlflowClient:
             "start_time": start_ms,
             "tags": _encode_pairs({"mlflow.runName": name, **tags}, MAX_TAG_VALUE),
         }
-        return _read_run(self.request("POST", "runs/create", content)["run"])
+        answer = self.request("POST", "runs/create", content)
+        with self._understand():
+            return _read_run(answer["run"])
 
     def update_run(self, run_id: str, status: str, end_ms: int | None = None) -> None:
         """Sets a run's status, and when it has ended.
@@ -197,8 +205,9 @@ class MlflowClient:
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Logs to a run, in as many requests as it takes. What was logged before is not logged twice, but for metrics
-        on a server that keeps its runs in files.
+        """Logs to a run, in as many requests as it takes.
+
+        What was logged before is not logged twice, but for metrics on a server that keeps its runs in files.
 
         Raises:
             TrackerError: The server does not answer, or refuses; some of it may be logged.
@@ -207,11 +216,14 @@ class MlflowClient:
         for start in range(0, len(pairs), MAX_PARAMS_A_BATCH):
             chosen = dict(pairs[start : start + MAX_PARAMS_A_BATCH])
             self._log(run_id, params=_encode_pairs(chosen, MAX_PARAM_VALUE))
+        # Tags come with the last of the metrics: what they say of these is never true too early.
+        told: dict[str, Any] = {"tags": _encode_pairs(tags, MAX_TAG_VALUE)} if tags else {}
         most = MAX_METRICS_A_BATCH - _MAX_TAGS
         for start in range(0, len(metrics), most):
-            self._log(run_id, metrics=[_encode_metric(metric) for metric in metrics[start : start + most]])
-        if tags:
-            self._log(run_id, tags=_encode_pairs(tags, MAX_TAG_VALUE))
+            encoded = [_encode_metric(metric) for metric in metrics[start : start + most]]
+            self._log(run_id, metrics=encoded, **(told if start + most >= len(metrics) else {}))
+        if tags and not metrics:
+            self._log(run_id, **told)
 
     def _log(self, run_id: str, **content: Any) -> None:
         self.request("POST", "runs/log-batch", {"run_id": run_id, **content})
@@ -249,17 +261,17 @@ class MlflowClient:
         Raises:
             TrackerError: The server does not answer, or refuses.
         """
-        path = f"{self._path}/api/2.0/mlflow/{route}"
         body: bytes | None = None
-        headers = self._build_headers()
+        query, headers = "", self._build_headers()
         if method == "GET":
-            path += f"?{urlencode(content)}"
+            query = f"?{urlencode(content)}"
         else:
             body = json.dumps(content).encode()
             headers["Content-Type"] = "application/json"
         try:
+            path = f"{urlsplit(self.uri).path.rstrip('/')}/api/2.0/mlflow/{route}{query}"
             response, data = self._exchange(method, path, body, headers)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:  # the last of an address that is none
             self.close()
             said = str(error) or type(error).__name__
             raise TrackerError(f"no answer from MLflow at {self.uri}: {said}; it is asked again") from error
@@ -273,6 +285,14 @@ class MlflowClient:
         if not isinstance(answer, dict):
             raise TrackerError(f"{self.uri} does not answer as MLflow does; check trackers.mlflow.uri")
         return answer
+
+    @contextmanager
+    def _understand(self) -> Iterator[None]:
+        """Says so of an answer that can't be read."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise TrackerError(f"{self.uri} does not answer as MLflow does; check trackers.mlflow.uri") from error
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
@@ -294,11 +314,20 @@ class MlflowClient:
             self._connection = self._connect()
         self._connection.request(method, path, body, dict(headers))
         response = self._connection.getresponse()
-        return response, response.read(MAX_ANSWER)
+        return response, response.read(MAX_TRACKER_ANSWER)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        url = urlsplit(self.uri)
+        if url.scheme != "https":
+            return http.client.HTTPConnection(url.hostname or "", url.port, timeout=self._timeout)
+        trust = ssl.create_default_context(cafile=self._ca_file or None)
+        return http.client.HTTPSConnection(url.hostname or "", url.port, timeout=self._timeout, context=trust)
 
     def _build_headers(self) -> dict[str, str]:
         found = self._read_credentials()
         if token := found.get(MLFLOW_TOKEN):
+            if not (token.isascii() and token.isprintable()):
+                raise TrackerError(f"{MLFLOW_TOKEN} in trackers.mlflow.credentialsSecret is no token; correct it")
             return {"Authorization": f"Bearer {token}"}
         if user := found.get(MLFLOW_USERNAME):
             pair = f"{user}:{found.get(MLFLOW_PASSWORD, '')}".encode()
@@ -331,6 +360,7 @@ def _read_run(run: Mapping[str, Any]) -> FoundRun:
         run_id=str(info.get("run_id") or info["run_uuid"]),
         experiment_id=str(info.get("experiment_id", "")),
         status=str(info.get("status", "")),
+        end_ms=int(info["end_time"]) if info.get("end_time") else None,
         tags=_read_pairs(data.get("tags") or ()),
         params=_read_pairs(data.get("params") or ()),
     )

@@ -588,6 +588,17 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         Rule(
             rule=(
+                "!has(self.trackers) || !has(self.trackers.wandb) || !has(self.trialTemplate.reuse) || "
+                "!self.trialTemplate.reuse"
+            ),
+            message=(
+                "is set, but the variables of a reused pod are those of its first trial; remove wandb and begin a run "
+                "for each trial in the program, or remove trialTemplate.reuse"
+            ),
+            field=".trackers.wandb",
+        ),
+        Rule(
+            rule=(
                 "!has(self.logs) || !has(self.logs.keep) || !self.logs.keep.matches('[1-9]') || "
                 "(has(self.checkpoints) && has(self.checkpoints.store))"
             ),

@@ -27,6 +27,7 @@ from podtune.api.resources.results import Results
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.api.resources.trial_template import TemplateStatus, TrialTemplate
+from podtune.api.trackers import Trackers
 from podtune.api.tuning.compatibility import check_combination
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.domain_values import check_finite
@@ -140,6 +141,7 @@ class ExperimentSpec(ApiModel):
         default_factory=Snapshot,
         description="How the Experiment and its Trials are kept in checkpoints.store, to restore them from it.",
     )
+    trackers: Trackers = Field(default_factory=Trackers, description="Trackers of experiments that hear of trials.")
     pod_retention: Literal["None", "Failed", "All"] = Field(
         default="Failed",
         description=(
@@ -248,6 +250,15 @@ class ExperimentSpec(ApiModel):
                 "with podtune.trial, or remove trialTemplate.reuse",
             )
 
+    def _check_trackers(self) -> None:
+        """Checks that each trial's run can be told to its program."""
+        if self.trackers.wandb is not None and self.trial_template.reuse:
+            raise FieldError(
+                "trackers.wandb",
+                "is set, but the variables of a reused pod are those of its first trial; remove wandb and begin a run "
+                "for each trial in the program, or remove trialTemplate.reuse",
+            )
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = [parameter.name for parameter in self.parameters]
@@ -274,6 +285,7 @@ class ExperimentSpec(ApiModel):
                 "is set, but a reused pod can't switch to another trial's volume; remove scratch or reuse",
             )
         self._check_results()
+        self._check_trackers()
         if self.logs.is_kept and store is None:
             raise FieldError(
                 "logs.keep",

@@ -38,10 +38,11 @@ from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.cluster.pods.result_sources import (
     encode_results,
-    hide_tokens,
+    list_hidden,
     make_endpoint_probe,
     make_source_variables,
 )
+from podtune.cluster.pods.run_identity import make_tracker_variables
 from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
@@ -50,6 +51,11 @@ from podtune.cluster.pods.store_access import (
     make_credentials_env,
     make_store_mounts,
     make_store_volumes,
+)
+from podtune.cluster.pods.tracker_access import (
+    make_agent_tracker_variables,
+    make_tracker_mounts,
+    make_tracker_volumes,
 )
 from podtune.cluster.pods.trial_module import add_copy_hook, needs_trial_module
 from podtune.kube.agent_pods import AGENT_CONFINES, let_agent_write
@@ -112,12 +118,13 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, ra
         *([{"name": STATE_VOLUME, "emptyDir": {}}] if action.template_hash else []),
         *make_store_volumes(store),
         *make_scratch_volumes(scratch, action.trial),
+        *make_tracker_volumes(_get_spec(experiment).trackers),
     ]
     own_containers = spec.get("initContainers") or []
     environment = _build_program_environment(experiment, action)
     for container in [*spec["containers"], *own_containers]:
         own = container.get("env") or ()
-        named = hide_tokens({entry["name"] for entry in own})
+        named = list_hidden({entry["name"] for entry in own})
         container["env"] = [*(entry for entry in environment if entry["name"] not in named), *own]
         container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *_make_program_mounts()]
     if limits:
@@ -269,9 +276,11 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
         **{f"{layout.ENV_PARAMETER_PREFIX}{name}": value for name, value in action.spec.parameters.items()},
         # Else Python keeps lines back until it has some thousand characters, and a scheduler decides too late.
         **({"PYTHONUNBUFFERED": "1"} if _get_spec(experiment).results.stdout is not None else {}),
+        **make_tracker_variables(_get_spec(experiment).trackers, experiment.name, action),
     }
     own = [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
-    return own + make_source_variables(experiment.namespace, action.trial, _get_spec(experiment).results.sources)
+    sources = _get_spec(experiment).results.sources
+    return own + make_source_variables(experiment.namespace, action.trial, action.trial_uid, sources)
 
 
 def _find_kept_function(experiment: Experiment, template: Mapping[str, Any]) -> str:
@@ -302,7 +311,7 @@ def _make_agent_containers(
         sidecar["startupProbe"] = make_endpoint_probe()
         sidecar["env"].append(_make_uid_variable())  # not all ranks of a gang have a token to learn it from
     sidecar["volumeMounts"].append({"name": INPUTS_VOLUME, "mountPath": INPUTS_DIRECTORY, "readOnly": True})
-    sidecar["volumeMounts"] += scratch
+    sidecar["volumeMounts"] += [*scratch, *make_tracker_mounts(_get_spec(experiment).trackers)]
     if function:
         mount = {"name": FUNCTION_VOLUME, "mountPath": _format_function_directory(function), "readOnly": True}
         sidecar["volumeMounts"].append(mount)
@@ -369,6 +378,7 @@ def _collect_agent_variables(
     if action.template_hash:
         values[layout.ENV_REUSE] = "true"
         values[agent_env.STATE] = agent_env.STATE_DIRECTORY
+    values |= make_agent_tracker_variables(spec.trackers, experiment.name, action)
     return values | encode_results(spec.results)
 
 

@@ -10,25 +10,26 @@ from podtune.api.base import parse_duration
 from podtune.api.resources.results import Results, ScrapeResults
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.tracking import build_run_id
 from podtune.trial import layout
 
 _ENDPOINT = f"$({layout.ENV_ENDPOINT})"
 _TOKEN = f"$({layout.ENV_DIRECTORY})/{layout.ENDPOINT_TOKEN}"
-_TOKENS = {
-    "KUBEFLOW_TRAINER_SERVER_URL": "KUBEFLOW_TRAINER_SERVER_TOKEN",
-    "MLFLOW_TRACKING_URI": "MLFLOW_TRACKING_TOKEN",
+_OF_SERVERS = {
+    "KUBEFLOW_TRAINER_SERVER_URL": {"KUBEFLOW_TRAINER_SERVER_TOKEN"},
+    "MLFLOW_TRACKING_URI": {"MLFLOW_TRACKING_TOKEN", "MLFLOW_RUN_ID"},
 }
-"""The variable that has the token for the server that another names."""
+"""The variables that have the token, or the run, for the server that another names."""
 _PROBES = 60
 """How often it is looked whether the agent answers, each second, until its container is started again."""
 
 
-def make_source_variables(namespace: str, trial: str, sources: Sequence[str]) -> list[Manifest]:
+def make_source_variables(namespace: str, trial: str, uid: str, sources: Sequence[str]) -> list[Manifest]:
     """The variables by which a training program finds the agent's endpoint; none where there is none."""
     if not sources:
         return []
     address = f"http://127.0.0.1:{agent_env.ENDPOINT_PORT}"
-    own = [variable for source in sources for variable in _VARIABLES[source](namespace, trial)]
+    own = [variable for source in sources for variable in _VARIABLES[source](namespace, trial, uid)]
     return [{"name": layout.ENV_ENDPOINT, "value": address}, *own]
 
 
@@ -55,9 +56,9 @@ def _encode_scrape(scrape: ScrapeResults) -> str:
     return json.dumps(settings)
 
 
-def hide_tokens(own: set[str]) -> set[str]:
+def list_hidden(own: set[str]) -> set[str]:
     """The variables that are not to be set beside those of a template: nor tokens, where it names other servers."""
-    return own | {token for address, token in _TOKENS.items() if address in own}
+    return own | {name for address, names in _OF_SERVERS.items() if address in own for name in names}
 
 
 def make_endpoint_probe() -> Manifest:
@@ -66,7 +67,7 @@ def make_endpoint_probe() -> Manifest:
     return {"exec": {"command": command}, "periodSeconds": 1, "failureThreshold": _PROBES}
 
 
-def _make_trainer_variables(namespace: str, trial: str) -> list[Manifest]:
+def _make_trainer_variables(namespace: str, trial: str, uid: str) -> list[Manifest]:  # noqa: ARG001 - one form
     """What the callback of transformers goes by."""
     route = agent_env.TRAINER_STATUS_ROUTE.format(namespace=namespace, trial=trial)
     return [
@@ -75,16 +76,16 @@ def _make_trainer_variables(namespace: str, trial: str) -> list[Manifest]:
     ]
 
 
-def _make_tracking_variables(namespace: str, trial: str) -> list[Manifest]:  # noqa: ARG001 - all have the same form
+def _make_tracking_variables(namespace: str, trial: str, uid: str) -> list[Manifest]:  # noqa: ARG001 - one form
     """What MLflow's client goes by; the token is the pod's UID, which only a reference to it can name."""
-    uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
     return [
         {"name": "MLFLOW_TRACKING_URI", "value": _ENDPOINT},
-        {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": uid},
+        {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}},
+        {"name": "MLFLOW_RUN_ID", "value": build_run_id(uid)},
     ]
 
 
-_VARIABLES: Mapping[str, Callable[[str, str], list[Manifest]]] = {
+_VARIABLES: Mapping[str, Callable[[str, str, str], list[Manifest]]] = {
     agent_env.HUGGING_FACE: _make_trainer_variables,
     agent_env.MLFLOW: _make_tracking_variables,
 }

@@ -14,6 +14,7 @@ from podtune.api.names import LABEL_STORAGE
 from podtune.api.pods.pod_template import AGENT_UID
 from podtune.cluster.pods.manifest import AgentSettings, escape_expansions
 from podtune.cluster.pods.store_access import encode_store, make_credentials_env, make_store_mounts, make_store_volumes
+from podtune.cluster.pods.tracker_access import encode_tracker, make_tracker_mounts, make_tracker_volumes
 from podtune.kube.agent_pods import AGENT_CONFINES, choose_from_template, choose_volume_groups, let_agent_write
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
@@ -43,6 +44,9 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         export_to=exports.build_export_prefix(experiment, experiment.spec),
     )
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
+    trackers = experiment.spec.trackers
+    if trackers.mlflow is not None:
+        values[agent_env.TRACKER] = encode_tracker(trackers, experiment.name)
     name = format_storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.leading_role.template.spec
     container = {
@@ -67,9 +71,9 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
     if store.volume is not None:
         spec["securityContext"] = choose_volume_groups(template)
         let_agent_write(spec, AGENT_UID)
-    if volumes := make_store_volumes(store):
+    if volumes := [*make_store_volumes(store), *make_tracker_volumes(trackers)]:
         spec["volumes"] = volumes
-        container["volumeMounts"] = make_store_mounts(store)
+        container["volumeMounts"] = [*make_store_mounts(store), *make_tracker_mounts(trackers)]
     if chunks:
         mount = {"name": VOLUME, "mountPath": agent_env.STORAGE_DIRECTORY, "readOnly": True}
         spec["volumes"] = [*spec.get("volumes", ()), _make_volume(name, chunks)]

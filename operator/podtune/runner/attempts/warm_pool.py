@@ -377,4 +377,5 @@ def _build_assignment(trial: TrialMachine, pod_uid: str) -> Assignment:
         restore_or_fail=trial.saved.clone is not None,
         find=trial.finds_checkpoints,
         configuration=parameters.compute_configuration_digest(parameters.make_effective(trial.spec, trial.saved)),
+        trial_uid=trial.seen.uid,
     )

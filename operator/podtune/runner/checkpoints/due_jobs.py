@@ -20,6 +20,7 @@ from podtune.runner.records import Experiment
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.run_status import describe_tracked_run
 from podtune.runner.trials import Trials
 
 
@@ -55,6 +56,7 @@ class _Prune(StorageJobSpec):
                 kept=tuple(checkpoint.uri for checkpoint in trial.saved.checkpoints),
                 ledger=tuple(json.dumps(asdict(entry)) for entry in ledger.list_unexported(trial.saved)),
                 record=records.get(trial.name),
+                **describe_tracked_run(self.experiment, trial),
             )
             for trial in self.trials.values()
         )

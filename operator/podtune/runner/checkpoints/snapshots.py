@@ -44,6 +44,7 @@ from podtune.runner.search import warm_start
 from podtune.runner.search.added_trials import strip_spec
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.run_status import RunDescription, describe_tracked_run
 from podtune.runner.trials import Trials
 from podtune.tuning.searchers.base import Observation
 
@@ -79,7 +80,11 @@ class SnapshotJob(StorageJobSpec):
         if not window.start:
             records += self.snapshots.list_warm_start()
         return [
-            StoredTrial(record.trial if record.is_of_trial else self.experiment.name, record=record)
+            StoredTrial(
+                record.trial if record.is_of_trial else self.experiment.name,
+                record=record,
+                **self.snapshots.describe_run_of(self.experiment, record),
+            )
             for record in records
         ]
 
@@ -159,6 +164,11 @@ class Snapshots:
         return tuple(_leave_out_large(records))
 
     # Records
+
+    def describe_run_of(self, experiment: Experiment, record: SnapshotRecord) -> RunDescription:
+        """What a tracker is to be told of the trial that a record is of; nothing where it is no trial's."""
+        trial = self._trials.get(record.trial) if record.is_of_trial else None
+        return describe_tracked_run(experiment, trial) if trial is not None else {}
 
     def list_warm_start(self) -> list[SnapshotRecord]:
         """The record of what the experiment has learnt from an earlier one; none where there is nothing, or not yet.

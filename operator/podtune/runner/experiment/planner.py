@@ -71,6 +71,7 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import replies, reports
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.planner import TrialPlanner
+from podtune.runner.trial.run_status import build_run_facts
 from podtune.runner.trials import TrialIndex, Trials
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation
@@ -226,7 +227,10 @@ class ExperimentPlanner:
             self._warm.observe_attempt_end(trial, report, now)
         self._dirty[trial.name] = None
         pinned = self._pins.list_uris(trial.name, trial.saved)
-        reply = replies.build_reply(trial, report, is_flushed=self._processor.is_flushed(trial), pinned=pinned)
+        is_flushed = self._processor.is_flushed(trial)
+        reply = replies.build_reply(trial, report, is_flushed=is_flushed, pinned=pinned)
+        run = build_run_facts(trial, is_flushed=is_flushed, is_best=self.tracker.best is trial)
+        reply = replace(reply, run=run) if run is not None else reply
         records = self._snapshots.answer(trial, report, self.experiment)
         return replace(reply, records=records) if records else reply
 

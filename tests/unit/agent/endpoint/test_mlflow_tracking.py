@@ -174,3 +174,13 @@ def test_errors_have_mlflows_own_form(endpoint: Endpoint) -> None:
     assert "run_id is None" in str(answer["message"])
     assert ask(endpoint, "GET", "/api/2.0/mlflow/runs/get?run_id=ab12")[1]["run"]
     assert ask(endpoint, "GET", "/version")[0] == 404
+
+
+def test_a_program_goes_on_with_the_trials_run_in_whatever_experiment_it_has_set(client: Client) -> None:
+    run_id = "0a1b" * 8  # MLFLOW_RUN_ID: nobody has created it
+    client.get("experiments/get", experiment_id="0")
+    iris = client.get("experiments/get-by-name", experiment_name="iris")["experiment"]["experiment_id"]
+    assert client.get("runs/get", run_id=run_id)["run"]["info"]["experiment_id"] == iris, "MLflow refuses any other"
+    client.post("runs/update", run_id=run_id, status="RUNNING")
+    client.log(run_id, "accuracy", 0.5)
+    assert client.read_results() == [{"step": 0, "accuracy": 0.5}]

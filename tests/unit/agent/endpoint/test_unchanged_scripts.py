@@ -37,7 +37,7 @@ def run_script(name: str, environ: Mapping[str, str], source: str, objective: st
     places = {"PODTUNE_DIR": environ["PODTUNE_DIR"], "PODTUNE_ENDPOINT": endpoint.address}
     variables = {
         entry["name"]: expand(entry["value"], places) if "value" in entry else settings.endpoint_token
-        for entry in make_source_variables(settings.namespace, settings.trial, [source])
+        for entry in make_source_variables(settings.namespace, settings.trial, "0a" * 16, [source])
     }
     command: list[str | Path] = [Path(sys.executable).with_name("uv"), "run", "--quiet", "--no-project", "--isolated"]
     command += ["--python", sys.executable, "--with-requirements", REQUIREMENTS, "python"]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -10,6 +11,7 @@ import pytest
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
 from podtune.agent.storage_pod.pod import STORE_PATIENCE, StoragePodSettings, run_storage
+from podtune.agent.trackers.tracker_settings import TrackerSettings
 from podtune.protocol import agent_environment as env
 from podtune.protocol.snapshot import SnapshotRecord
 from podtune.protocol.storage_job import (
@@ -20,6 +22,7 @@ from podtune.protocol.storage_job import (
     encode_chunks,
     parse_storage_report,
 )
+from podtune.protocol.tracking import RunFacts, RunStatus
 from podtune.storage.errors import BucketNotFound, Unreachable
 from tests.unit.storage.memory_store import MemoryStore
 
@@ -195,3 +198,11 @@ def test_a_pruning_stores_the_last_records_and_leaves_those_that_are_there(tmp_p
         f"demo/uid/_snapshot/trials/digits-1/{4:020d}.json",
         "demo/uid/digits-1/a/2/manifest.json",
     ]
+
+
+def test_what_a_tracking_server_says_is_in_the_report_and_fails_no_job(tmp_path: Path) -> None:
+    trials = [StoredTrial("digits-0", uid="t-0", run=RunFacts(RunStatus.FAILED))]
+    told = replace(pod(tmp_path, trials), tracker=TrackerSettings("http://127.0.0.1:1", "digits"))
+    code, report = run(told, MemoryStore())
+    assert (code, report.ok) == (0, True)
+    assert "; runs in MLflow may not be up to date: no answer from MLflow at http://127.0.0.1:1" in report.message

@@ -21,6 +21,8 @@ from tests.unit.cluster.objects import REVISION, experiment_record
 Manifest = dict[str, Any]
 AGENT = AgentSettings("registry/agent:1", "IfNotPresent", "http://podtune-results:8080")
 STORE = {"bucket": "podtune", "endpoint": "http://s3:9000", "credentialsSecret": "podtune-s3"}
+TRIAL_UID = "4f1c2a90-8f0e-4c5e-9b1d-0d6d3b1f7a11"
+WANDB: Manifest = {"trackers": {"wandb": {}}}
 CHECKPOINTS = tuple(Checkpoint(step=n, uri=f"s3://podtune/{n}", digest="sha256:0") for n in (9, 8))
 
 
@@ -598,12 +600,13 @@ def test_a_trainer_finds_the_endpoint_of_the_agent_beside_it() -> None:
 
 
 def test_a_script_finds_the_agent_where_it_looks_for_a_tracking_server() -> None:
-    pod = manifest(results={"mlflow": {}})
+    pod = manifest(create=replace(action(), trial_uid=TRIAL_UID), results={"mlflow": {}})
     program = container(pod, "main")
     assert env(container(pod, "podtune-agent"))["PODTUNE_SOURCES"] == "mlflow"
     assert env(program)["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:24680"
     uid = {"fieldRef": {"fieldPath": "metadata.uid"}}
     assert {"name": "MLFLOW_TRACKING_TOKEN", "valueFrom": uid} in program["env"]
+    assert env(program)["MLFLOW_RUN_ID"] == TRIAL_UID.replace("-", ""), "32 hexadecimal digits, as MLflow makes them"
 
 
 def test_the_agent_is_told_what_to_scrape() -> None:
@@ -632,7 +635,59 @@ def test_a_script_that_has_a_server_of_its_own_gets_no_token_for_another() -> No
     template = {"containers": [{"name": "main", "image": "i", "env": [own]}]}
     program = container(manifest(template, results={"mlflow": {}}), "main")
     assert env(program)["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
-    assert "MLFLOW_TRACKING_TOKEN" not in {variable["name"] for variable in program["env"]}
+    assert not {"MLFLOW_TRACKING_TOKEN", "MLFLOW_RUN_ID"} & {variable["name"] for variable in program["env"]}
+
+
+def test_all_attempts_of_a_trial_are_one_run_of_weights_and_biases() -> None:
+    first, second = (
+        env(container(manifest(create=replace(action(), trial_uid=TRIAL_UID, attempt=n), **WANDB), "main"))
+        for n in (1, 2)
+    )
+    names = ("WANDB_RUN_ID", "WANDB_RESUME", "WANDB_RUN_GROUP", "WANDB_NAME")
+    assert [first[name] for name in names] == [TRIAL_UID.replace("-", ""), "allow", "digits", "digits-3"]
+    assert [second[name] for name in names] == [first[name] for name in names]
+    other = env(container(manifest(create=replace(action(), trial_uid="another"), **WANDB), "main"))
+    assert other["WANDB_RUN_ID"] != first["WANDB_RUN_ID"]
+
+
+def test_variables_of_the_template_come_before_those_of_a_tracker() -> None:
+    own = [{"name": "WANDB_NAME", "value": "mine"}, {"name": "WANDB_RESUME", "value": "never"}]
+    program = container(manifest({"containers": [{"name": "main", "image": "i", "env": own}]}, **WANDB), "main")
+    assert (env(program)["WANDB_NAME"], env(program)["WANDB_RESUME"]) == ("mine", "never")
+    assert len(program["env"]) == len({variable["name"] for variable in program["env"]})
+    assert not [name for name in env(container(manifest(), "main")) if name.startswith("WANDB")]
+
+
+def test_the_agent_alone_gets_at_a_tracking_server() -> None:
+    bundle = {"name": "authorities"}
+    server = {"uri": "https://mlflow/api", "credentialsSecret": "mlflow", "caBundle": bundle}
+    trackers = {"mlflow": server, "dashboard": "https://podtune"}
+    pod = manifest(create=replace(action(CHECKPOINTS), trial_uid=TRIAL_UID), trackers=trackers)
+    agent = container(pod, "podtune-agent")
+    assert json.loads(env(agent)["PODTUNE_TRACKER"]) == {
+        "uri": "https://mlflow/api",
+        "experiment": "digits",
+        "credentials": "/etc/podtune/tracker",
+        "ca_file": "/etc/podtune/tracker-ca/ca.crt",
+        "dashboard": "https://podtune",
+    }
+    assert env(agent)["PODTUNE_TRIAL_UID"] == TRIAL_UID
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    secret = volumes["podtune-tracker"]["secret"]
+    assert (secret["secretName"], secret["optional"]) == ("mlflow", True)
+    assert [item["key"] for item in secret["items"]] == [
+        "MLFLOW_TRACKING_TOKEN",
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_PASSWORD",
+    ]
+    assert volumes["podtune-tracker-ca"]["configMap"]["name"] == "authorities"
+    for other in pod["spec"]["containers"]:
+        assert not [mount for mount in other["volumeMounts"] if "tracker" in mount["name"]]
+    assert {mount["mountPath"] for mount in agent["volumeMounts"] if "tracker" in mount["name"]} == {
+        "/etc/podtune/tracker",
+        "/etc/podtune/tracker-ca",
+    }
+    assert "PODTUNE_TRACKER" not in env(container(manifest(), "podtune-agent"))
 
 
 def test_without_being_asked_for_there_is_no_endpoint() -> None:

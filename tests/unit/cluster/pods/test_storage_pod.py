@@ -66,6 +66,18 @@ def test_it_is_confined_and_gets_the_credentials_as_a_trials_agent_does() -> Non
     assert json.loads(environment["PODTUNE_STORE"]["value"])["bucket"] == "bucket"
 
 
+def test_it_gets_at_the_tracking_server_as_agents_do() -> None:
+    server = {"uri": "http://mlflow:5000", "experiment": "team", "credentialsSecret": "mlflow"}
+    experiment = experiment_record(checkpoints=CHECKPOINTS, trackers={"mlflow": server})
+    spec = make_storage_pod(experiment, ACTION, AGENT, 1)["spec"]
+    (container,) = spec["containers"]
+    environment = {variable["name"]: variable.get("value", "") for variable in container["env"]}
+    told = {"uri": "http://mlflow:5000", "experiment": "team", "credentials": "/etc/podtune/tracker"}
+    assert json.loads(environment["PODTUNE_TRACKER"]) == told
+    assert {"name": "podtune-tracker", "mountPath": told["credentials"], "readOnly": True} in container["volumeMounts"]
+    assert [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume] == ["s3", "mlflow"]
+
+
 @pytest.mark.parametrize(("own", "group"), [({}, AGENT_UID), ({"securityContext": {"fsGroup": 7}}, 7)])
 def test_it_mounts_the_volume_that_checkpoints_are_on(own: dict[str, Any], group: int) -> None:
     template = {"containers": [{"name": "main", "image": "i"}]} | own

@@ -1,0 +1,72 @@
+"""How an agent's pod gets access to a tracker: address, credentials and certificates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from podtune.api.resources.checkpoints import CertificateBundle
+from podtune.api.trackers import Trackers
+from podtune.kube.manifests import Manifest
+from podtune.protocol import agent_environment as agent_env
+from podtune.protocol.tracking import OF_MLFLOW
+from podtune.runner.actions import CreatePod
+from podtune.trial import layout
+
+TRACKER_SECRET_VOLUME = "podtune-tracker"
+TRACKER_SECRET_DIRECTORY = "/etc/podtune/tracker"
+TRACKER_CA_VOLUME = "podtune-tracker-ca"
+TRACKER_CA_DIRECTORY = "/etc/podtune/tracker-ca"
+_CA_FILE = "ca.crt"
+_READABLE = 0o444
+
+
+def make_agent_tracker_variables(trackers: Trackers, experiment: str, action: CreatePod) -> Mapping[str, str]:
+    """What the agent is told of the tracking server, and of the trial's run there; nothing where there is none."""
+    if trackers.mlflow is None:
+        return {}
+    name = {layout.ENV_DISPLAY_NAME: action.spec.display_name} if action.spec.display_name else {}
+    return {agent_env.TRACKER: encode_tracker(trackers, experiment), agent_env.TRIAL_UID: action.trial_uid, **name}
+
+
+def encode_tracker(trackers: Trackers, experiment: str) -> str:
+    """The tracking server, as agents and storage pods are told of it."""
+    server = trackers.mlflow
+    assert server is not None  # it is asked for
+    values = {"uri": server.uri, "experiment": server.experiment or experiment}
+    if server.credentials_secret:
+        values["credentials"] = TRACKER_SECRET_DIRECTORY
+    if server.ca_bundle is not None:
+        values["ca_file"] = f"{TRACKER_CA_DIRECTORY}/{_CA_FILE}"
+    if trackers.dashboard:
+        values["dashboard"] = trackers.dashboard
+    return json.dumps(values)
+
+
+def make_tracker_volumes(trackers: Trackers) -> list[Manifest]:
+    """The Secret and the certificates; without them a pod starts all the same, and its agent says what is missing."""
+    server = trackers.mlflow
+    volumes: list[Manifest] = []
+    if server is not None and server.credentials_secret:
+        items = [{"key": key, "path": key} for key in OF_MLFLOW]
+        secret = {"secretName": server.credentials_secret, "optional": True, "defaultMode": _READABLE}
+        volumes.append({"name": TRACKER_SECRET_VOLUME, "secret": {**secret, "items": items}})
+    if server is not None and server.ca_bundle is not None:
+        volumes.append({"name": TRACKER_CA_VOLUME, **_make_ca_source(server.ca_bundle)})
+    return volumes
+
+
+def make_tracker_mounts(trackers: Trackers) -> list[Manifest]:
+    """Where these are, for the agent alone."""
+    places = {TRACKER_SECRET_VOLUME: TRACKER_SECRET_DIRECTORY, TRACKER_CA_VOLUME: TRACKER_CA_DIRECTORY}
+    return [
+        {"name": volume["name"], "mountPath": places[volume["name"]], "readOnly": True}
+        for volume in make_tracker_volumes(trackers)
+    ]
+
+
+def _make_ca_source(bundle: CertificateBundle) -> Manifest:
+    items = [{"key": bundle.key, "path": _CA_FILE}]
+    if bundle.kind == "Secret":
+        return {"secret": {"secretName": bundle.name, "items": items}}
+    return {"configMap": {"name": bundle.name, "items": items}}
