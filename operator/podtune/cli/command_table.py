@@ -94,6 +94,10 @@ PODTUNE = Group(
             "checks.validate:validate",
             "Check manifests without a cluster: say all that the API server and the operator would refuse, and where.",
         ),
+        "detect": Command(
+            "checks.detect:detect",
+            "Run a script here for a moment, and say how its results can be read without changing it.",
+        ),
         "run": Command(
             "experiments.run:run_experiment",
             "Run an Experiment on this machine, without a cluster: each trial is a process.",

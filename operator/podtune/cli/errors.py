@@ -18,6 +18,7 @@ class ExitStatus(IntEnum):
     TIMED_OUT = 3
     UNREACHABLE = 4
     FORBIDDEN = 5
+    NOTHING_FOUND = 6
     INTERRUPTED = 130
 
 
@@ -31,6 +32,7 @@ MEANINGS: Mapping[ExitStatus, str] = {
     ExitStatus.TIMED_OUT: "What was waited for (`--timeout`) has not come in time. It may still come.",
     ExitStatus.UNREACHABLE: "The API server does not answer. Try again later.",
     ExitStatus.FORBIDDEN: "You are not logged in to the API server, or lack a right there.",
+    ExitStatus.NOTHING_FOUND: "`detect` has run the script, and it has reported nothing that can be read.",
     ExitStatus.INTERRUPTED: "You have pressed Ctrl+C.",
 }
 """What each code means, in the words of the docs."""

@@ -34,7 +34,7 @@ ASKING = {
 }
 """Commands that ask the API server first, with arguments that lead there."""
 READING = {
-    **dict.fromkeys(("validate", "plan", "simulate", "run", "import", "dashboard"), "no-such-file.yaml"),
+    **dict.fromkeys(("validate", "plan", "simulate", "run", "detect", "import", "dashboard"), "no-such-file.yaml"),
     "restore": "file:///no/such/folder/e-1",
 }
 """Those that read something else before."""
@@ -50,7 +50,7 @@ FILES = sorted(Path(podtune.cli.__file__).parent.rglob("*.py"))
 
 
 def test_codes_keep_their_numbers_and_each_is_explained() -> None:
-    assert [int(code) for code in ExitStatus] == [0, 1, 2, 3, 4, 5, 130]
+    assert [int(code) for code in ExitStatus] == [0, 1, 2, 3, 4, 5, 6, 130]
     assert list(MEANINGS) == list(ExitStatus)
 
 

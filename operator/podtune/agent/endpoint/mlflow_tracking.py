@@ -43,10 +43,30 @@ _ERRORS = {
 _Route = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
+def draw_random_id() -> str:
+    """An id as MLflow's server makes them."""
+    return os.urandom(16).hex()
+
+
 class MlflowTracking:
     """The routes of a tracking server; see `Source`."""
 
-    def __init__(self, directory: Directory, objective: str, writer: ResultsWriter) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        objective: str,
+        writer: ResultsWriter,
+        draw_id: Callable[[], str] = draw_random_id,
+    ) -> None:
+        """Answers from now on.
+
+        Args:
+            directory: The shared one; artifacts are below it.
+            objective: Each of its values is a result.
+            writer: Where results go.
+            draw_id: Makes the id of a run or of a model.
+        """
+        self._draw_id = draw_id
         self._artifacts = directory.root.joinpath(*directory.names, _FOLDER)
         self._objective = objective
         self._writer = writer
@@ -129,7 +149,7 @@ class MlflowTracking:
     # Runs
 
     def _create_run(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        run = self._begin_run(os.urandom(16).hex(), content)
+        run = self._begin_run(self._draw_id(), content)
         for key, value in _read_pairs(content, "tags"):
             keep_value(run.tags, key, value)
         run.tags.setdefault(NAME_TAG, str(content.get("run_name") or run.run_id))
@@ -214,7 +234,7 @@ class MlflowTracking:
     # Models
 
     def _create_model(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        model_id = f"m-{os.urandom(16).hex()}"
+        model_id = f"m-{self._draw_id()}"
         info = {
             "model_id": model_id,
             "experiment_id": str(content.get("experiment_id") or "0"),

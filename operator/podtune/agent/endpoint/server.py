@@ -11,7 +11,7 @@ import json
 import socket
 import socketserver
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -41,8 +41,20 @@ _BEARER = "Bearer "
 class Endpoint:
     """Answers programs from `start` to `close`, in threads of its own."""
 
-    def __init__(self, settings: Settings, log: EventLog, port: int = env.ENDPOINT_PORT) -> None:
-        """Takes the port; 0 is any that is free.
+    def __init__(
+        self,
+        settings: Settings,
+        log: EventLog,
+        port: int = env.ENDPOINT_PORT,
+        make_source: Callable[[str, Settings, ResultsWriter], Source] | None = None,
+    ) -> None:
+        """Takes the port.
+
+        Args:
+            settings: The attempt's.
+            log: Where to tell of requests that are refused.
+            port: On loopback; 0 is any that is free.
+            make_source: Makes what speaks the protocol of one kind of programs; `make_agent_source` by default.
 
         Raises:
             OSError: It can't be had.
@@ -50,7 +62,8 @@ class Endpoint:
         self._directory = settings.directory
         self._token = settings.endpoint_token
         self._writer = ResultsWriter(settings.directory)
-        sources = [_make_source(name, settings, self._writer) for name in settings.sources]
+        make = make_source or make_agent_source
+        sources = [make(name, settings, self._writer) for name in settings.sources]
         self._server = _Server((_LOOPBACK, port), _Handler, sources, settings.endpoint_token, log)
 
     @property
@@ -75,7 +88,8 @@ class Endpoint:
         self._server.server_close()
 
 
-def _make_source(name: str, settings: Settings, writer: ResultsWriter) -> Source:
+def make_agent_source(name: str, settings: Settings, writer: ResultsWriter) -> Source:
+    """Makes what speaks the protocol of one kind of programs, by the name of its field in `results`."""
     if name == env.MLFLOW:
         return MlflowTracking(settings.directory, settings.objective, writer)
     path = env.TRAINER_STATUS_ROUTE.format(namespace=settings.namespace, trial=settings.trial)

@@ -50,7 +50,7 @@ class TrainerStatus:
             return self.refuse(404, f"no such TrainJob; post to {self._path}")
         if request.method != "POST":
             return self.refuse(405, "the status is only posted")
-        status = _parse_status(request.parse_body())
+        status = parse_status(request.parse_body())
         with self._lock:
             result = self._reader.take(*status)
             if result is not None:
@@ -118,7 +118,7 @@ class StatusReader:
         return self._total
 
 
-def _parse_status(body: Mapping[str, Any]) -> tuple[dict[str, MetricValue], bool]:
+def parse_status(body: Mapping[str, Any]) -> tuple[dict[str, MetricValue], bool]:
     """The metrics of a status, and whether training is over."""
     status = body.get("trainerStatus")
     if not isinstance(status, dict):
