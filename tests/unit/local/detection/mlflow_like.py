@@ -5,9 +5,10 @@ import os
 import sys
 import time
 import urllib.request
+from typing import Any
 
 
-def post(route, **content):
+def post(route: str, **content: Any) -> Any:
     request = urllib.request.Request(
         f"{os.environ['MLFLOW_TRACKING_URI']}/api/2.0/mlflow/{route}",
         data=json.dumps(content).encode(),
@@ -18,7 +19,7 @@ def post(route, **content):
         return json.load(answer)
 
 
-def log(run_id, key, value, step):
+def log(run_id: str, key: str, value: float, step: int) -> None:
     post("runs/log-metric", run_id=run_id, key=key, value=value, timestamp=1, step=step)
 
 
