@@ -5,10 +5,7 @@ Which block belongs to which session stands above it; see `docs/fenced_blocks.py
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +18,8 @@ from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.tests.conftest import make_namespace
+from e2e.tests.typed_commands import make_environment, run_typed
 
-COMMAND_TIME = 600
-"""Seconds that a command may take."""
-PATIENCE = 300
-"""Seconds within which what a command asks for is there: readers look again, too."""
-ASKS = ("kubectl get", "kubectl describe", "kubectl wait")
-"""Commands that change nothing, so that they may be repeated."""
 ENOUGH_TRIALS = 12
 """Of the README's experiment, for what pages say of it; `make demo` runs all."""
 
@@ -45,7 +37,7 @@ def namespace(cluster: Cluster) -> Iterator[Kubernetes]:
 @pytest.fixture
 def run_session(cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> Iterator[Session]:
     """Runs a session's commands in a directory of its own, on a context whose namespace is the test's."""
-    environment = _environment(cluster, namespace, tmp_path)
+    environment = make_environment(cluster, namespace, tmp_path)
     watches: list[subprocess.Popen[bytes]] = []
 
     def run(session: str) -> None:
@@ -54,48 +46,13 @@ def run_session(cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> Iter
                 if command.endswith("--watch"):
                     watches.append(_watch(command, environment, tmp_path))
                 else:
-                    _run(command, environment, tmp_path, place=block.place)
+                    run_typed(command, environment, tmp_path, place=block.place)
 
     yield run
     for watch in watches:
         watch.terminate()
         printed, _ = watch.communicate(timeout=60)
         assert printed, f"{watch.args!r} printed nothing"
-
-
-def _environment(cluster: Cluster, namespace: Kubernetes, directory: Path) -> dict[str, str]:
-    kubeconfig = directory / "kubeconfig"
-    kubeconfig.write_text(namespace.kubectl("config", "view", "--raw"), encoding="utf-8")
-    kubeconfig.chmod(0o600)
-    environment = {
-        **os.environ,
-        "KUBECONFIG": str(kubeconfig),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "AWS_ACCESS_KEY_ID": cluster.s3.access_key,
-        "AWS_SECRET_ACCESS_KEY": cluster.s3.secret_key,
-    }
-    choose = ["kubectl", "config", "set-context", "--current", f"--namespace={namespace.namespace}"]
-    subprocess.run(choose, env=environment, check=True, capture_output=True, timeout=COMMAND_TIME)
-    return environment
-
-
-def _run(command: str, environment: dict[str, str], directory: Path, *, place: str) -> None:
-    """Runs a command until it succeeds, where it only asks; else once."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        done = subprocess.run(
-            ["bash", "-c", command],
-            env=environment,
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_TIME,
-            check=False,
-        )
-        if done.returncode == 0 or not command.startswith(ASKS) or time.monotonic() > deadline:
-            break
-        time.sleep(1)
-    assert done.returncode == 0, f"{place}: {command}\n{done.stdout}{done.stderr}"
 
 
 def _watch(command: str, environment: dict[str, str], directory: Path) -> subprocess.Popen[bytes]:

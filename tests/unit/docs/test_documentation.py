@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 OTHERS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+OTHERS += sorted((ROOT / "examples").rglob("*.md"))
 
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
