@@ -311,6 +311,8 @@ def _read_names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     if any(part in ("", ".", "..") or "\0" in part for part in names):
         raise AgentSettingsError(f"{name} is {text!r}, not a path below the shared directory; the operator sets it")
     return names
+
+
 def _read_tracker(environ: Mapping[str, str]) -> TrackerSettings | None:
     text = environ.get(env.TRACKER, "")
     try:
