@@ -36,7 +36,7 @@ _TRAINED = frozenset({"batch", "running", "train", "training"})
 _SUMMED_UP = frozenset({"best", "final"})
 """Of metrics that say how good it was at most: they show no progress."""
 _TIMES = ("step", "epoch", "iteration", "iter", "round", "update", "episode", "batch")
-"""The last words of names that count training, those of short steps first."""
+"""What the names of counts of training end with; those of short steps first."""
 _BESIDES = frozenset(
     """
     cpu data elapsed eta gpu hour hours lr mem memory min ms rate remaining runtime sec second seconds speed time total
