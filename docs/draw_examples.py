@@ -97,7 +97,7 @@ class Curves:
         if is_stopped(trial) or is_best or len(points) == 1:
             panel.draw_dot(*points[-1], style)
         if is_best:
-            panel.write(*points[-1], format_number(float(trial["status"]["bestValue"])))
+            panel.write(*points[-1], format_number(trial["status"]["bestValue"]))
 
 
 def is_stopped(trial: Trial) -> bool:
@@ -161,7 +161,7 @@ def draw_population(run: Run) -> Chart:
                 panel.draw_line([(row["epoch"], row[name]) for row in line], style)
                 panel.draw_dot(line[0]["epoch"], line[0][name], style, 2.5)
             if trial == best:
-                panel.write(own[-1][-1]["epoch"], own[-1][-1][name], format_number(own[-1][-1][name]))
+                panel.write(own[-1][-1]["epoch"], own[-1][-1][name], format_number(str(own[-1][-1][name])))
     return chart
 
 
@@ -183,7 +183,13 @@ def draw_parameter(run: Run) -> Chart:
         panel.draw_dot(alpha, accuracy, style, 6.5 if trial is best else 4)
         if trial is best:
             across, height = panel.at(alpha, accuracy)
-            chart.write(across, height - 14, f"best: {format_number(accuracy)}", anchor="middle", style="strong")
+            chart.write(
+                across,
+                height - 14,
+                f"best: {format_number(trial['status']['bestValue'])}",
+                anchor="middle",
+                style="strong",
+            )
     return chart
 
 

@@ -106,7 +106,7 @@ class Chart:
 
     def draw_legend(self, entries: Iterable[tuple[str, str]], top: float = 24) -> None:
         """Says what the colours are, at the right of the top."""
-        right = WIDTH - RIGHT
+        right: float = WIDTH - RIGHT
         for style, text in reversed(list(entries)):
             right -= 6.3 * len(text)
             self.write(round(right), top, text)
