@@ -116,8 +116,7 @@ def _read_texts(node: ast.expr, variables: Mapping[str, list[str]]) -> list[str]
         case ast.Constant(value=str(text)):
             return [text]
         case ast.JoinedStr(values=parts):
-            joined = "".join(part.value if isinstance(part, ast.Constant) else OPEN for part in parts)  # type: ignore[misc]
-            return [joined]
+            return ["".join(str(part.value) if isinstance(part, ast.Constant) else OPEN for part in parts)]
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             ends = [_read_texts(side, variables) or [OPEN] for side in (left, right)]
             return [a + b for a in ends[0] for b in ends[1]]
