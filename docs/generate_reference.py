@@ -185,6 +185,7 @@ def _cell(text: str) -> str:
 def metrics_page() -> str:
     """The operator's own metrics; the Python process's come besides."""
     from podtune.controllers import metrics  # noqa: PLC0415 - needs the operator's dependencies
+    from podtune.webhooks import metrics as webhook_metrics  # noqa: PLC0415 - as above
 
     lines = [
         "# Metrics\n",
@@ -192,18 +193,23 @@ def metrics_page() -> str:
         "Python process. A standby serves them too; only the leader counts experiments and trials.\n",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",
-        *sorted(_metrics(metrics)),
+        *sorted([*_metrics(metrics), *_list_own(webhook_metrics)]),
     ]
     return HEADER + "\n".join(lines) + "\n"
 
 
-def _metrics(module: ModuleType) -> Iterator[str]:
+def _list_own(module: ModuleType) -> Iterator[str]:
+    """The metrics that a module defines."""
     from prometheus_client.metrics import MetricWrapperBase  # noqa: PLC0415 - see above
 
     for metric in vars(module).values():
         if isinstance(metric, MetricWrapperBase):
             family = next(iter(metric.describe()))
             yield _metric(family.name, family.type, metric._labelnames, family.documentation)
+
+
+def _metrics(module: ModuleType) -> Iterator[str]:
+    yield from _list_own(module)
     for family in module.TrialsCollector(_NoExperiments()).collect():
         yield _metric(family.name, family.type, family._labelnames, family.documentation)
 

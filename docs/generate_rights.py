@@ -28,6 +28,7 @@ SCOPES = {
         "podtune.rules": "Where it serves Experiments",
         "podtune.clusterRules": "In the whole cluster",
         "podtune.leadershipRules": "In its own namespace",
+        "podtune.webhookRules": "In its own namespace, with `webhooks`",
     },
     TEMPLATES / "dashboard" / "_helpers.tpl": {
         "podtune.dashboard.rules": "Where it shows Experiments",

@@ -127,6 +127,46 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [create]
 {{- end -}}
 
+{{/* What it may do there besides, where there are webhooks. */}}
+{{- define "podtune.webhookRules" -}}
+# To keep how far each receiver of webhooks has heard; a ConfigMap that is not there yet can't be named.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create]
+# To go on from there; these ConfigMaps alone.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ include "podtune.webhookNames" . }}]
+  verbs: [get, update]
+{{- end -}}
+
+{{/* Names of those ConfigMaps. */}}
+{{- define "podtune.webhookNames" -}}
+{{- $names := list -}}
+{{- range .Values.webhooks -}}
+{{- $names = append $names (printf "%s-operator-webhook-%s" (include "podtune.fullname" $) .name) -}}
+{{- end -}}
+{{- join ", " $names -}}
+{{- end -}}
+
+{{/* Empty where no receiver has a Secret. */}}
+{{- define "podtune.webhookSecrets" -}}
+{{- range .Values.webhooks }}{{ .secret }}{{ end -}}
+{{- end -}}
+
+{{/* The receivers as the operator reads them: a Secret is a directory there. */}}
+{{- define "podtune.webhooks" -}}
+{{- $receivers := list -}}
+{{- range .Values.webhooks -}}
+{{- $receiver := omit . "secret" -}}
+{{- if .secret -}}
+{{- $receiver = set $receiver "secrets" (printf "/etc/podtune/webhooks/%s" .name) -}}
+{{- end -}}
+{{- $receivers = append $receivers $receiver -}}
+{{- end -}}
+{{- toJson $receivers -}}
+{{- end -}}
+
 {{/* A number of pods, or unlimited. Helm reads large numbers as floating ones. */}}
 {{- define "podtune.podLimit" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ int . }}{{ end }}

@@ -41,6 +41,7 @@ from podtune.kube.errors import ApiError, ResourceNotFound
 from podtune.results.authentication import Authenticator
 from podtune.results.server import ResultsServer
 from podtune.runner.settings import RunnerSettings
+from podtune.webhooks.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -69,9 +70,28 @@ class Operator:
         self._label = LeaderLabel(lease_client, settings.pod_namespace, settings.pod_name)
         client = client.guard_writes(lambda: self._lease.is_held)
         queue = WorkQueue(time.time)
-        limits = RunnerSettings(agent_image=settings.agent.image, proposal_deadline=settings.proposal_deadline)
+        limits = RunnerSettings(
+            agent_image=settings.agent.image,
+            proposal_deadline=settings.proposal_deadline,
+            records_transitions=bool(settings.webhooks),
+        )
         self._overdue_pods = OverduePods(client, time.time)
-        self._store = Store(limits, queue.add, settings.template_policy, settings.pod_limits, self._overdue_pods)
+        self._webhooks = Webhooks(
+            settings.webhooks,
+            client,
+            namespace=settings.pod_namespace,
+            prefix=settings.lease_name,
+            now=time.time,
+            monotonic=time.monotonic,
+        )
+        self._store = Store(
+            limits,
+            queue.add,
+            settings.template_policy,
+            settings.pod_limits,
+            self._overdue_pods,
+            listener=self._webhooks if settings.webhooks else None,
+        )
         self._health = WatchHealth(time.monotonic)
         observer = StoreUpdater(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._build_reporter())
@@ -136,6 +156,7 @@ class Operator:
 
     async def _fill(self) -> None:
         """Takes in everything that is there."""
+        await self._webhooks.load()
         try:
             await self._resync.run_first()
         except ResourceNotFound as refusal:
@@ -144,13 +165,17 @@ class Operator:
             ) from refusal
 
     async def _work(self, stop: asyncio.Event) -> None:
-        async with asyncio.TaskGroup() as group:
-            loops = (self._resync.run(), self._decisions.run(), self._overdue_pods.run())
-            parts = [group.create_task(loop) for loop in loops]
-            await self._label.take()
-            await stop.wait()
-            for part in parts:
-                part.cancel()
+        await self._webhooks.begin()
+        try:
+            async with asyncio.TaskGroup() as group:
+                loops = (self._resync.run(), self._decisions.run(), self._overdue_pods.run(), self._webhooks.run())
+                parts = [group.create_task(loop) for loop in loops]
+                await self._label.take()
+                await stop.wait()
+                for part in parts:
+                    part.cancel()
+        finally:
+            await self._webhooks.close(STEP_DOWN_SECONDS)
 
     async def _step_down(self) -> None:
         """Gives the leadership back, so that the next one need not wait."""

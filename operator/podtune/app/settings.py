@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.controllers.pods.namespace_caps import PodLimits
+from podtune.webhooks.receivers import Receiver, ReceiverError, parse_receivers
 
 _UNLIMITED = "unlimited"
 MAX_PODS = 1_000_000
@@ -37,6 +38,7 @@ class Settings:
         probe_port: Port of metrics and probes.
         log_level: debug, info, warning or error.
         proposal_deadline: Seconds after which a searcher that still thinks is called slow.
+        webhooks: Who hears of what happens.
     """
 
     agent: AgentSettings
@@ -51,6 +53,7 @@ class Settings:
     probe_port: int
     log_level: str
     proposal_deadline: int
+    webhooks: tuple[Receiver, ...] = ()
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -85,7 +88,15 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         proposal_deadline=_read_number(
             environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"
         ),
+        webhooks=_read_receivers(environment),
     )
+
+
+def _read_receivers(environment: Mapping[str, str]) -> tuple[Receiver, ...]:
+    try:
+        return parse_receivers(environment.get("PODTUNE_WEBHOOKS", "[]"))
+    except ReceiverError as error:
+        raise SettingsError(f"PODTUNE_WEBHOOKS {error}") from error
 
 
 def _read_required(environment: Mapping[str, str], name: str) -> str:

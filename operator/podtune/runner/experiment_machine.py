@@ -92,7 +92,9 @@ class ExperimentMachine:
         self._actions = actions = ActionQueue(settings.api_backoff)
         self._trials = Trials(experiment.name)
         self._former = FormerTrials()
-        self._added = AddedTrials(experiment, experiment.spec, actions)
+        self._added = AddedTrials(
+            experiment, experiment.spec, actions, records_transitions=settings.records_transitions
+        )
         self._warm = WarmPool(self._trials, actions, settings)
         self._storage = StorageWork(experiment, actions, settings)
         self._refusals = Refusals(experiment, actions, settings)

@@ -46,6 +46,7 @@ class RunnerSettings:
         storage_end_wait: An experiment's end waits so long for its storage pod, at most, to be called one.
         storage_start_deadline: A storage pod that has not started within this is given up.
         api_backoff: Wait before an action that failed is tried again.
+        records_transitions: Whether statuses keep their latest changes of state, for webhooks.
     """
 
     agent_image: str = ""
@@ -79,3 +80,4 @@ class RunnerSettings:
     storage_end_wait: float = 60.0
     storage_start_deadline: float = 300.0
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))
+    records_transitions: bool = False

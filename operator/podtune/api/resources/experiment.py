@@ -26,6 +26,7 @@ from podtune.api.resources.gang_roles import RankedRole
 from podtune.api.resources.results import Results
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
+from podtune.api.resources.transitions import Transitions
 from podtune.api.resources.trial_template import TemplateStatus, TrialTemplate
 from podtune.api.trackers import Trackers
 from podtune.api.tuning.compatibility import check_combination
@@ -497,6 +498,10 @@ class ExperimentStatus(StatusModel):
         default="",
         max_length=512,
         description="Image of the agent, of which pods are made that read the volume in checkpoints.store.",
+    )
+    transitions: Transitions | None = Field(
+        default=None,
+        description="Its latest changes of state, oldest first. Kept only if the operator has webhooks.",
     )
     start_time: str | None = Field(default=None, max_length=32, description="When the first trial was created.")
     suspended_since: str | None = Field(

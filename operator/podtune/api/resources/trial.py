@@ -15,6 +15,7 @@ from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
 from podtune.api.resources.failures import FailureCounts
+from podtune.api.resources.transitions import TrialTransitions
 from podtune.api.resources.trial_curve import TrialCurve
 from podtune.api.resources.trial_evaluation import TrialEvaluation
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
@@ -625,6 +626,10 @@ class TrialStatus(FailureCounts):
         default=None,
         ge=0,
         description="Sequence number of the trial's result in the searcher's order of observations.",
+    )
+    transitions: TrialTransitions = Field(
+        default_factory=list,
+        description="Its latest changes of state, oldest first. Kept only if the operator has webhooks.",
     )
     start_time: str | None = Field(default=None, max_length=32, description="When the trial first started.")
     completion_time: str | None = Field(default=None, max_length=32, description="When the trial ended.")

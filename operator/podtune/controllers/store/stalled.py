@@ -18,7 +18,8 @@ from podtune.runner.timestamps import format_rfc3339
 class Stalled:
     """Writes the problem into the status, once, and an Event after it."""
 
-    def __init__(self, backoff: Backoff) -> None:
+    def __init__(self, backoff: Backoff, *, records_transitions: bool = False) -> None:
+        self._inputs = StatusInputs(records_transitions=records_transitions)
         self._actions = ActionQueue(backoff)
         self._has_warned = False
 
@@ -26,7 +27,7 @@ class Stalled:
         """What has to be done now, as a machine would say it."""
         for _ in self._actions.timers.pop_due(now):
             pass  # there is only one thing to look at
-        status = compute_status(experiment, StatusInputs(), format_rfc3339(now), trials=TrialCounts())
+        status = compute_status(experiment, self._inputs, format_rfc3339(now), trials=TrialCounts())
         if experiment.deleting:
             self._let_go(experiment, now)
         elif status != experiment.status:

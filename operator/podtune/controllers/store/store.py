@@ -22,13 +22,14 @@ from podtune.cluster.decoders import MalformedObject
 from podtune.controllers.pods.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
 from podtune.controllers.pods.overdue_pods import OverduePods
 from podtune.controllers.store.entry import ExperimentEntry, StateEvent
+from podtune.controllers.store.object_listener import ObjectListener
 from podtune.controllers.store.stalled import Stalled
 from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored
 from podtune.runner.experiment import finalizer
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment_machine import ExperimentMachine
-from podtune.runner.records import Pod, StoragePod
+from podtune.runner.records import Pod, StoragePod, Trial
 from podtune.runner.settings import RunnerSettings
 
 log = structlog.get_logger(__name__)
@@ -47,6 +48,8 @@ class Store:
         policy: TemplatePolicy = DEFAULT_POLICY,
         pod_limits: PodLimits = NO_LIMITS,
         overdue_pods: OverduePods | None = None,
+        *,
+        listener: ObjectListener | None = None,
     ) -> None:
         """Makes an empty store.
 
@@ -56,6 +59,7 @@ class Store:
             policy: What the administrator decides about trial templates.
             pod_limits: How many pods of trials each namespace may have.
             overdue_pods: Ends pods that take longer to end than they may.
+            listener: Hears of each Experiment and Trial.
         """
         self._settings = settings
         self._changed = changed
@@ -77,6 +81,7 @@ class Store:
         self._spared = _BoundedSet(REMEMBERED)
         """UIDs of objects that were deleted without what belongs to them."""
         self._overdue_pods = overdue_pods
+        self._listener = listener
         self._synced = False
 
     # What was seen
@@ -94,9 +99,12 @@ class Store:
             self._complain(uid, error)
             return
         if entry is None:
-            entry = self._entries[uid] = ExperimentEntry(experiment, Stalled(self._settings.api_backoff))
+            settings = self._settings
+            stalled = Stalled(settings.api_backoff, records_transitions=settings.records_transitions)
+            entry = self._entries[uid] = ExperimentEntry(experiment, stalled)
             self._by_name[experiment.namespace, experiment.name] = uid
         entry.experiment = experiment
+        self._tell(entry)
         self._apply(entry, lambda machine: machine.observe_experiment(experiment))
         if experiment.deleting and not (known is not None and known.deleting):
             self._observe_experiment_ending(entry, body)
@@ -119,8 +127,10 @@ class Store:
         if known is not None and is_new:
             self._trials.pop(known.uid, None)
             self._gone.add(known.uid)
+            self._tell_of_deletion(entry, known)
         entry.trials[trial.name] = trial
         self._trials[trial.uid] = (entry.experiment.uid, trial.name)
+        self._tell(entry, trial)
         self._apply(entry, lambda machine: machine.observe_trial(trial))
         for pod in self._list_pods(trial.uid) if is_new else ():
             self._apply_pod(trial.uid, pod)
@@ -143,6 +153,7 @@ class Store:
         experiment = entry.experiment = replace(
             entry.experiment, version=int(metadata["resourceVersion"]), status=status
         )
+        self._tell(entry)
         self._apply(entry, lambda machine: machine.observe_experiment(experiment))
 
     def observe_trial_status(self, metadata: Manifest, status: TrialStatus) -> None:
@@ -154,6 +165,7 @@ class Store:
         trial = entry.trials[name] = replace(
             entry.trials[name], version=int(metadata["resourceVersion"]), status=status
         )
+        self._tell(entry, trial)
         self._apply(entry, lambda machine: machine.observe_trial(trial))
 
     def observe_pod(self, body: Manifest) -> None:
@@ -338,6 +350,8 @@ class Store:
         entry.drop_machine()
         for trial in entry.trials.values():
             self._trials.pop(trial.uid, None)
+            self._tell_of_deletion(entry, trial)
+        self._tell_of_deletion(entry)
         for pod in entry.storage_pods:
             self._storage_pods.pop(pod, None)
         key = (entry.experiment.namespace, entry.experiment.name)
@@ -353,7 +367,7 @@ class Store:
         experiment_uid, name = self._trials.pop(uid, ("", ""))
         entry = self._entries.get(experiment_uid)
         if entry is not None:
-            del entry.trials[name]
+            self._tell_of_deletion(entry, entry.trials.pop(name))
             self._apply(entry, lambda machine: machine.observe_trial_deletion(name))
 
     def _forget_pod(self, uid: str, owner: str, pod: Pod) -> None:
@@ -381,6 +395,23 @@ class Store:
     def _apply(self, entry: ExperimentEntry, event: StateEvent) -> None:
         entry.apply(event)
         self._changed(entry.experiment.uid)
+
+    def _tell(self, entry: ExperimentEntry, trial: Trial | None = None) -> None:
+        """Tells the listener of an Experiment, or of one of its Trials."""
+        if self._listener is None:
+            return
+        if trial is not None:
+            self._listener.observe_trial(entry.served, trial)
+        else:
+            self._listener.observe_experiment(entry.served)
+
+    def _tell_of_deletion(self, entry: ExperimentEntry, trial: Trial | None = None) -> None:
+        if self._listener is None:
+            return
+        if trial is not None:
+            self._listener.forget_trial(entry.served, trial)
+        else:
+            self._listener.forget_experiment(entry.served)
 
     def _complain(self, uid: str, error: MalformedObject) -> None:
         """Says once of an object that it is passed over."""

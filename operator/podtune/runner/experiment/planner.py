@@ -445,6 +445,7 @@ class ExperimentPlanner:
             template=self._revisions.build_status(self.experiment.status, self.spec),
             outdated=self._revisions.describe_outdated(),
             agent_image=settings.agent_image if self._stores_on_volume else "",
+            records_transitions=settings.records_transitions,
         )
         debounce = self._lasting.throttle.stretch_experiment_wait(
             settings.experiment_debounce, settings.throttle_above_experiments

@@ -18,6 +18,7 @@ from podtune.api.resources.experiment import (
 )
 from podtune.api.resources.storage_jobs import StorageStatus
 from podtune.api.resources.trial_template import TemplateStatus
+from podtune.runner import transitions
 from podtune.runner.records import Experiment
 
 
@@ -82,6 +83,7 @@ class StatusInputs:
         template: Which revisions of the trial template there are.
         outdated: How many trials run another one than the present; empty where none does.
         agent_image: The agent's image, where a person needs it to read the store; else empty.
+        records_transitions: Whether changes of the state are put on record.
     """
 
     blocker: ProposalBlocker | None = None
@@ -95,6 +97,7 @@ class StatusInputs:
     template: TemplateStatus | None = None
     outdated: str = ""
     agent_image: str = ""
+    records_transitions: bool = False
 
 
 def build_counts(by_state: Mapping[TrialState, int], stopped_early: int, added: int) -> TrialCounts:
@@ -160,7 +163,7 @@ def compute_status(
     truths += _describe_outcome(conditions, outcome)
     for type_, holds, reason, text in truths:
         conditions = set_condition(conditions, type_, holds, reason, text, now=now, generation=generation)
-    return before.model_copy(
+    status = before.model_copy(
         update={
             "observed_generation": generation,
             "state": state,
@@ -171,6 +174,7 @@ def compute_status(
             "conditions": list(conditions),
         }
     )
+    return transitions.record_of_experiment(status, before, now) if inputs.records_transitions else status
 
 
 def _format_progress(trials: TrialCounts, limit: int | None) -> str:

@@ -122,6 +122,7 @@ def _restart(status: TrialStatus) -> TrialStatus:
         usage=status.usage,
         ledger=status.ledger,
         conditions=status.conditions,
+        transitions=status.transitions,
     )
 
 

@@ -19,6 +19,7 @@ from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.resources.trial import UNNUMBERED, TrialSpec, TrialStatus
 from podtune.api.resources.trial_numbers import FIRST_ADDED, is_added
 from podtune.api.tuning.overrides import apply_overrides
+from podtune.runner import transitions
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import AdoptTrial, WriteTrialStatus
 from podtune.runner.records import Experiment, Trial
@@ -32,7 +33,15 @@ FORBIDDEN = ("seed", "display_name", "proposal", "former")
 class AddedTrials:
     """Those that people have added and that are no trials yet, or never will be."""
 
-    def __init__(self, experiment: Experiment, spec: ExperimentSpec, actions: ActionQueue) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        spec: ExperimentSpec,
+        actions: ActionQueue,
+        *,
+        records_transitions: bool = False,
+    ) -> None:
+        self._records_transitions = records_transitions
         self._experiment = experiment.name
         self._spec = spec
         self._actions = actions
@@ -68,6 +77,8 @@ class AddedTrials:
                 self._actions.enqueue(AdoptTrial(trial.name, trial.version, parameters), now)
             else:
                 refused = _build_refusal(trial, problem, now)
+                if self._records_transitions:
+                    refused = transitions.record_of_trial(refused, trial.status, format_rfc3339(now))
                 self._actions.enqueue(WriteTrialStatus(trial.name, trial.uid, trial.version, refused), now)
 
     def _complete(self, trial: Trial) -> Trial:
@@ -160,4 +171,5 @@ def _build_refusal(trial: Trial, problem: str, now: float) -> TrialStatus:
         message=problem,
         completion_time=time,
         conditions=list(conditions),
+        transitions=trial.status.transitions,
     )

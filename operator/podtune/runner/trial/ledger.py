@@ -32,7 +32,7 @@ MAX_SIZE = 1536
 MAX_TRIAL = 3072
 """Bytes of a Trial, with spec and status, above which decisions that are in the bucket are not kept here as well.
 
-The learning curve comes on top, with at most `MAX_CURVE`: so that takes no decision's place.
+The learning curve comes on top, with at most `MAX_CURVE`, and so do changes of state: they take no decision's place.
 """
 _FRAME = 96
 """Bytes of an entry besides its texts."""
@@ -125,8 +125,9 @@ def fit(spec: TrialSpec, status: TrialStatus) -> TrialStatus:
 
 
 def _measure_part(part: BaseModel) -> int:
-    """Bytes of it in an object of the API server, without a learning curve."""
-    return len(part.model_dump_json(by_alias=True, exclude_defaults=True, exclude={"curve"}, warnings=False).encode())
+    """Bytes of it in an object of the API server, without learning curve and changes of state."""
+    aside = {"curve", "transitions"}
+    return len(part.model_dump_json(by_alias=True, exclude_defaults=True, exclude=aside, warnings=False).encode())
 
 
 def _list_kept(entries: list[LedgerEntry], exported: int) -> list[LedgerEntry]:

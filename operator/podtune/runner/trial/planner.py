@@ -5,6 +5,7 @@ from __future__ import annotations
 from podtune.api.conditions import clip
 from podtune.api.names import DecisionAction, DecisionKind, DesiredState, ExperimentReason, TrialReason, TrialState
 from podtune.protocol.assignment import parse_pod_uid
+from podtune.runner import transitions
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import (
     ActionResult,
@@ -31,7 +32,7 @@ from podtune.runner.scheduling.paused_trials import PausedEnd
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
-from podtune.runner.timestamps import parse_rfc3339
+from podtune.runner.timestamps import format_rfc3339, parse_rfc3339
 from podtune.runner.trial import (
     deadlines,
     durability,
@@ -408,6 +409,8 @@ class TrialPlanner:
         if not trial.is_being_reset:
             self._processor.barrier.refresh_record(trial)
         status_text.finish_wording(trial, self._processor.compute_limits(trial), now)
+        if trial.context.settings.records_transitions:
+            trial.status = transitions.record_of_trial(trial.status, trial.saved, format_rfc3339(now))
         trial.write_due = NEVER
         if trial.status != trial.saved:
             trial.set(usage=usage.sum_up(trial.status, trial.current.pods.members, now))

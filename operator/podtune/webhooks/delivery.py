@@ -1,0 +1,174 @@
+"""Delivers to one receiver: one request at a time, again with the same events until it is taken.
+
+Each receiver has tasks of its own, so a slow one holds up nobody but itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from podtune.kube.errors import ApiError
+from podtune.runner.backoff import Backoff
+from podtune.webhooks.events import Subject
+from podtune.webhooks.metrics import WEBHOOK_EVENTS, WEBHOOK_PENDING, WEBHOOK_REQUESTS
+from podtune.webhooks.outbox import Batch, Outbox
+from podtune.webhooks.position_store import PositionStore
+from podtune.webhooks.positions import Positions
+from podtune.webhooks.receivers import Receiver
+from podtune.webhooks.sender import Outcome, Sender, SendResult
+
+log = structlog.get_logger(__name__)
+
+BACKOFF = Backoff(0.5, 60.0)
+GATHER_SECONDS = 0.5
+"""How long news are gathered for a request with several events."""
+SAVE_SECONDS = 10.0
+"""How often positions are kept, at most: so much is told again after a crash."""
+
+
+class Delivery:
+    """Tells one receiver of what happens."""
+
+    def __init__(
+        self, receiver: Receiver, sender: Sender, store: PositionStore, monotonic: Callable[[], float]
+    ) -> None:
+        self._receiver = receiver
+        self._sender = sender
+        self._store = store
+        self._monotonic = monotonic
+        self._outbox = Outbox(receiver, Positions(None))
+        self._news = asyncio.Event()
+        self._limit = receiver.batch_size
+        self._pending = WEBHOOK_PENDING.labels(receiver.name)
+
+    async def load(self) -> None:
+        """Reads how far the receiver had heard.
+
+        Raises:
+            ApiError: The API server could not be asked.
+        """
+        self._outbox = Outbox(self._receiver, Positions(await self._store.load()))
+
+    async def begin(self) -> None:
+        """Everything that there is has been observed: a new receiver hears of what comes from now on."""
+        self._outbox.positions.end_loading()
+        await self._save()
+
+    def observe(self, subject: Subject, *, told_elsewhere: bool) -> None:
+        """An object was seen.
+
+        Args:
+            subject: The object.
+            told_elsewhere: Whether it was moved here, and what it brings along happened before.
+        """
+        if told_elsewhere:
+            self._outbox.skip(subject)
+        elif self._outbox.observe(subject):
+            self._news.set()
+            self._pending.set(len(self._outbox))
+
+    def forget(self, subject: Subject) -> None:
+        """An object was deleted."""
+        given_up = self._outbox.forget(subject)
+        if given_up:
+            self._count("given_up", given_up)
+        self._pending.set(len(self._outbox))
+
+    async def run(self) -> None:
+        """Delivers until it is cancelled, or the receiver wants nothing more."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._deliver())
+            group.create_task(self._save_often())
+
+    async def close(self) -> None:
+        """Keeps the positions, and closes connections."""
+        if self._outbox.positions.has_changed:
+            await self._save()
+        await self._sender.close()
+
+    async def _save_often(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            if self._outbox.positions.has_changed:
+                await self._save()
+
+    async def _save(self) -> None:
+        """Keeps how far the receiver has heard."""
+        try:
+            await self._store.save(self._outbox.positions.encode())
+        except ApiError as error:
+            self._outbox.positions.mark_unkept()
+            log.warning("positions of a webhook not kept", receiver=self._receiver.name, error=str(error))
+
+    async def _deliver(self) -> None:
+        while True:
+            await self._news.wait()
+            if self._receiver.batch_size > 1:
+                await asyncio.sleep(GATHER_SECONDS)
+            try:
+                if not await self._deliver_due():
+                    return
+            except Exception:
+                log.exception("webhook not delivered", receiver=self._receiver.name)
+                await asyncio.sleep(BACKOFF.maximum)
+
+    async def _deliver_due(self) -> bool:
+        """Delivers all that is due; whether the receiver wants more."""
+        while len(self._outbox):
+            batch = self._outbox.take(self._limit)
+            if batch.events:
+                result = await self._send(batch)
+                if result.outcome is Outcome.RETIRED:
+                    log.warning("webhook ended: the receiver is gone for good", receiver=self._receiver.name)
+                    return False
+                self._settle(batch, result)
+            else:
+                self._outbox.confirm(batch)
+            self._pending.set(len(self._outbox))
+            await asyncio.sleep(0)
+        self._news.clear()
+        return True
+
+    async def _send(self, batch: Batch) -> SendResult:
+        """Sends a batch, again if it fails, until it has failed for too long."""
+        failures, since = 0, self._monotonic()
+        while True:
+            result = await self._sender.send(batch.events)
+            WEBHOOK_REQUESTS.labels(self._receiver.name, result.answer).inc()
+            if result.outcome is not Outcome.FAILED:
+                return result
+            failures += 1
+            left = since + self._receiver.retry_seconds - self._monotonic()
+            if left <= 0:
+                return result
+            if failures == 1:
+                log.warning("webhook fails", receiver=self._receiver.name, error=result.problem)
+            wait = max(BACKOFF.compute_delay(failures, self._receiver.name), result.wait)
+            await asyncio.sleep(min(wait, left))
+
+    def _settle(self, batch: Batch, result: SendResult) -> None:
+        """Draws the consequences of what came of a batch."""
+        count = len(batch.events)
+        if result.outcome is Outcome.REFUSED and count > 1:
+            self._limit = count // 2  # to find out which of them is refused
+            return
+        if result.outcome is Outcome.FAILED:
+            given_up = self._outbox.give_up()
+            self._count("given_up", given_up)
+            log.error("webhook given up", receiver=self._receiver.name, objects=given_up, error=result.problem)
+            return
+        self._outbox.confirm(batch)
+        self._limit = min(self._receiver.batch_size, 2 * self._limit)
+        self._count(result.outcome, count)
+        if batch.missed:
+            self._count("missed", batch.missed)
+            log.warning("changes of state missed by a webhook", receiver=self._receiver.name, count=batch.missed)
+        if result.outcome is Outcome.REFUSED:
+            event = batch.events[0]
+            log.warning("event refused", receiver=self._receiver.name, id=event["id"], error=result.problem)
+
+    def _count(self, outcome: str, number: int) -> None:
+        WEBHOOK_EVENTS.labels(self._receiver.name, outcome).inc(number)

@@ -1,0 +1,175 @@
+"""Makes the requests to one receiver, and says what came of each. It follows no redirect and asks no proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from hashlib import blake2s
+from pathlib import Path
+
+import aiohttp
+import orjson
+
+from podtune import __version__
+from podtune.webhooks.events import CloudEvent
+from podtune.webhooks.receivers import Receiver
+from podtune.webhooks.signature import UnusableKey, decode_key, sign
+
+SINGLE = "application/cloudevents+json; charset=utf-8"
+BATCH = "application/cloudevents-batch+json; charset=utf-8"
+TIMEOUT = aiohttp.ClientTimeout(total=10.0, sock_connect=5.0)
+MAX_ANSWER = 4096
+"""Bytes of an answer that are read, so that its connection can be used again."""
+MAX_WAIT = 3600.0
+"""Seconds that a receiver may have us wait by Retry-After."""
+_REFUSALS = (400, 413, 422)
+"""A receiver that answers so has understood the request, and will answer the same again."""
+_GONE = 410
+
+
+class Outcome(StrEnum):
+    """What came of a request."""
+
+    DELIVERED = "delivered"
+    REFUSED = "refused"
+    RETIRED = "retired"
+    """The receiver wants to hear nothing more."""
+    FAILED = "failed"
+    """It is to be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What came of a request, and why.
+
+    Attributes:
+        answer: The status code, or none.
+        wait: Seconds that the receiver asks us to wait.
+        problem: What went wrong; empty where nothing did.
+    """
+
+    outcome: Outcome
+    answer: str
+    wait: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Secrets:
+    """What a receiver's Secret holds; it is read for each request, so a new one is used at once."""
+
+    token: str = ""
+    key: bytes = b""
+    authority: str = ""
+
+
+class Sender:
+    """Posts events to a receiver."""
+
+    def __init__(self, receiver: Receiver, now: Callable[[], float]) -> None:
+        self._receiver = receiver
+        self._now = now
+        self._session: aiohttp.ClientSession | None = None
+        self._context: tuple[str, ssl.SSLContext] | None = None
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, events: Sequence[CloudEvent]) -> SendResult:
+        """Makes one request with all of these events."""
+        try:
+            secrets = await asyncio.to_thread(_read_secrets, self._receiver.secrets)
+            return await self._post(events, secrets)
+        except UnusableKey as error:
+            return SendResult(Outcome.FAILED, "none", problem=f"its Secret can't be used: {error}")
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            return SendResult(Outcome.FAILED, "none", problem=str(error) or "no answer in time")
+
+    async def _post(self, events: Sequence[CloudEvent], secrets: _Secrets) -> SendResult:
+        body = orjson.dumps(events[0] if self._receiver.batch_size == 1 else list(events))
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
+            )
+        request = self._session.post(
+            self._receiver.url,
+            data=body,
+            headers=self._build_headers(events, body, secrets),
+            allow_redirects=False,
+            ssl=self._find_context(secrets.authority),
+        )
+        async with request as response:
+            await response.content.read(MAX_ANSWER)
+            return _judge(response.status, response.headers.get("Retry-After", ""), self._now())
+
+    def _build_headers(self, events: Sequence[CloudEvent], body: bytes, secrets: _Secrets) -> dict[str, str]:
+        message_id, timestamp = make_message_id(events), int(self._now())
+        headers = {
+            "Content-Type": SINGLE if self._receiver.batch_size == 1 else BATCH,
+            "User-Agent": f"podtune/{__version__}",
+            "webhook-id": message_id,
+            "webhook-timestamp": str(timestamp),
+        }
+        if secrets.key:
+            headers["webhook-signature"] = sign(secrets.key, message_id, timestamp, body)
+        if secrets.token:
+            headers["Authorization"] = f"Bearer {secrets.token}"
+        return headers
+
+    def _find_context(self, authority: str) -> ssl.SSLContext | bool:
+        """Which authorities are trusted: those of ca.crt alone, or the system's."""
+        if not authority:
+            return True
+        if self._context is None or self._context[0] != authority:
+            self._context = (authority, ssl.create_default_context(cadata=authority))
+        return self._context[1]
+
+
+def make_message_id(events: Sequence[CloudEvent]) -> str:
+    """What names a request: the id of its event; of several, a digest of all their ids."""
+    ids = [str(event["id"]) for event in events]
+    return ids[0] if len(ids) == 1 else f"batch-{blake2s(' '.join(ids).encode(), digest_size=16).hexdigest()}"
+
+
+def _read_secrets(directory: Path | None) -> _Secrets:
+    if directory is None:
+        return _Secrets()
+    found = {}
+    for name in ("token", "signingKey", "ca.crt"):
+        file = directory / name
+        found[name] = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+    key = decode_key(found["signingKey"]) if found["signingKey"] else b""
+    return _Secrets(found["token"], key, found["ca.crt"])
+
+
+def _judge(status: int, retry_after: str, now: float) -> SendResult:
+    answer = str(status)
+    if 200 <= status < 300:
+        return SendResult(Outcome.DELIVERED, answer)
+    problem = f"it answered {status}"
+    if status == _GONE:
+        return SendResult(Outcome.RETIRED, answer, problem=problem)
+    if status in _REFUSALS:
+        return SendResult(Outcome.REFUSED, answer, problem=problem)
+    return SendResult(Outcome.FAILED, answer, parse_retry_after(retry_after, now), problem)
+
+
+def parse_retry_after(text: str, now: float) -> float:
+    """Seconds to wait, by a number or a date; 0 where it says nothing that can be read."""
+    if text.isdecimal():
+        return min(MAX_WAIT, float(text))
+    try:
+        moment: datetime = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(MAX_WAIT, max(0.0, moment.timestamp() - now))
