@@ -14,11 +14,11 @@ from podtune.kube.errors import ApiError
 from podtune.runner.backoff import Backoff
 from podtune.webhooks.events import Subject
 from podtune.webhooks.metrics import WEBHOOK_EVENTS, WEBHOOK_PENDING, WEBHOOK_REQUESTS
-from podtune.webhooks.outbox import Batch, Outbox
+from podtune.webhooks.outbox import Batch, ReceiverOutbox
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
-from podtune.webhooks.sender import Outcome, Sender, SendResult
+from podtune.webhooks.sender import DeliveryOutcome, SendResult, WebhookSender
 
 log = structlog.get_logger(__name__)
 
@@ -33,13 +33,13 @@ class Delivery:
     """Tells one receiver of what happens."""
 
     def __init__(
-        self, receiver: Receiver, sender: Sender, store: PositionStore, monotonic: Callable[[], float]
+        self, receiver: Receiver, sender: WebhookSender, store: PositionStore, monotonic: Callable[[], float]
     ) -> None:
         self._receiver = receiver
         self._sender = sender
         self._store = store
         self._monotonic = monotonic
-        self._outbox = Outbox(receiver, Positions(None))
+        self._outbox = ReceiverOutbox(receiver, Positions(None))
         self._news = asyncio.Event()
         self._limit = receiver.batch_size
         self._pending = WEBHOOK_PENDING.labels(receiver.name)
@@ -50,7 +50,7 @@ class Delivery:
         Raises:
             ApiError: The API server could not be asked.
         """
-        self._outbox = Outbox(self._receiver, Positions(await self._store.load()))
+        self._outbox = ReceiverOutbox(self._receiver, Positions(await self._store.load()))
 
     async def begin(self) -> None:
         """Everything that there is has been observed: a new receiver hears of what comes from now on."""
@@ -121,7 +121,7 @@ class Delivery:
             batch = self._outbox.take(self._limit)
             if batch.events:
                 result = await self._send(batch)
-                if result.outcome is Outcome.RETIRED:
+                if result.outcome is DeliveryOutcome.RETIRED:
                     log.warning("webhook ended: the receiver is gone for good", receiver=self._receiver.name)
                     return False
                 self._settle(batch, result)
@@ -138,7 +138,7 @@ class Delivery:
         while True:
             result = await self._sender.send(batch.events)
             WEBHOOK_REQUESTS.labels(self._receiver.name, result.answer).inc()
-            if result.outcome is not Outcome.FAILED:
+            if result.outcome is not DeliveryOutcome.FAILED:
                 return result
             failures += 1
             left = since + self._receiver.retry_seconds - self._monotonic()
@@ -152,10 +152,10 @@ class Delivery:
     def _settle(self, batch: Batch, result: SendResult) -> None:
         """Draws the consequences of what came of a batch."""
         count = len(batch.events)
-        if result.outcome is Outcome.REFUSED and count > 1:
+        if result.outcome is DeliveryOutcome.REFUSED and count > 1:
             self._limit = count // 2  # to find out which of them is refused
             return
-        if result.outcome is Outcome.FAILED:
+        if result.outcome is DeliveryOutcome.FAILED:
             given_up = self._outbox.give_up()
             self._count("given_up", given_up)
             log.error("webhook given up", receiver=self._receiver.name, objects=given_up, error=result.problem)
@@ -166,7 +166,7 @@ class Delivery:
         if batch.missed:
             self._count("missed", batch.missed)
             log.warning("changes of state missed by a webhook", receiver=self._receiver.name, count=batch.missed)
-        if result.outcome is Outcome.REFUSED:
+        if result.outcome is DeliveryOutcome.REFUSED:
             event = batch.events[0]
             log.warning("event refused", receiver=self._receiver.name, id=event["id"], error=result.problem)
 

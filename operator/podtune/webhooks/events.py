@@ -25,12 +25,12 @@ from podtune.api.resources.trial import Checkpoint
 from podtune.api.resources.trial_curve import TrialCurve
 from podtune.runner.records import Experiment, Trial
 
-PREFIX = "dev.podtune"
-CHECKPOINT_TYPE = f"{PREFIX}.trial.checkpoint"
-RESULT_TYPE = f"{PREFIX}.trial.result"
+TYPE_PREFIX = "dev.podtune"
+CHECKPOINT_TYPE = f"{TYPE_PREFIX}.trial.checkpoint"
+RESULT_TYPE = f"{TYPE_PREFIX}.trial.result"
 EVENT_TYPES = (
-    *(f"{PREFIX}.experiment.{state.lower()}" for state in ExperimentState),
-    *(f"{PREFIX}.trial.{state.lower()}" for state in TrialState),
+    *(f"{TYPE_PREFIX}.experiment.{state.lower()}" for state in ExperimentState),
+    *(f"{TYPE_PREFIX}.trial.{state.lower()}" for state in TrialState),
     CHECKPOINT_TYPE,
     RESULT_TYPE,
 )
@@ -157,7 +157,7 @@ def _tell_of_transition(subject: Subject, entry: Transition) -> CloudEvent:
     if isinstance(entry, TrialTransition):
         data["attempt"] = entry.attempt
     data |= _describe_end(subject, entry)
-    type_ = f"{PREFIX}.{kind}.{entry.state.lower()}"
+    type_ = f"{TYPE_PREFIX}.{kind}.{entry.state.lower()}"
     return _make(subject, type_, f"transition-{entry.number}", data, entry.time)
 
 

@@ -15,7 +15,7 @@ from podtune.webhooks.receivers import Receiver
 
 MAX_GONE = 10_000
 """Deleted objects that are kept until they are told."""
-LOOKS = 100
+SUBJECTS_AT_A_TIME = 100
 """Objects that are looked at for a batch: some milliseconds."""
 
 
@@ -34,7 +34,7 @@ class Batch:
     missed: int = 0
 
 
-class Outbox:
+class ReceiverOutbox:
     """The objects that a receiver has still to be told of, oldest news first."""
 
     def __init__(self, receiver: Receiver, positions: Positions) -> None:
@@ -78,7 +78,7 @@ class Outbox:
         events: list[CloudEvent] = []
         positions: dict[str, tuple[Subject, Position]] = {}
         missed = 0
-        for subject in islice(self._due.values(), LOOKS):
+        for subject in islice(self._due.values(), SUBJECTS_AT_A_TIME):
             for step in list_steps(subject, self.positions.find(subject)):
                 if self._receiver.wants(str(step.event["type"])):
                     if len(events) == limit:

@@ -20,19 +20,19 @@ from podtune.webhooks.events import CloudEvent
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.signature import UnusableKey, decode_key, sign
 
-SINGLE = "application/cloudevents+json; charset=utf-8"
-BATCH = "application/cloudevents-batch+json; charset=utf-8"
+SINGLE_TYPE = "application/cloudevents+json; charset=utf-8"
+BATCH_TYPE = "application/cloudevents-batch+json; charset=utf-8"
 TIMEOUT = aiohttp.ClientTimeout(total=10.0, sock_connect=5.0)
-MAX_ANSWER = 4096
+MAX_RESPONSE = 4096
 """Bytes of an answer that are read, so that its connection can be used again."""
-MAX_WAIT = 3600.0
+LONGEST_RETRY_AFTER = 3600.0
 """Seconds that a receiver may have us wait by Retry-After."""
 _REFUSALS = (400, 413, 422)
 """A receiver that answers so has understood the request, and will answer the same again."""
 _GONE = 410
 
 
-class Outcome(StrEnum):
+class DeliveryOutcome(StrEnum):
     """What came of a request."""
 
     DELIVERED = "delivered"
@@ -53,7 +53,7 @@ class SendResult:
         problem: What went wrong; empty where nothing did.
     """
 
-    outcome: Outcome
+    outcome: DeliveryOutcome
     answer: str
     wait: float = 0.0
     problem: str = ""
@@ -68,7 +68,7 @@ class _Secrets:
     authority: str = ""
 
 
-class Sender:
+class WebhookSender:
     """Posts events to a receiver."""
 
     def __init__(self, receiver: Receiver, now: Callable[[], float]) -> None:
@@ -89,9 +89,9 @@ class Sender:
             secrets = await asyncio.to_thread(_read_secrets, self._receiver.secrets)
             return await self._post(events, secrets)
         except UnusableKey as error:
-            return SendResult(Outcome.FAILED, "none", problem=f"its Secret can't be used: {error}")
+            return SendResult(DeliveryOutcome.FAILED, "none", problem=f"its Secret can't be used: {error}")
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            return SendResult(Outcome.FAILED, "none", problem=str(error) or "no answer in time")
+            return SendResult(DeliveryOutcome.FAILED, "none", problem=str(error) or "no answer in time")
 
     async def _post(self, events: Sequence[CloudEvent], secrets: _Secrets) -> SendResult:
         body = orjson.dumps(events[0] if self._receiver.batch_size == 1 else list(events))
@@ -107,13 +107,13 @@ class Sender:
             ssl=self._find_context(secrets.authority),
         )
         async with request as response:
-            await response.content.read(MAX_ANSWER)
-            return _judge(response.status, response.headers.get("Retry-After", ""), self._now())
+            await response.content.read(MAX_RESPONSE)
+            return _read_answer(response.status, response.headers.get("Retry-After", ""), self._now())
 
     def _build_headers(self, events: Sequence[CloudEvent], body: bytes, secrets: _Secrets) -> dict[str, str]:
         message_id, timestamp = make_message_id(events), int(self._now())
         headers = {
-            "Content-Type": SINGLE if self._receiver.batch_size == 1 else BATCH,
+            "Content-Type": SINGLE_TYPE if self._receiver.batch_size == 1 else BATCH_TYPE,
             "User-Agent": f"podtune/{__version__}",
             "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
@@ -150,26 +150,26 @@ def _read_secrets(directory: Path | None) -> _Secrets:
     return _Secrets(found["token"], key, found["ca.crt"])
 
 
-def _judge(status: int, retry_after: str, now: float) -> SendResult:
+def _read_answer(status: int, retry_after: str, now: float) -> SendResult:
     answer = str(status)
     if 200 <= status < 300:
-        return SendResult(Outcome.DELIVERED, answer)
+        return SendResult(DeliveryOutcome.DELIVERED, answer)
     problem = f"it answered {status}"
     if status == _GONE:
-        return SendResult(Outcome.RETIRED, answer, problem=problem)
+        return SendResult(DeliveryOutcome.RETIRED, answer, problem=problem)
     if status in _REFUSALS:
-        return SendResult(Outcome.REFUSED, answer, problem=problem)
-    return SendResult(Outcome.FAILED, answer, parse_retry_after(retry_after, now), problem)
+        return SendResult(DeliveryOutcome.REFUSED, answer, problem=problem)
+    return SendResult(DeliveryOutcome.FAILED, answer, parse_retry_after(retry_after, now), problem)
 
 
 def parse_retry_after(text: str, now: float) -> float:
     """Seconds to wait, by a number or a date; 0 where it says nothing that can be read."""
     if text.isdecimal():
-        return min(MAX_WAIT, float(text))
+        return min(LONGEST_RETRY_AFTER, float(text))
     try:
         moment: datetime = parsedate_to_datetime(text)
     except ValueError:
         return 0.0
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return min(MAX_WAIT, max(0.0, moment.timestamp() - now))
+    return min(LONGEST_RETRY_AFTER, max(0.0, moment.timestamp() - now))

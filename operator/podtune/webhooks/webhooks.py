@@ -17,7 +17,7 @@ from podtune.webhooks.delivery import Delivery
 from podtune.webhooks.events import Subject
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.receivers import Receiver
-from podtune.webhooks.sender import Sender
+from podtune.webhooks.sender import WebhookSender
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +48,7 @@ class Webhooks:
         self._deliveries = [
             Delivery(
                 receiver,
-                Sender(receiver, now),
+                WebhookSender(receiver, now),
                 PositionStore(client, namespace, f"{prefix}-webhook-{receiver.name}"),
                 monotonic,
             )

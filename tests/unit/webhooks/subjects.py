@@ -13,7 +13,7 @@ from podtune.runner.records import Trial
 from podtune.runner.transitions import record_of_trial
 from podtune.runner.trial.results import extend_curve
 from podtune.webhooks.events import CloudEvent, Subject
-from podtune.webhooks.outbox import Outbox
+from podtune.webhooks.outbox import ReceiverOutbox
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
 from tests.unit.cluster.objects import experiment_record, trial_body
@@ -69,12 +69,12 @@ class WrittenTrial:
         return Subject(EXPERIMENT, self.read())
 
 
-def make_outbox(kept: dict[str, str] | None = None, **fields: Any) -> Outbox:
+def make_outbox(kept: dict[str, str] | None = None, **fields: Any) -> ReceiverOutbox:
     """An outbox that goes on from what was kept."""
-    return Outbox(RECEIVER.model_copy(update=fields), Positions(kept or {}))
+    return ReceiverOutbox(RECEIVER.model_copy(update=fields), Positions(kept or {}))
 
 
-def hear(outbox: Outbox, limit: int = 1000) -> list[CloudEvent]:
+def hear(outbox: ReceiverOutbox, limit: int = 1000) -> list[CloudEvent]:
     """Everything that is due, as a receiver that takes it hears it."""
     heard: list[CloudEvent] = []
     while len(outbox):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
 from podtune.webhooks.events import CloudEvent, Subject
-from podtune.webhooks.outbox import Outbox
+from podtune.webhooks.outbox import ReceiverOutbox
 from tests.unit.webhooks.subjects import EXPERIMENT, WrittenTrial, make_outbox
 
 STATES = (TrialState.PENDING, TrialState.RUNNING, TrialState.PAUSED, TrialState.TERMINATED)
@@ -35,7 +35,7 @@ class World:
         self.steps = [0, 0]
         self.attempts = 0
         self.recorded: dict[str, set[str]] = {"t-0": set(), "t-1": set()}
-        self.outbox: Outbox
+        self.outbox: ReceiverOutbox
         self.lead()
 
     def lead(self) -> None:

@@ -23,7 +23,7 @@ from podtune.webhooks import delivery as delivery_module
 from podtune.webhooks.delivery import Delivery
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.receivers import Receiver
-from podtune.webhooks.sender import Sender, parse_retry_after
+from podtune.webhooks.sender import WebhookSender, parse_retry_after
 from tests.unit.cluster.fake_client import FakeCluster, refusal
 from tests.unit.webhooks.stub_receiver import StubReceiver
 from tests.unit.webhooks.subjects import WrittenTrial
@@ -51,7 +51,7 @@ def cluster() -> FakeCluster:
 def make_delivery(stub: StubReceiver, cluster: ClusterClient, **fields: Any) -> Delivery:
     receiver = Receiver(name="tracker", url=fields.pop("url", stub.url), **fields)
     store = PositionStore(cluster, "system", "podtune-operator-webhook-tracker")
-    return Delivery(receiver, Sender(receiver, time.time), store, time.monotonic)
+    return Delivery(receiver, WebhookSender(receiver, time.time), store, time.monotonic)
 
 
 @asynccontextmanager

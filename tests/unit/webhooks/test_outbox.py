@@ -10,7 +10,7 @@ from podtune.api.names import TrialState
 from podtune.api.resources.trial import FormerTrial
 from podtune.webhooks import outbox as outbox_module
 from podtune.webhooks.events import Subject
-from podtune.webhooks.outbox import Outbox
+from podtune.webhooks.outbox import ReceiverOutbox
 from podtune.webhooks.positions import Positions
 from tests.unit.webhooks.subjects import EXPERIMENT, RECEIVER, WrittenTrial, hear, make_outbox
 
@@ -58,7 +58,7 @@ def test_what_happens_while_a_request_is_under_way_is_told_after_it() -> None:
 
 
 def test_a_new_receiver_hears_of_what_comes_from_now_on() -> None:
-    outbox, trial = Outbox(RECEIVER, Positions(None)), WrittenTrial().turn(TrialState.RUNNING)
+    outbox, trial = ReceiverOutbox(RECEIVER, Positions(None)), WrittenTrial().turn(TrialState.RUNNING)
     assert not outbox.observe(trial.subject)
     outbox.positions.end_loading()
     assert not outbox.observe(trial.subject)

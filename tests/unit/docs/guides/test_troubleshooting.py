@@ -119,7 +119,10 @@ def test_every_reason_has_a_heading() -> None:
 
 def test_every_logged_problem_has_a_heading() -> None:
     events = {
-        event for _, event in list_logged_events("agent/", "controllers/", "app/", "cluster/", "results/", "local/")
+        event
+        for _, event in list_logged_events(
+            "agent/", "controllers/", "app/", "cluster/", "results/", "webhooks/", "local/"
+        )
     }
     known = re.compile("|".join(".*".join(map(re.escape, span.split(OPEN))) for span in headings()))
     assert sorted(event for event in events if not known.fullmatch(event.replace(OPEN, "results"))) == []

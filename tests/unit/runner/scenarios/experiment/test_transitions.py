@@ -12,7 +12,7 @@ from podtune.api.resources.transitions import Transition
 from podtune.runner.records import Experiment, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.webhooks.events import Subject
-from podtune.webhooks.outbox import Outbox
+from podtune.webhooks.outbox import ReceiverOutbox
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
 from tests.unit.runner.world.simulated_api import Thing
@@ -35,7 +35,7 @@ class Recorded:
         self._kept: dict[str, str] = {}
         self._away = away
         self._writes = 0
-        self._outbox = Outbox(RECEIVER, Positions({}))
+        self._outbox = ReceiverOutbox(RECEIVER, Positions({}))
         self._told = self.simulation.api.changed
         self.simulation.api.changed = self._observe
 
@@ -60,7 +60,7 @@ class Recorded:
         if self._writes % 7 == 0:
             self._kept = self._outbox.positions.encode()
         if self._writes % 11 == 0:  # the operator is killed, and another one begins with what is there
-            self._outbox = Outbox(RECEIVER, Positions(self._kept))
+            self._outbox = ReceiverOutbox(RECEIVER, Positions(self._kept))
             for subject in (
                 Subject(experiment),
                 *(Subject(experiment, t) for t in self.simulation.api.trials.values()),

@@ -14,7 +14,7 @@ from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.signature import decode_key
 from tests.unit.webhooks.subjects import WrittenTrial, hear, make_outbox
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "send-events.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "send-events.md").read_text(encoding="utf-8")
 
 
 def find_blocks(language: str) -> list[str]:
