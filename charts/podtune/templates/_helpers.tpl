@@ -133,7 +133,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create]
-# To go on from there; these ConfigMaps alone.
+# To go on from there; the ConfigMaps podtune-operator-webhook-NAME alone.
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [{{ include "podtune.webhookNames" . }}]

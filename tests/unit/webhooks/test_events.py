@@ -66,7 +66,8 @@ def test_results_have_the_objectives_values_and_null_for_what_is_not_finite() ->
 
 
 def test_a_curve_that_is_thinned_out_keeps_the_ids_of_its_results() -> None:
-    trial, told = WrittenTrial(), {}
+    trial = WrittenTrial()
+    told: dict[int, dict[str, object]] = {}
     for step in range(1, 301):
         for event in tell(trial.report(step, 1 / step).subject):
             data = event["data"]
