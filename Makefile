@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 CLUSTER := $(BIN)/python -m e2e.devcluster
+MKDOCS := build/mkdocs
 # Where it is set, each of the thousands of processes that the tests start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -50,6 +51,15 @@ pyright: install ## Check with pyright, too, what programs that use podtune.clie
 	  python -m basedpyright --ignoreexternal --verifytypes podtune.client && \
 	  python -m basedpyright --ignoreexternal --verifytypes podtune.trial
 
+$(MKDOCS)/.installed: requirements/docs.txt | $(VENV)/.installed
+	@$(UV) venv --quiet --clear --python $(BIN)/python $(MKDOCS)
+	@$(UV) pip install --quiet --python $(MKDOCS)/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
+
+.PHONY: docs
+docs: $(MKDOCS)/.installed ## Build the site of the documentation, strictly; then open build/site/index.html
+	@NO_MKDOCS_2_WARNING=true $(MKDOCS)/bin/mkdocs build --strict --quiet
+
 .PHONY: measures
 measures: install ## Measure how the code reads: walks, double names, folders, tiny modules, lines
 	@$(BIN)/python docs/measure_codebase.py
@@ -74,7 +84,7 @@ e2e: cluster ## Run the tests of the whole product on the local cluster
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "alone and not long" e2e/tests
 
 .PHONY: browser
-browser: install ## Open every page of the dashboard in Chromium, use it, examine it, and leave pictures in build/pictures
+browser: install docs ## Open every page of the dashboard and of the site in Chromium, use it, examine it, and leave pictures in build/pictures
 	@$(BIN)/python -m e2e.browser.chromium
 	@$(BIN)/pytest -n 2 --dist worksteal e2e/browser
 
@@ -99,7 +109,7 @@ test-long: cluster ## Run what takes long: faults of full length, all pairs of s
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests
 
 .PHONY: test
-test: lint unit browser component e2e chaos-sample ## Run everything
+test: lint unit docs browser component e2e chaos-sample ## Run everything
 
 .PHONY: demo
 demo: install ## Watch an experiment run on a real Kubernetes, from nothing
@@ -138,6 +148,7 @@ generate: install ## Write everything that is generated from the models
 	@$(BIN)/python -m podtune.api.crd.generate --write
 	@$(BIN)/python docs/generate_reference.py --write
 	@$(BIN)/python docs/generate_glossary.py --write
+	@$(BIN)/python docs/generate_rights.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write
 	@$(BIN)/python docs/draw_algorithms.py --write

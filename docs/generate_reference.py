@@ -1,7 +1,7 @@
 """Writes the pages of docs/reference that follow from the code.
 
-They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, and the exit codes and output
-formats of `kubectl podtune`.
+They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, the agent's protocol, the
+chart's values, and the commands, exit codes and output formats of `kubectl podtune`.
 
 `python docs/generate_reference.py --write` writes them; `--check` fails when what is committed is not what the code
 says.
@@ -23,6 +23,9 @@ for source in (ROOT / "operator", ROOT):
 
 from docs.client_module_page import client_module_page  # noqa: E402
 from docs.generated_pages import write_or_check  # noqa: E402
+from docs.reference_pages.agent_protocol import agent_protocol_page  # noqa: E402
+from docs.reference_pages.chart_values import chart_values_page  # noqa: E402
+from docs.reference_pages.command_line import command_line_page  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
 from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
@@ -39,6 +42,9 @@ def pages() -> dict[Path, str]:
     texts = {REFERENCE / f"{resource.kind.lower()}.md": resource_page(resource) for resource in RESOURCES}
     texts[REFERENCE / "podtune-trial.md"] = HEADER + trial_module_page()
     texts[REFERENCE / "podtune-client.md"] = HEADER + client_module_page()
+    texts[REFERENCE / "command-line.md"] = HEADER + command_line_page()
+    texts[REFERENCE / "agent-protocol.md"] = HEADER + agent_protocol_page()
+    texts[REFERENCE / "helm-values.md"] = HEADER + chart_values_page()
     texts |= {REFERENCE / "exit-codes.md": exit_codes_page(), REFERENCE / "output-formats.md": output_formats_page()}
     return texts | {REFERENCE / "metrics.md": metrics_page()}
 

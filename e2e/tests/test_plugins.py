@@ -25,7 +25,9 @@ FEW = 2
 
 def pack() -> bytes:
     """The page's stopper of the experiment, as pip would install it."""
-    [source] = [block.text for block in find_blocks(DOCS / "how-to/extend-it.md") if "class Stagnation" in block.text]
+    [source] = [
+        block.text for block in find_blocks(DOCS / "how-to/add-a-stopper.md") if "class Stagnation" in block.text
+    ]
     files = {
         f"{NAME}.py": source,
         "mine-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n",

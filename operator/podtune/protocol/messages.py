@@ -153,7 +153,7 @@ class RestoreFailure:
     """Why an attempt in a warm pod could not begin.
 
     Attributes:
-        exit_code: What a restore container would have ended with: `NOT_RESTORABLE`, or another where it may work later.
+        exit_code: What a restore container would have ended with: 1 where it can never work, or another.
         message: What went wrong.
     """
 
@@ -271,6 +271,7 @@ class FinalCommit:
         complete: False where results may be missing altogether (a lost log stream).
         ledger: Number of the last decision that is in the bucket; all that the agent has heard of before it are, too.
         unstored: What is reported and not stored; None where the newest checkpoint is.
+        version: Version of this message's format.
     """
 
     attempt: str

@@ -27,7 +27,7 @@ class SnapshotRecord:
     """An object as it is to be stored.
 
     Attributes:
-        trial: Name of the Trial that it is; empty for the Experiment, `WARM_START` for its warm start.
+        trial: Name of the Trial that it is; empty for the Experiment, `_warm-start` for its warm start.
         version: The object's resource version: of two records of an object, the one with the higher version counts.
         body: The object as JSON.
         has_warm_start: Whether it is an Experiment whose warm start the operator can hand out.

@@ -28,7 +28,9 @@ PAGES = sorted(DOCS.rglob("*.md"))
 OTHERS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 OTHERS += sorted((ROOT / "examples").rglob("*.md"))
 
-LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)|<[^>]* (?:src|srcset|href)=\"(?P<attribute>[^\"]+)\"")
+MOST_GUIDES = 8
+"""In one group of the navigation: readers look for their problem, not for a title in a list."""
 
 
 def blocks(page: Path, language: str) -> Iterator[str]:
@@ -42,6 +44,11 @@ EXPERIMENTS = [
 VALUES = [(place, part) for place, part in DOCUMENTS if complete(part) is None]
 
 
+def read_nav() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    return entries
+
+
 def navigation() -> list[str]:
     def leaves(node: Any) -> Iterator[str]:
         if isinstance(node, str):
@@ -50,23 +57,30 @@ def navigation() -> list[str]:
             for child in node.values() if isinstance(node, dict) else node:
                 yield from leaves(child)
 
-    return list(leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    return list(leaves(read_nav()))
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(navigation()) == [str(page.relative_to(DOCS)) for page in PAGES]
 
 
+def test_guides_are_in_groups_that_can_be_taken_in() -> None:
+    [groups] = [entry["How-to guides"] for entry in read_nav() if "How-to guides" in entry]
+    sizes = {name: len(pages) for group in groups for name, pages in group.items()}
+    assert [name for name, size in sizes.items() if size > MOST_GUIDES] == []
+
+
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     for match in LINK.finditer(page.read_text(encoding="utf-8")):
-        target, _, anchor = match["target"].partition("#")
+        written = match["target"] or match["attribute"]
+        target, _, anchor = written.partition("#")
         if "://" in target:
             continue
         there = (page.parent / target).resolve() if target else page
-        assert there.exists(), match["target"]
+        assert there.exists(), written
         if anchor:
-            assert anchor in anchors(there), match["target"]
+            assert anchor in anchors(there), written
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""What the page adds to Podtune passes the suites, and is found as a package's."""
+"""What the pages add to Podtune passes the suites, and is found as a package's."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ from podtune.tuning.stoppers.factory import make_experiment_stopper, make_trial_
 from tests.unit.tuning.manifests import experiment
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "how-to" / "extend-it.md").read_text(encoding="utf-8")
-FILES = ("mutate_best.py", "patience.py", "worse_in_a_row.py", "stagnation.py", "sqlite_store.py", "test_mine.py")
+PAGES = ("extend-it", "add-a-stopper", "add-a-store")
+PAGE = "".join((ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8") for name in PAGES)
+FILES = ("mutate_best.py", "patience.py", "test_mine.py", "worse_in_a_row.py", "stagnation.py", "sqlite_store.py")
 
 
 def blocks(language: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The page on pausing says what the command line and the models do."""
+"""The pages on pausing and retrying say what the command line and the models do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from podtune.api.resources.resume import Resume
 from podtune.api.tuning.prior_knowledge import InitialConfiguration
 from podtune.cli.command_table import make_program
 
-PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "pause-stop-resume.md").read_text(encoding="utf-8")
+GUIDES = Path(__file__).parents[3] / "docs" / "how-to"
+PAGE = "".join(
+    (GUIDES / f"{name}.md").read_text(encoding="utf-8") for name in ("pause-stop-resume", "resume-and-retry")
+)
 BLOCKS = [yaml.safe_load(block.split("```")[0]) for block in PAGE.split("```yaml\n")[1:]]
 
 
