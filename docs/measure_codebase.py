@@ -37,7 +37,8 @@ SHARED_NAMES = frozenset({"Settings", "main", "Experiment", "Trial"})
 MOST_FILES_IN_A_FOLDER = 15
 FEWEST_LINES = 40
 
-MAP = "docs/explanation/codebase.md"
+MAP = "docs/explanation"
+MAP_PAGES = "codebase*.md"
 # The headings of the walks on the map, and how many files each may pass.
 WALKS = {
     "From a result to the scheduler's decision": 30,
@@ -213,8 +214,8 @@ class Walk:
 
 def read_walks(root: Path) -> dict[str, Walk]:
     """Reads the walks from the map of the code; none where there is no map."""
-    page = root / MAP
-    sections = re.split(r"^#+ ", page.read_text(encoding="utf-8"), flags=re.MULTILINE) if page.exists() else []
+    text = "".join(page.read_text(encoding="utf-8") for page in sorted((root / MAP).glob(MAP_PAGES)))
+    sections = re.split(r"^#+ ", text, flags=re.MULTILINE)
     walks = {}
     for section in sections:
         heading, _, text = section.partition("\n")

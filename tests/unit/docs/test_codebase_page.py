@@ -12,8 +12,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 PRODUCT = ROOT / "operator" / "podtune"
-NAME = "docs/explanation/codebase.md"
-PAGE = (ROOT / NAME).read_text(encoding="utf-8")
+NAME = "docs/explanation/codebase*.md"
+PAGE = "".join(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob(NAME)))
+QUESTIONS = ("Where is …?", "Where is … that people see?")
 WALKS = (
     "From a result to the scheduler's decision",
     "From a failed pod to the retry",
@@ -171,7 +172,7 @@ def test_what_is_called_on_the_way_exists_and_is_imported_by_a_stop(heading: str
 
 
 def test_every_question_leads_to_what_there_is() -> None:
-    asked = [row for row in rows("Where is …?") if row[1]]
+    asked = [row for heading in QUESTIONS for row in rows(heading) if row[1]]
     assert asked
     for question, file, functions in asked:
         for name in SPAN.findall(functions):

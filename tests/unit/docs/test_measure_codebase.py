@@ -77,8 +77,8 @@ def test_lines_are_counted_by_kind() -> None:
 
 
 def test_a_walk_counts_each_file_once(tmp_path: Path) -> None:
-    (tmp_path / MAP).parent.mkdir(parents=True)
-    (tmp_path / MAP).write_text(PAGE, encoding="utf-8")
+    (tmp_path / MAP).mkdir(parents=True)
+    (tmp_path / MAP / "codebase-walks.md").write_text(PAGE, encoding="utf-8")
     walks = read_walks(tmp_path)
     assert list(walks) == ["From a failed pod to the retry"]
     assert walks["From a failed pod to the retry"] == Walk(frozenset({"a.py", "b/c.py"}), frozenset({"d.py"}))
