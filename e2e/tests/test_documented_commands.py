@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from docs.fenced_blocks import DOCS, ROOT, find_blocks, find_session
+from docs.fenced_blocks import DOCS, ROOT, Block, find_blocks, find_session, is_as_shown
 from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE, counter, experiment, store
 from e2e.kubernetes import Kubernetes, eventually
@@ -42,17 +42,25 @@ def run_session(cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> Iter
 
     def run(session: str) -> None:
         for block in find_session(session):
+            printed = ""
             for command in block.commands():
                 if command.endswith("--watch"):
                     watches.append(_watch(command, environment, tmp_path))
                 else:
-                    run_typed(command, environment, tmp_path, place=block.place)
+                    printed += run_typed(command, environment, tmp_path, place=block.place)
+            _compare(block, printed)
 
     yield run
     for watch in watches:
         watch.terminate()
         printed, _ = watch.communicate(timeout=60)
         assert printed, f"{watch.args!r} printed nothing"
+
+
+def _compare(block: Block, printed: str) -> None:
+    """Holds what a block has printed to what its page shows."""
+    shown = block.output
+    assert not shown or is_as_shown(shown, printed), f"{block.place} shows\n{shown}\nand it printed\n{printed}"
 
 
 def _watch(command: str, environment: dict[str, str], directory: Path) -> subprocess.Popen[bytes]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 
-from docs.fenced_blocks import ROOT, Block, find_blocks, find_session, list_pages
+from docs.fenced_blocks import ROOT, Block, find_blocks, find_session, is_as_shown, list_pages
 
 BLOCKS = [block for page in list_pages() for block in find_blocks(page)]
 COMMANDS = [block for block in BLOCKS if block.is_commands]
@@ -29,6 +30,30 @@ def test_each_block_of_commands_says_what_runs_it_or_why_nothing_does(block: Blo
 def test_each_test_that_a_reason_names_is_there(block: Block) -> None:
     for path in re.findall(r"`((?:e2e|tests)/[^`]+)`", block.not_run):
         assert (ROOT / path).is_file(), f"{block.place}: {path} is not there"
+
+
+def test_what_is_shown_as_printed_follows_commands_that_are_run() -> None:
+    for before, block in pairwise(BLOCKS):
+        if block.is_output:
+            assert before.page == block.page, block.place
+            assert before.run_by in SESSIONS, f"{block.place}: no end-to-end test compares it"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "is_same"),
+    [
+        ("pod/a created\n", "pod/a created\n", True),
+        ("pod/a created\n", "pod/b created\n", False),
+        ("pod/… created\n", "pod/b created\n", True),
+        ("NAME  BEST\na  …\n", "NAME BEST\na    0.5\n", True),
+        ("NAME\n…\n", "NAME\na\nb\n", True),
+        ("NAME\n…\n", "OTHER\na\n", False),
+        ("a\n", "a\nb\n", False),
+        ("a.b\n", "axb\n", False),
+    ],
+)
+def test_a_page_shows_what_is_printed_but_for_what_it_leaves_open(shown: str, printed: str, is_same: bool) -> None:
+    assert is_as_shown(shown, printed) is is_same
 
 
 @pytest.mark.parametrize("session", sorted(SESSIONS))
