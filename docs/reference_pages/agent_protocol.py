@@ -7,7 +7,8 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
@@ -15,32 +16,14 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from docs.reference_pages.tables import make_table
 from podtune.protocol import agent_environment, messages
-from podtune.protocol.assignment import Assignment
-from podtune.protocol.checkpoint import CheckpointRef
-from podtune.protocol.snapshot import SnapshotRecord, StoredVersions
 
 TITLE = "# Agent protocol\n"
 VERSIONS = """A side ignores fields that it does not know, and takes the default of those that it does not get. So an
 operator also serves the agents of the release before. You need this page to debug the connection. Programs that are
 trained use [podtune.trial](podtune-trial.md), or the files that it writes.
 """
-MODELS: tuple[type, ...] = (
-    messages.Report,
-    messages.Reply,
-    messages.FinalCommit,
-    messages.Result,
-    messages.CheckpointCommit,
-    CheckpointRef,
-    messages.Restored,
-    messages.RestoreFailure,
-    messages.StoreProblem,
-    messages.Unstored,
-    messages.LedgerLine,
-    Assignment,
-    SnapshotRecord,
-    StoredVersions,
-)
-"""What has a section: the three messages, then what they are made of."""
+MESSAGES: tuple[type, ...] = (messages.Report, messages.Reply, messages.FinalCommit)
+"""What is sent; what messages are made of is found from them."""
 LIMITS = {
     "MAX_REPORT_BYTES": "bytes of a report",
     "MAX_RESULTS_A_REPORT": "results in a report",
@@ -64,8 +47,23 @@ def agent_protocol_page() -> str:
     """The page's text."""
     overview, _, _ = inspect.cleandoc(messages.__doc__ or "").partition("\n\nStandard library only")
     _, _, routes = overview.partition("\n\n")
-    sections = [part for model in MODELS for part in _describe_model(model)]
+    sections = [part for model in list_models() for part in _describe_model(model)]
     return "\n".join([TITLE, f"{routes}\n", VERSIONS, *sections, *_list_limits(), *_list_variables(agent_environment)])
+
+
+def list_models() -> list[type]:
+    """The messages, and behind them whatever they contain."""
+    models = list(MESSAGES)
+    for model in models:  # it grows meanwhile
+        inner = (part for hint in get_type_hints(model).values() for part in _list_parts(hint))
+        models += dict.fromkeys(part for part in inner if is_dataclass(part) and part not in models)
+    return models
+
+
+def _list_parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for inner in get_args(hint):
+        yield from _list_parts(inner)
 
 
 def _describe_model(model: type) -> Iterator[str]:
@@ -93,6 +91,8 @@ def _name_type(hint: Any) -> str:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(f"`{word}`" for word in inner)
+    if inspect.isclass(hint) and issubclass(hint, Enum):
+        return "one of " + ", ".join(f"`{member.value}`" for member in hint)
     if origin in (Union, UnionType):
         # Each whole number is a number; null comes last, whatever stands behind it.
         kinds = [each for each in inner if each is not NoneType and not (each is int and float in inner)]
@@ -102,7 +102,7 @@ def _name_type(hint: Any) -> str:
         return f"list of {_name_type(inner[0])}"
     if inspect.isclass(origin) and issubclass(origin, Mapping):
         return f"object of {_name_type(inner[1])}"
-    if hint in MODELS:
+    if inspect.isclass(hint) and is_dataclass(hint):
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
     return WORDS[hint]
 

@@ -17,8 +17,8 @@ from podtune.cli.command_table import GROUPS, PODTUNE, make_program
 INTRODUCTION = """# Commands of `kubectl podtune`
 
 `kubectl podtune` and `podtune` are the same program. Commands that read an Experiment also take the directory of a [run
-without a cluster](../how-to/run-without-a-cluster.md), such as `podtune-runs/digits`. [Output formats](output-formats.md)
-explains `-o`, and [Exit codes](exit-codes.md) what scripts can tell.
+without a cluster](../how-to/run-without-a-cluster.md), such as `podtune-runs/digits`. [Output
+formats](output-formats.md) explains `-o`, and [Exit codes](exit-codes.md) what scripts can tell.
 """
 ALSO = "Also: [options of every command that asks a cluster](#options-of-every-command-that-asks-a-cluster)."
 KINDS = {str: "text", int: "whole number", float: "number", Path: "path"}
