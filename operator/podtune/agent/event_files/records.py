@@ -12,16 +12,14 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from podtune.storage.event_files.checksums import compute_crc32c, mask_checksum
+
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 _HEADER = _LENGTH.size + _CHECKSUM.size
 MAX_EVENT_RECORD = 1 << 18
 """Bytes of the longest record that is read."""
 _CHUNK = 1 << 18
-_POLYNOMIAL = 0x82F63B78
-"""That of Castagnoli, lowest bit first."""
-_MASK_DELTA = 0xA282EAD8
-_ALL = 0xFFFFFFFF
 
 
 class CorruptFile(ValueError):
@@ -93,25 +91,3 @@ class RecordFile:
             self._buffer = os.pread(self._file, max(length, _CHUNK), position)
             self._buffered_from, start = position, 0
         return self._buffer[start : start + length]
-
-
-def compute_crc32c(data: bytes) -> int:
-    """The checksum that Castagnoli's polynomial makes of bytes."""
-    crc = _ALL
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc ^ _ALL
-
-
-def mask_checksum(crc: int) -> int:
-    """A checksum as it stands in a file: a checksum of what contains checksums is of little use."""
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & _ALL
-
-
-def _compute_entry(byte: int) -> int:
-    for _ in range(8):
-        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
-    return byte
-
-
-_TABLE = tuple(map(_compute_entry, range(256)))

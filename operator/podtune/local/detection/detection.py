@@ -35,7 +35,7 @@ _SOONEST = 10.0
 _LOOK = 1.0
 """Seconds from one look whether there is enough to the next."""
 _POLL = 0.1
-_NAMESPACE, _TRIAL = "default", "detect"
+_NAMESPACE, _TRIAL, _UID = "default", "detect", "00000000-0000-0000-0000-000000000000"
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _LOOPBACK = "127.0.0.1"
 
@@ -193,7 +193,7 @@ def _build_environment(environ: Mapping[str, str], settings: Settings, address: 
     places = {layout.ENV_DIRECTORY: str(settings.directory.root), layout.ENV_ENDPOINT: address}
     own = {
         entry["name"]: expand(entry["value"], places) if "value" in entry else settings.endpoint_token
-        for entry in make_source_variables(_NAMESPACE, _TRIAL, settings.sources)
+        for entry in make_source_variables(_NAMESPACE, _TRIAL, _UID, settings.sources)
     }
     proxies = {name: f"{environ[name]},{_LOOPBACK}" if environ.get(name) else _LOOPBACK for name in _NO_PROXY}
     return {**inherit(environ), **own, **places, **proxies}

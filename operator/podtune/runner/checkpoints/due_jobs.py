@@ -17,10 +17,10 @@ from podtune.runner.checkpoints.snapshots import Snapshots
 from podtune.runner.checkpoints.storage_work import StorageJobSpec, is_over
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.records import Experiment
+from podtune.runner.scheduling.run_status import describe_tracked_run
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import ledger
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.run_status import describe_tracked_run
 from podtune.runner.trials import Trials
 
 

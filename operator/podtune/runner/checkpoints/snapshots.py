@@ -40,11 +40,11 @@ from podtune.protocol.snapshot import MAX_RECORD, WARM_START, SnapshotRecord
 from podtune.protocol.storage_job import StoragePurpose, StoredTrial
 from podtune.runner.checkpoints.storage_work import StorageJobSpec
 from podtune.runner.records import Experiment
+from podtune.runner.scheduling.run_status import RunDescription, describe_tracked_run
 from podtune.runner.search import warm_start
 from podtune.runner.search.added_trials import strip_spec
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.run_status import RunDescription, describe_tracked_run
 from podtune.runner.trials import Trials
 from podtune.tuning.searchers.base import Observation
 

@@ -63,6 +63,7 @@ from podtune.runner.scheduling.paused_trials import PausedEnd, PausedTrials
 from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.registration import SchedulerRegistration
 from podtune.runner.scheduling.result_processor import ResultProcessor
+from podtune.runner.scheduling.run_status import build_run_facts
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.settings import RunnerSettings
@@ -71,7 +72,6 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial import replies, reports
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.planner import TrialPlanner
-from podtune.runner.trial.run_status import build_run_facts
 from podtune.runner.trials import TrialIndex, Trials
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation

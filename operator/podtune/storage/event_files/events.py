@@ -11,6 +11,7 @@ import struct
 from collections.abc import Mapping
 
 from podtune.protocol.messages import MetricValue
+from podtune.storage.event_files.checksums import compute_crc32c, mask_checksum
 from podtune.storage.event_files.protobuf import (
     encode_double,
     encode_given_float,
@@ -20,9 +21,6 @@ from podtune.storage.event_files.protobuf import (
 )
 
 _VERSION = "brain.Event:2"
-_MASK = 0xA282EAD8
-_CASTAGNOLI = 0x82F63B78
-"""The polynomial, with its bits in reverse order."""
 
 
 def encode_version(time: float) -> bytes:
@@ -59,27 +57,8 @@ def _read(value: int | float) -> float:
 
 def _frame(data: bytes) -> bytes:
     length = struct.pack("<Q", len(data))
-    return b"".join((length, struct.pack("<I", _mask(length)), data, struct.pack("<I", _mask(data))))
+    return b"".join((length, _encode_checksum(length), data, _encode_checksum(data)))
 
 
-def _mask(data: bytes) -> int:
-    """The checksum of what holds checksums itself is not one of the same kind."""
-    checksum = compute_crc32c(data)
-    return ((checksum >> 15 | checksum << 17) + _MASK) & 0xFFFFFFFF
-
-
-def compute_crc32c(data: bytes) -> int:
-    """The checksum of RFC 3720."""
-    checksum = 0xFFFFFFFF
-    for byte in data:
-        checksum = _TABLE[(checksum ^ byte) & 0xFF] ^ checksum >> 8
-    return checksum ^ 0xFFFFFFFF
-
-
-def _make_entry(byte: int) -> int:
-    for _ in range(8):
-        byte = byte >> 1 ^ (_CASTAGNOLI if byte & 1 else 0)
-    return byte
-
-
-_TABLE = tuple(map(_make_entry, range(256)))
+def _encode_checksum(data: bytes) -> bytes:
+    return struct.pack("<I", mask_checksum(compute_crc32c(data)))

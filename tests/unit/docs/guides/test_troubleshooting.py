@@ -35,7 +35,13 @@ NO_REASONS = {"ExperimentMachine", "ActionPlan", "DisruptionTarget", "Terminatio
 """Words in CamelCase that nobody sees as a reason."""
 BY_FIELD = {"FieldError", "InvalidConfiguration", "UnknownName"} | {"ExpressionError"}
 """Errors whose message begins with the path of a field, as the page on manifests says of all of them."""
-BY_PROTOCOL = {"ProtocolError", "InvalidManifest", "ScrapeSettingsError", "SyncSettingsError"}
+BY_PROTOCOL = {
+    "ProtocolError",
+    "InvalidManifest",
+    "ScrapeSettingsError",
+    "SyncSettingsError",
+    "TrackerSettingsError",
+}
 """Errors about messages of other versions, which never stand alone: what they are about is said before them."""
 INTERNAL = {"Busy", "AssertionError", "AttributeError", "KeyError", "NotImplementedError"}
 INTERNAL_FILES = (

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from podtune.storage.event_files.events import compute_crc32c, encode_scalars, encode_version, format_file_name
+from podtune.storage.event_files.checksums import compute_crc32c
+from podtune.storage.event_files.events import encode_scalars, encode_version, format_file_name
 from podtune.storage.event_files.hparams import (
     Hyperparameter,
     HyperparameterType,

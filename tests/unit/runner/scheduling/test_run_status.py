@@ -11,8 +11,13 @@ from podtune.api.names import DecisionAction, TrialReason, TrialState
 from podtune.api.resources.experiment import BestTrial, ExperimentStatus
 from podtune.protocol.tracking import RunFacts, RunStatus
 from podtune.runner.records import ContainerEnd, Experiment
+from podtune.runner.scheduling.run_status import (
+    build_run_facts,
+    describe_tracked_run,
+    find_run_status,
+    foresee_run_status,
+)
 from podtune.runner.trial.machine import TrialMachine
-from podtune.runner.trial.run_status import build_run_facts, describe_tracked_run, find_run_status, foresee_run_status
 from tests.unit.runner.objects import make_machine, make_pod, make_spec, make_trial
 from tests.unit.runner.world.simulated_agent import DistantAgent
 from tests.unit.runner.world.simulated_program import Program
