@@ -191,7 +191,7 @@ def _cell(text: str) -> str:
 def metrics_page() -> str:
     """The operator's own metrics; the Python process's come besides."""
     from podtune.controllers import metrics  # noqa: PLC0415 - needs the operator's dependencies
-    from podtune.webhooks import metrics as webhook_metrics  # noqa: PLC0415 - as above
+    from podtune.webhooks import delivery  # noqa: PLC0415 - as above
 
     lines = [
         "# Metrics\n",
@@ -199,7 +199,7 @@ def metrics_page() -> str:
         "Python process. A standby serves them too; only the leader counts experiments and trials.\n",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",
-        *sorted([*_metrics(metrics), *_list_own(webhook_metrics)]),
+        *sorted([*_metrics(metrics), *_list_own(delivery)]),
     ]
     return HEADER + "\n".join(lines) + "\n"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from podtune.api.names import ConditionType, TrialState
 from podtune.api.resources.experiment import ExperimentStatus
-from podtune.api.resources.transitions import MAX_TRANSITIONS, Transition, TrialTransition
 from podtune.api.resources.trial import TrialStatus
+from podtune.api.transitions import MAX_TRANSITIONS, Transition, TrialTransition
 
 _EXPLAINING = (ConditionType.COMPLETE, ConditionType.FAILED, ConditionType.STALLED, ConditionType.SUSPENDED)
 """Conditions of an Experiment whose reasons are those of its state, while they hold."""

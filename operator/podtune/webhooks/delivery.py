@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable
 
 import structlog
+from prometheus_client import Counter, Gauge
 
 from podtune.kube.errors import ApiError
 from podtune.runner.backoff import Backoff
 from podtune.webhooks.events import Subject
-from podtune.webhooks.metrics import WEBHOOK_EVENTS, WEBHOOK_PENDING, WEBHOOK_REQUESTS
 from podtune.webhooks.outbox import Batch, ReceiverOutbox
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.positions import Positions
@@ -21,6 +21,19 @@ from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import DeliveryOutcome, SendResult, WebhookSender
 
 log = structlog.get_logger(__name__)
+
+WEBHOOK_EVENTS = Counter(
+    "podtune_webhook_events",
+    "Events by receiver and outcome: delivered; refused by the receiver; missed, since too many came while it was "
+    "away; given_up, in objects, after retrySeconds without success.",
+    ["receiver", "outcome"],
+)
+WEBHOOK_REQUESTS = Counter(
+    "podtune_webhook_requests", "Requests to a receiver, by what it answered; none: it did not.", ["receiver", "answer"]
+)
+WEBHOOK_PENDING = Gauge(
+    "podtune_webhook_pending", "Experiments and Trials that a receiver has still to be told of.", ["receiver"]
+)
 
 BACKOFF = Backoff(0.5, 60.0)
 GATHER_SECONDS = 0.5

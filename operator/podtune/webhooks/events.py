@@ -20,9 +20,9 @@ from struct import pack
 from typing import Any
 
 from podtune.api.names import API_VERSION, EXPERIMENT_PLURAL, ExperimentState, TrialState
-from podtune.api.resources.transitions import Transition, TrialTransition
 from podtune.api.resources.trial import Checkpoint
 from podtune.api.resources.trial_curve import TrialCurve
+from podtune.api.transitions import Transition, TrialTransition
 from podtune.runner.records import Experiment, Trial
 
 TYPE_PREFIX = "dev.podtune"

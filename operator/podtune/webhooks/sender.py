@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +22,6 @@ import orjson
 from podtune import __version__
 from podtune.webhooks.events import CloudEvent
 from podtune.webhooks.receivers import Receiver
-from podtune.webhooks.signature import UnusableKey, decode_key, sign
 
 SINGLE_TYPE = "application/cloudevents+json; charset=utf-8"
 BATCH_TYPE = "application/cloudevents-batch+json; charset=utf-8"
@@ -30,6 +33,12 @@ LONGEST_RETRY_AFTER = 3600.0
 _REFUSALS = (400, 413, 422)
 """A receiver that answers so has understood the request, and will answer the same again."""
 _GONE = 410
+SECRET_PREFIX = "whsec_"
+"""Signing keys begin so, and signatures are made, as Standard Webhooks has it."""
+
+
+class UnusableKey(ValueError):
+    """A signing key can't be read; the text says what to do."""
 
 
 class DeliveryOutcome(StrEnum):
@@ -173,3 +182,26 @@ def parse_retry_after(text: str, now: float) -> float:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return min(LONGEST_RETRY_AFTER, max(0.0, moment.timestamp() - now))
+
+
+def decode_key(text: str) -> bytes:
+    """Reads a signing key, `whsec_` and base64.
+
+    Raises:
+        UnusableKey: It is none.
+    """
+    try:
+        key = base64.b64decode(text.strip().removeprefix(SECRET_PREFIX), validate=True)
+    except binascii.Error as error:
+        raise UnusableKey(
+            f"signingKey is not base64 ({error}); write whsec_ and, in base64, 24 to 64 random bytes"
+        ) from error
+    if not key:
+        raise UnusableKey("signingKey is empty; write whsec_ and, in base64, 24 to 64 random bytes")
+    return key
+
+
+def sign(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+    """The value of the header `webhook-signature`."""
+    signed = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256)
+    return f"v1,{base64.b64encode(signed.digest()).decode()}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from podtune.api.names import TrialState
-from podtune.api.resources.transitions import MAX_TRANSITIONS, Transition
+from podtune.api.transitions import MAX_TRANSITIONS, Transition
 from podtune.webhooks.events import EVENT_TYPES, Position, Subject, find_end, is_told, list_steps
 from tests.unit.webhooks.subjects import EXPERIMENT, WrittenTrial
 

@@ -26,9 +26,9 @@ from podtune.api.resources.gang_roles import RankedRole
 from podtune.api.resources.results import Results
 from podtune.api.resources.resume import Resume, Resumption
 from podtune.api.resources.storage_jobs import StorageStatus
-from podtune.api.resources.transitions import Transitions
 from podtune.api.resources.trial_template import TemplateStatus, TrialTemplate
 from podtune.api.trackers import Trackers
+from podtune.api.transitions import Transitions
 from podtune.api.tuning.compatibility import check_combination
 from podtune.api.tuning.configuration import ConfigurationRules
 from podtune.api.tuning.domain_values import check_finite

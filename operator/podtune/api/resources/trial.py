@@ -15,11 +15,11 @@ from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
 from podtune.api.resources.failures import FailureCounts
-from podtune.api.resources.transitions import TrialTransitions
 from podtune.api.resources.trial_curve import TrialCurve
 from podtune.api.resources.trial_evaluation import TrialEvaluation
 from podtune.api.resources.trial_requests import CheckpointRequest, RetryRequest
 from podtune.api.restore_from import RestoreFrom
+from podtune.api.transitions import TrialTransitions
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import MAX_METRICS
 

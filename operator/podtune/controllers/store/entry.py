@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Protocol
 
 import structlog
 
@@ -34,6 +35,22 @@ STEPS_AT_A_TIME = 100
 """Steps of a build that are done in one turn of the event loop: a few milliseconds."""
 FEW_TRIALS = 200
 """The machine of so many Trials is made in a single turn, so that none of their results has to be refused."""
+
+
+class ObjectListener(Protocol):
+    """Hears of each Experiment and Trial as the API server has it; what it does with that must take no time."""
+
+    def observe_experiment(self, experiment: Experiment) -> None:
+        """An Experiment, as it is now."""
+
+    def observe_trial(self, experiment: Experiment, trial: Trial) -> None:
+        """A Trial, as it is now."""
+
+    def forget_experiment(self, experiment: Experiment) -> None:
+        """An Experiment that was deleted, as it was last seen."""
+
+    def forget_trial(self, experiment: Experiment, trial: Trial) -> None:
+        """A Trial that was deleted, as it was last seen."""
 
 
 class MachineBuild:

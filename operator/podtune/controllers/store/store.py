@@ -21,8 +21,7 @@ from podtune.cluster import decoders
 from podtune.cluster.decoders import MalformedObject
 from podtune.controllers.pods.namespace_caps import NO_LIMITS, NamespaceCaps, PodLimits
 from podtune.controllers.pods.overdue_pods import OverduePods
-from podtune.controllers.store.entry import ExperimentEntry, StateEvent
-from podtune.controllers.store.object_listener import ObjectListener
+from podtune.controllers.store.entry import ExperimentEntry, ObjectListener, StateEvent
 from podtune.controllers.store.stalled import Stalled
 from podtune.kube.manifests import Manifest
 from podtune.protocol.messages import Unstored

@@ -11,7 +11,7 @@ import yaml
 from podtune.api.names import TrialState
 from podtune.webhooks.events import EVENT_TYPES
 from podtune.webhooks.receivers import Receiver
-from podtune.webhooks.signature import decode_key
+from podtune.webhooks.sender import decode_key
 from tests.unit.webhooks.subjects import WrittenTrial, hear, make_outbox
 
 PAGE = (Path(__file__).parents[4] / "docs" / "how-to" / "send-events.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from podtune.api.names import ExperimentState, TrialState
-from podtune.api.resources.transitions import Transition
+from podtune.api.transitions import Transition
 from podtune.runner.records import Experiment, Trial
 from podtune.runner.settings import RunnerSettings
 from podtune.webhooks.events import Subject
