@@ -58,7 +58,8 @@ $(MKDOCS)/.installed: requirements/docs.txt | $(VENV)/.installed
 
 .PHONY: docs
 docs: $(MKDOCS)/.installed ## Build the site of the documentation, strictly; then open build/site/index.html
-	@NO_MKDOCS_2_WARNING=true $(MKDOCS)/bin/mkdocs build --strict --quiet
+	@# With --quiet it would pass over what --strict is for.
+	@set -o pipefail; NO_MKDOCS_2_WARNING=true $(MKDOCS)/bin/mkdocs build --strict 2>&1 | { grep -v ^INFO || true; }
 
 .PHONY: measures
 measures: install ## Measure how the code reads: walks, double names, folders, tiny modules, lines
