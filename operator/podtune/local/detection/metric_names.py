@@ -112,7 +112,7 @@ def is_beside(name: str) -> bool:
 
 
 def suggest_time_attribute(results: Sequence[Mapping[str, MetricValue]]) -> str:
-    """The metric that schedulers may go by: one that each result has, and that rises; else what the agent counts."""
+    """The metric that schedulers may go by: each result has it, and it rises from 1; else what the agent counts."""
     names = [name for name in (results[0] if results else ()) if is_time(name)]
     rising = [name for name in names if _rises(results, name)]
     return min(rising, key=lambda name: _TIMES.index(_split(name)[-1].rstrip("s")), default=ITERATION)
@@ -120,7 +120,8 @@ def suggest_time_attribute(results: Sequence[Mapping[str, MetricValue]]) -> str:
 
 def _rises(results: Sequence[Mapping[str, MetricValue]], name: str) -> bool:
     numbers = _read_numbers(results, name)
-    return len(numbers) == len(results) and all(later > earlier for earlier, later in pairwise(numbers))
+    rises = all(later > earlier for earlier, later in pairwise(numbers))
+    return len(numbers) == len(results) and rises and numbers[0] > 0  # at 0, nothing is trained yet for a scheduler
 
 
 def _read_numbers(results: Sequence[Mapping[str, MetricValue]], name: str) -> list[float]:

@@ -61,6 +61,7 @@ def test_time_is_what_rises_with_each_result() -> None:
     assert suggest_time_attribute([{"epoch": 1, "loss": 3}, {"epoch": 2, "loss": 2}]) == "epoch"
     assert suggest_time_attribute([{"step": 5, "epoch": 1}, {"step": 9, "epoch": 2}]) == "step"
     assert suggest_time_attribute([{"step": 0, "epoch": 1}, {"step": 0, "epoch": 2}]) == "epoch"
+    assert suggest_time_attribute([{"epoch": 0, "loss": 3}, {"epoch": 1, "loss": 2}]) == "training_iteration"
     assert suggest_time_attribute([{"epoch": 1}, {"loss": 2}]) == "training_iteration"
     assert suggest_time_attribute([]) == "training_iteration"
 
