@@ -118,7 +118,7 @@ class RequestRecorder:
 def read_results_file(directory: Directory, objective: str = "") -> list[Mapping[str, MetricValue]]:
     """What the agent takes for results in a results file."""
     file = ResultsFile(directory)
-    results = []
+    results: list[Mapping[str, MetricValue]] = []
     while lines := file.read_lines():
         results += _parse_lines(lines, objective)
     results += _parse_lines(file.finish(), objective)
