@@ -57,7 +57,7 @@ LIGHT = (
     Example("katib", 2, 0.35, ("epoch", "accuracy")),
     Example("hugging-face", 2, 2.6, ("current_step", "learning_rate")),
     Example("several-objectives", 3, 4, ("memory_kib",)),
-    Example("warm-pods", 12, 0.56),
+    Example("warm-pods", 12, 0.57),
     Example("notebook", 2, 0.88, ("epoch",), name="function"),
 )
 
@@ -114,6 +114,7 @@ def run_examples(reader: Reader, namespace: Kubernetes, examples: Sequence[Examp
         check_end(example, experiment, trials, printed)
         if not shorten:
             check_promise(example, experiment)
+            ONCE_ALL_ARE_DONE.get(example.folder, check_nothing_more)(experiment, trials)
 
 
 def check_end(example: Example, experiment: Object, trials: Sequence[Object], printed: str) -> None:
@@ -163,8 +164,9 @@ PARTICULARS = {
     "gang": check_gang,
     "warm-pods": check_pods,
     "several-objectives": check_front,
-    "pbt": check_clones,
 }
+ONCE_ALL_ARE_DONE = {"pbt": check_clones}
+"""On a busy machine, a short training is over before two members have been compared."""
 
 
 @pytest.fixture
