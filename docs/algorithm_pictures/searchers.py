@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def draw_even_searches() -> Drawing:
         "Searches that don't learn fill the space more or less evenly",
         "64 configurations of two parameters by random search, a grid, and the sequences of Sobol and Halton.",
     )
-    searches = {
+    searches: dict[str, dict[str, Any]] = {
         "random": {"algorithm": "random"},
         "grid": {"algorithm": "grid", "grid": {"points": 8}},
         "qmc, sobol": {"algorithm": "qmc", "qmc": {"sequence": "sobol"}},
