@@ -81,6 +81,6 @@ def parse_run_facts(item: Any) -> RunFacts | None:
         return None
     body = read_object(item, "run")
     try:
-        return RunFacts(RunStatus(body.get("status")), body.get("is_best") is True)
+        return RunFacts(RunStatus(str(body.get("status"))), body.get("is_best") is True)
     except ValueError as error:
         raise ProtocolError(f"run.status: {error}; use images of one release") from error

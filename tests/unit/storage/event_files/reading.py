@@ -55,6 +55,7 @@ def read_fields(data: bytes) -> dict[int, list[Any]]:
     while at < len(data):
         key, at = _read_varint(data, at)
         kind = key & 7
+        value: Any
         if kind == 0:
             value, at = _read_varint(data, at)
         elif kind == 2:
