@@ -23,7 +23,9 @@ from podtune.local.detection.detected_sources import RESULTS_FILE, DetectedSourc
 from podtune.local.detection.metric_names import choose_objective
 from podtune.local.detection.printed_results import find_printed_results
 from podtune.local.detection.recorded_requests import RequestRecorder, read_results_file
+from podtune.local.detection.served_metrics import ServedMetrics
 from podtune.local.detection.watched_program import WatchedProgram
+from podtune.local.detection.written_event_files import WrittenEventFiles
 from podtune.local.program import expand, inherit
 from podtune.protocol import agent_environment as agent_env
 from podtune.trial import layout
@@ -33,7 +35,7 @@ ENOUGH = 3
 _SOONEST = 10.0
 """Seconds that it runs at least: what comes with evaluations comes later than what is printed of each step."""
 _LOOK = 1.0
-"""Seconds from one look whether there is enough to the next."""
+"""Seconds from one look at what there is to the next; as long as the agent waits between two scrapes."""
 _POLL = 0.1
 _NAMESPACE, _TRIAL, _UID = "default", "detect", "00000000-0000-0000-0000-000000000000"
 _NO_PROXY = ("NO_PROXY", "no_proxy")
@@ -84,7 +86,7 @@ def detect_results(
         OSError: It can't be started.
     """
     with tempfile.TemporaryDirectory(prefix="podtune-detect-") as place:
-        trial = _DetectionTrial(Path(place), environ, wanted)
+        trial = _DetectionTrial(Path(place), command, environ, wanted)
         try:
             program = WatchedProgram(command, trial.environment, trial.directory.root, echo)
             try:
@@ -107,14 +109,17 @@ def _wait(
     is_interrupted: Callable[[], bool],
 ) -> bool:
     """Waits until enough was seen; returns whether somebody has interrupted that."""
-    next_look = _SOONEST
+    next_look = 0.0
     while not program.wait(min(_POLL, max(0.0, seconds - program.seconds))):
         if is_interrupted():
             return True
         if program.seconds >= seconds or program.is_full or trial.is_full:
             return False
-        if may_end_early and program.seconds >= next_look:
-            next_look = program.seconds + _LOOK
+        if program.seconds < next_look:
+            continue
+        next_look = program.seconds + _LOOK
+        trial.look()
+        if may_end_early and program.seconds >= _SOONEST:
             found = trial.find(program.lines)
             if found and all(len(source.results) >= ENOUGH for source in found):
                 return False
@@ -124,10 +129,12 @@ def _wait(
 class _DetectionTrial:
     """What the program has of a pod: a directory and an endpoint, and its variables."""
 
-    def __init__(self, place: Path, environ: Mapping[str, str], wanted: str) -> None:
+    def __init__(self, place: Path, command: Sequence[str], environ: Mapping[str, str], wanted: str) -> None:
         shared, workplace = place / "podtune", place / "sources"
         for path in (shared, workplace):
             path.mkdir()
+        self._event_files = WrittenEventFiles(command, shared, workplace / "event-files")
+        self._served = ServedMetrics(shared)
         self._wanted = wanted
         self._settings = _make_settings(shared)
         self.directory = self._settings.directory
@@ -146,6 +153,10 @@ class _DetectionTrial:
         """Whether no more is kept."""
         return any(recorder.is_full for recorder in self._recorders.values())
 
+    def look(self) -> None:
+        """Takes what can be had only while the program runs."""
+        self._served.look()
+
     def close(self) -> None:
         """Answers no more."""
         self._endpoint.close()
@@ -155,6 +166,8 @@ class _DetectionTrial:
         found = (
             self._find_reported(),
             *map(self._find_sent, self._recorders.values()),
+            self._event_files.find(self._wanted),
+            self._served.find(self._wanted),
             find_printed_results(lines, self._wanted),
         )
         return sorted(filter(None, found), key=lambda source: source.rank, reverse=True)

@@ -17,7 +17,8 @@ from podtune.trial import layout
 
 _MOST_LINES = 20_000
 _CHUNK = 1 << 16
-_PROCESSES = Path("/proc")
+PROCESSES = Path("/proc")
+"""Where systems tell of processes."""
 _GRACE = ((signal.SIGINT, 5.0), (signal.SIGTERM, 2.0))
 """How it is asked to end, and how many seconds it has each time: on SIGINT, Python closes files and ends runs."""
 _LAST_READ = 5.0
@@ -134,7 +135,7 @@ class WatchedProgram:
 def list_marked_processes(directory: Path) -> Iterator[int]:
     """The processes whose PODTUNE_DIR is this directory, wherever they have gone; none where systems don't tell."""
     marker = os.fsencode(f"{layout.ENV_DIRECTORY}={directory}")
-    for path in _PROCESSES.glob("[0-9]*/environ"):
+    for path in PROCESSES.glob("[0-9]*/environ"):
         with suppress(OSError):
             if marker in path.read_bytes().split(b"\0"):
                 yield int(path.parent.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +16,9 @@ from podtune.api.pods.template_policy import DEFAULT_POLICY
 from podtune.local.detection import detection
 from podtune.local.detection.detection import DetectionReport, detect_results
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+ROOT = Path.cwd()
+PROGRAMS = Path("e2e/programs").resolve()
 MLFLOW = HERE / "mlflow_like.py"
 TRAINER = """
 import os
@@ -41,7 +44,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def detect(*command: str | Path, seconds: float = 60, early: bool = True, wanted: str = "") -> DetectionReport:
     return detect_results(
         [str(word) for word in command],
-        environ={**os.environ, "PYTHONPATH": f"{Path.cwd()}:{Path.cwd() / 'operator'}"},
+        environ={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}"},
         seconds=seconds,
         may_end_early=early,
         wanted=wanted,
@@ -135,3 +138,38 @@ def test_what_is_proposed_is_taken_in_a_manifest(script: str) -> None:
         },
     }
     assert check_document(manifest, DEFAULT_POLICY, {}) == []
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="only here systems tell of processes' ports")
+def test_metrics_are_found_at_whichever_port_they_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "_LOOK", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    report = shell(f"PORT={port} BASE=1 {sys.executable} {PROGRAMS / 'scraped.py'}")
+    (source,) = report.sources
+    assert source.spec["results"] == {"scrape": {"port": port, "timeAttribute": "epoch"}}
+    assert source.objective.metric == "value/split/val"
+    assert [result["epoch"] for result in source.results] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("directory", "field"),
+    [
+        ("tensorboard", {}),
+        ("runs/Nov26_13-00_host", {"directory": "runs/*"}),
+        ("$PODTUNE_DIR/logs", {"directory": "logs"}),
+        ("../elsewhere", {}),
+    ],
+)
+def test_event_files_are_found_where_they_are_written(
+    directory: str, field: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    script = f"mkdir -p {directory} && BASE=1 {sys.executable} {PROGRAMS / 'event_files.py'} {directory}"
+    words = ["sh", "-c", script, *([directory] if directory.startswith("..") else [])]
+    (source,) = detect(*words).sources
+    assert source.spec["results"] == {"tensorBoard": field}
+    assert [result["step"] for result in source.results] == [0, 1, 2]
+    assert sorted(path.name for path in here.rglob("results.jsonl")) == [], "nothing is written there"
