@@ -83,7 +83,7 @@ class Reader:
 
     def apply(self, example: Example) -> None:
         """Types the first command of the README."""
-        block, command, *_ = list_commands(example)
+        block, (command, *_) = list_commands(example)
         if command == APPLY:
             [block] = (each for each in find_blocks(EXAMPLES / "README.md") if each.run_by == HERE)
             [command] = block.commands()
@@ -91,15 +91,15 @@ class Reader:
 
     def follow(self, example: Example) -> str:
         """Types the others, which end with the experiment; returns what the last one has printed."""
-        block, _, *commands = list_commands(example)
+        block, (_, *commands) = list_commands(example)
         assert commands[0] == f"kubectl podtune watch {example.experiment}"
         return [run_typed(each, self._environment, self._directory, place=block.place) for each in commands][-1]
 
 
-def list_commands(example: Example) -> tuple[Block, *tuple[str, ...]]:
+def list_commands(example: Example) -> tuple[Block, list[str]]:
     """The block of the README for clusters, and its commands."""
     [block] = (each for each in find_blocks(EXAMPLES / example.folder / "README.md") if each.run_by == HERE)
-    return block, *block.commands()
+    return block, block.commands()
 
 
 def run_examples(reader: Reader, namespace: Kubernetes, examples: Sequence[Example], *, shorten: bool) -> None:
