@@ -264,7 +264,7 @@ def test_what_a_program_serves_to_prometheus_is_scraped(tmp_path: Path) -> None:
         objective={"metric": "value/split/val", "mode": "max"},
     )
     container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
-    container["command"] = [sys.executable, str(Path("e2e/programs/scraped.py").resolve())]
+    container["command"] = [sys.executable, str(Path("e2e/programs/reporting/scraped.py").resolve())]
     container["env"] = [{"name": "BASE", "value": "$(PODTUNE_PARAM_x)"}, {"name": "PORT", "value": str(port)}]
     run = make_run(manifest, tmp_path)
     follow(run)
@@ -279,7 +279,7 @@ def test_what_a_program_logs_for_tensorboard_is_read(tmp_path: Path) -> None:
         trials=2, concurrent=2, results={"tensorBoard": {"directory": "logs/*"}}, objective=objective
     )
     container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
-    program = str(Path("e2e/programs/event_files.py").resolve())
+    program = str(Path("e2e/programs/reporting/event_files.py").resolve())
     container["command"] = [sys.executable, program, "$(PODTUNE_DIR)/logs/today"]
     container["env"] = [{"name": "BASE", "value": "$(PODTUNE_PARAM_x)"}]
     run = make_run(manifest, tmp_path)

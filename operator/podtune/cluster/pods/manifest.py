@@ -42,7 +42,6 @@ from podtune.cluster.pods.result_sources import (
     make_endpoint_probe,
     make_source_variables,
 )
-from podtune.cluster.pods.run_identity import make_tracker_variables
 from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
 from podtune.cluster.pods.store_access import (
@@ -55,6 +54,7 @@ from podtune.cluster.pods.store_access import (
 from podtune.cluster.pods.tracker_access import (
     make_agent_tracker_variables,
     make_tracker_mounts,
+    make_tracker_variables,
     make_tracker_volumes,
 )
 from podtune.cluster.pods.trial_module import add_copy_hook, needs_trial_module

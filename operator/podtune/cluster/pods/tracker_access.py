@@ -1,4 +1,4 @@
-"""How an agent's pod gets access to a tracker: address, credentials and certificates."""
+"""How a trial's pod finds its run in a tracker, and its agent gets access: address, credentials and certificates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from podtune.api.resources.checkpoints import CertificateBundle
 from podtune.api.trackers import Trackers
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
-from podtune.protocol.tracking import OF_MLFLOW
+from podtune.protocol.tracking import OF_MLFLOW, build_run_id
 from podtune.runner.actions import CreatePod
 from podtune.trial import layout
 
@@ -19,6 +19,21 @@ TRACKER_CA_VOLUME = "podtune-tracker-ca"
 TRACKER_CA_DIRECTORY = "/etc/podtune/tracker-ca"
 _CA_FILE = "ca.crt"
 _READABLE = 0o444
+
+
+def make_tracker_variables(trackers: Trackers, experiment: str, action: CreatePod) -> Mapping[str, str]:
+    """What the client of Weights & Biases goes by; nothing where it is not asked for.
+
+    A client that has a run's id and may resume makes the run if there is none, and goes on with it if there is.
+    """
+    if trackers.wandb is None:
+        return {}
+    return {
+        "WANDB_RUN_ID": build_run_id(action.trial_uid),
+        "WANDB_RESUME": "allow",
+        "WANDB_RUN_GROUP": experiment,
+        "WANDB_NAME": action.spec.display_name or action.trial,
+    }
 
 
 def make_agent_tracker_variables(trackers: Trackers, experiment: str, action: CreatePod) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from e2e.programs.event_files import VERSION, encode_event, encode_simple, encode_tensor, frame
+from e2e.programs.reporting.event_files import VERSION, encode_event, encode_simple, encode_tensor, frame
 from podtune.agent.event_files import event_file_reader
 from podtune.agent.event_files.event_file_reader import EventFileReader
 from podtune.agent.event_files.file_search import MAX_EVENT_FILES

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.programs.event_files import (
+from e2e.programs.reporting.event_files import (
     VERSION,
     encode_bytes,
     encode_event,

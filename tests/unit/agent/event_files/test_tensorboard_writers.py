@@ -60,7 +60,7 @@ def to_bits(values: Values) -> list[tuple[int, str]]:
 
 def test_agent_and_tensorboard_find_the_same_in_what_either_has_written(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    program = ROOT / "e2e" / "programs" / "event_files.py"
+    program = ROOT / "e2e" / "programs" / "reporting" / "event_files.py"
     subprocess.run([sys.executable, program, own], env=os.environ | {"BASE": "0.7"}, check=True)
     expected = json.loads(run_script("tensorboard_script.py", tmp_path / "theirs", own))
     found = read_all(tmp_path)

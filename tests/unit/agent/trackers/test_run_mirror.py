@@ -135,7 +135,7 @@ def test_an_answer_that_is_lost_makes_no_second_run(start: Any, mlflow: MlflowRe
             return 0, {}
         return answer
 
-    mlflow.answer = lose  # type: ignore[method-assign]
+    mlflow.answer = lose
     agent = start()
     agent.write(dumps(loss=0.5) + dumps(loss=0.25))
     end(agent, operator, RunStatus.FINISHED)

@@ -43,7 +43,7 @@ def export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Captu
     made["spec"]["checkpoints"] = {"store": {"bucket": "models", "prefix": "demo", "endpoint": "http://s3:9000"}}
     api.add_experiment(made)
     api.add_trial(parameters(trial(0, state="TERMINATED", **ENDED), learning_rate="0.01", hidden_units="32"))
-    exploited = {"parameters": {"learning_rate": "0.02", "activation": "tanh"}}
+    exploited: dict[str, Any] = {"parameters": {"learning_rate": "0.02", "activation": "tanh"}}
     api.add_trial(parameters(trial(1, state="RUNNING", **exploited), learning_rate="0.1"))
     api.add_trial(parameters(trial(2, state="PENDING"), activation="true"))
     store_results(store, "digits-0", FIRST, start=100)

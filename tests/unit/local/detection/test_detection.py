@@ -18,7 +18,7 @@ from podtune.local.detection.detection import DetectionReport, detect_results
 
 HERE = Path(__file__).resolve().parent
 ROOT = Path.cwd()
-PROGRAMS = Path("e2e/programs").resolve()
+PROGRAMS = Path("e2e/programs/reporting").resolve()
 MLFLOW = HERE / "mlflow_like.py"
 TRAINER = """
 import os

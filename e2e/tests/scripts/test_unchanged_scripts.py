@@ -11,7 +11,7 @@ from e2e.trials import EXPERIMENTS, TRIALS
 
 @pytest.mark.parametrize(("source", "step"), [("huggingFace", "current_step"), ("mlflow", "step")])
 def test_results_come_by_the_endpoint_of_the_agent(namespace: Kubernetes, source: str, step: str) -> None:
-    container = program("unchanged") | {"env": [{"name": "BASE", "value": "$(PODTUNE_PARAM_base)"}]}
+    container = program("reporting/unchanged") | {"env": [{"name": "BASE", "value": "$(PODTUNE_PARAM_base)"}]}
     namespace.apply(experiment("unchanged", container, results={source: {}}))
     namespace.wait_for_condition(EXPERIMENTS, "unchanged", "Complete", deadline=180)
     trials = namespace.list(TRIALS)
@@ -24,7 +24,7 @@ def test_results_come_by_the_endpoint_of_the_agent(namespace: Kubernetes, source
 
 
 def test_results_are_scraped_from_what_a_program_serves_to_prometheus(namespace: Kubernetes) -> None:
-    container = program("scraped", {"BASE": "$(PODTUNE_PARAM_base)", "PORT": "8000"})
+    container = program("reporting/scraped", {"BASE": "$(PODTUNE_PARAM_base)", "PORT": "8000"})
     results = {"scrape": {"port": 8000, "timeAttribute": "epoch"}}
     objective = {"metric": "value/split/val", "mode": "max"}
     namespace.apply(experiment("scraped", container, results=results, objective=objective))
@@ -39,7 +39,7 @@ def test_results_are_scraped_from_what_a_program_serves_to_prometheus(namespace:
 
 
 def test_results_are_read_from_what_a_program_logs_for_tensorboard(namespace: Kubernetes) -> None:
-    container = program("event_files", {"BASE": "$(PODTUNE_PARAM_base)"}, args=["$(PODTUNE_DIR)/tensorboard"])
+    container = program("reporting/event_files", {"BASE": "$(PODTUNE_PARAM_base)"}, args=["$(PODTUNE_DIR)/tensorboard"])
     objective = {"metric": "validation/epoch_value", "mode": "max"}
     namespace.apply(experiment("logged", container, results={"tensorBoard": {}}, objective=objective))
     namespace.wait_for_condition(EXPERIMENTS, "logged", "Complete", deadline=180)
