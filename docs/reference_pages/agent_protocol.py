@@ -56,7 +56,9 @@ def list_models() -> list[type]:
     models = list(MESSAGES)
     for model in models:  # it grows meanwhile
         inner = (part for hint in get_type_hints(model).values() for part in _list_parts(hint))
-        models += dict.fromkeys(part for part in inner if inspect.isclass(part) and is_dataclass(part) and part not in models)
+        models += dict.fromkeys(
+            part for part in inner if inspect.isclass(part) and is_dataclass(part) and part not in models
+        )
     return models
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from e2e.programs.reporting.event_files import frame
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from e2e.programs.reporting.event_files import frame
 from podtune.agent.event_files.records import MAX_EVENT_RECORD, CorruptFile, RecordFile
 from podtune.storage.event_files.checksums import compute_crc32c, mask_checksum
 

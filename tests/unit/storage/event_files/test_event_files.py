@@ -36,7 +36,15 @@ def test_the_checksum_is_that_of_rfc_3720(data: bytes, checksum: int) -> None:
 
 
 def test_a_result_is_an_event_with_its_numbers() -> None:
-    metrics: dict[str, float | str] = {"loss": 0.5, "epoch": 3, "note": "x", "ok": True, "huge": 1e300, "whole": 10**400, "bad": math.nan}
+    metrics: dict[str, float | str] = {
+        "loss": 0.5,
+        "epoch": 3,
+        "note": "x",
+        "ok": True,
+        "huge": 1e300,
+        "whole": 10**400,
+        "bad": math.nan,
+    }
     data = encode_version(7.5) + encode_scalars(8.25, 1 << 40, metrics)
     first, second = read_events(data)
     assert (first.version, first.time) == ("brain.Event:2", 7.5)
