@@ -22,6 +22,8 @@ BLOCKS = {
     for block in find_blocks(page)
     if block.run_by == HERE
 }
+ALWAYS = ("katib", "shell")
+"""What is run each time; the cluster runs all of them."""
 
 
 def find_port() -> int:
@@ -51,13 +53,20 @@ def type_block(folder: str, directory: Path) -> subprocess.CompletedProcess[str]
     )
 
 
-@pytest.mark.parametrize("folder", sorted(BLOCKS.keys() - {"gang"}))
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(folder, marks=() if folder in ALWAYS else pytest.mark.long)
+        for folder in sorted(BLOCKS.keys() - {"gang"})
+    ],
+)
 def test_two_trials_run_on_this_machine(folder: str, tmp_path: Path) -> None:
     done = type_block(folder, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\S+: all 2 trials are done", done.stdout, re.MULTILINE), done.stdout
 
 
+@pytest.mark.long
 def test_the_gang_meets_without_a_cluster(tmp_path: Path) -> None:
     done = type_block("gang", tmp_path)
     last = [line for line in done.stdout.splitlines() if line.startswith("epoch 30 ")]
