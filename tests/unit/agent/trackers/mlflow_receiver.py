@@ -52,7 +52,7 @@ class ReceivedRun:
 class MlflowReceiver:
     """Keeps what it is told; `faults` are HTTP statuses that are used up one a request, 0 for no answer at all."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.experiments: dict[str, str] = {}
         self.runs: dict[str, ReceivedRun] = {}
         self.faults: list[int] = []
@@ -87,13 +87,14 @@ class MlflowReceiver:
                 self.end_headers()
                 self.wfile.write(body)
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((host, 0), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
 
     @property
     def uri(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
 
     @property
     def run(self) -> ReceivedRun:
@@ -186,6 +187,10 @@ class MlflowReceiver:
     def _runs_delete_tag(self, content: dict[str, Any]) -> None:
         if self._find(content).tags.pop(content["key"], None) is None:
             raise Refusal(404, "RESOURCE_DOES_NOT_EXIST", "no such tag")
+
+    def _metrics_get_history(self, content: dict[str, Any]) -> dict[str, Any]:
+        logged = [metric for metric in self._find(content).metrics if metric[0] == content["metric_key"]]
+        return {"metrics": [{"key": key, "step": step, "value": value} for key, step, value in logged]}
 
     def _find(self, content: dict[str, Any]) -> ReceivedRun:
         if content["run_id"] not in self.runs:

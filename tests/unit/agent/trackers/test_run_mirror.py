@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from podtune.agent.endpoint.mlflow_tracking import MlflowTracking
+from podtune.agent.endpoint.requests import Request
+from podtune.agent.endpoint.results_writer import ResultsWriter
 from podtune.agent.sidecar import drain
 from podtune.agent.trackers import run_mirror
 from podtune.protocol.tracking import RunFacts, RunStatus
@@ -244,3 +247,37 @@ def test_without_a_word_of_the_operator_a_run_waits_unless_its_program_is_done(
     done.write(dumps(loss=0.5, _done=True))
     done.end()
     assert mlflow.run.status == "FINISHED"
+
+
+def test_of_what_a_script_logs_to_mlflow_the_metrics_of_results_are_passed_on(
+    start: Any, mlflow: MlflowReceiver, operator: StubOperator, parameters: Path
+) -> None:
+    agent = start()
+    tracking = MlflowTracking(agent.settings.directory, "accuracy", ResultsWriter(agent.settings.directory))
+
+    def post(route: str, **content: Any) -> Any:
+        request = Request("POST", f"/api/2.0/mlflow/{route}", {}, json.dumps(content).encode())
+        return tracking.answer(request).content
+
+    def log(run_id: str, **metrics: float) -> None:
+        entries = [{"key": key, "value": value, "timestamp": 9, "step": 500} for key, value in metrics.items()]
+        post("runs/log-batch", run_id=run_id, metrics=entries)
+
+    run_id = post("runs/create", experiment_id="0", start_time=7, run_name="mine")["run"]["info"]["run_id"]
+    nested = post("runs/create", experiment_id="0", tags=[{"key": "mlflow.parentRunId", "value": run_id}])
+    post("runs/log-parameter", run_id=run_id, key="solver", value="lbfgs")
+    post("runs/set-tag", run_id=run_id, key="team", value="vision")
+    log(nested["run"]["info"]["run_id"], accuracy=0.9)
+    log(run_id, loss=0.5, **{"system/cpu": 0.7})
+    log(run_id, accuracy=0.25)
+    log(run_id, late=1.0)
+    post("runs/update", run_id=run_id, status="FINISHED", end_time=8)
+    end(agent, operator, RunStatus.FINISHED)
+    run = mlflow.run
+    assert list_values(run, "accuracy") == [(1, 0.25)], "training_iteration is the step"
+    assert list_values(run, "step") == [(1, 500)], "the script's own is a metric"
+    assert list_values(run, "loss") == [(1, 0.5)]
+    assert not {"system/cpu", "late"} & {name for name, _, _ in run.metrics}
+    assert set(run.params) == {"lr", "activation", "sizes"}, "those of the trial"
+    assert run.tags["mlflow.runName"] == "digits-7"
+    assert "team" not in run.tags
