@@ -46,7 +46,8 @@ class ReceivedRun:
     def describe(self) -> dict[str, Any]:
         pairs = {kind: [{"key": k, "value": v} for k, v in getattr(self, kind).items()] for kind in ("params", "tags")}
         info = {"run_id": self.run_id, "experiment_id": self.experiment_id, "status": self.status}
-        return {"info": info, "data": pairs}
+        ended = {} if self.end_time is None else {"end_time": self.end_time}
+        return {"info": info | ended, "data": pairs}
 
 
 class MlflowReceiver:

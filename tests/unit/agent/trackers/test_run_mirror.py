@@ -17,7 +17,7 @@ from podtune.agent.sidecar import drain
 from podtune.agent.trackers import run_mirror
 from podtune.protocol.tracking import RunFacts, RunStatus
 from tests.unit.agent.running_agent import RunningAgent, StartAgent
-from tests.unit.agent.stub_operator import StubOperator, dumps
+from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
 from tests.unit.agent.trackers.mlflow_receiver import MlflowReceiver, ReceivedRun
 
 UID = "4f1c2a90-8f0e-4c5e-9b1d-0d6d3b1f7a11"
@@ -253,6 +253,7 @@ def test_of_what_a_script_logs_to_mlflow_the_metrics_of_results_are_passed_on(
     start: Any, mlflow: MlflowReceiver, operator: StubOperator, parameters: Path
 ) -> None:
     agent = start()
+    wait_until((agent.directory / "results.jsonl").exists)
     tracking = MlflowTracking(agent.settings.directory, "accuracy", ResultsWriter(agent.settings.directory))
 
     def post(route: str, **content: Any) -> Any:
