@@ -1,0 +1,138 @@
+"""Trials that are runs of a tracking server, too: one each, whatever attempts it takes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.devcluster import Cluster, kind
+from e2e.devcluster.layout import NODES
+from e2e.experiments import counter, experiment, store
+from e2e.kubernetes import Kubernetes, eventually
+from e2e.trackers.mlflow_server import running_mlflow_server
+from e2e.trials import EXPERIMENTS, TRIALS
+from e2e.unchanged.table import UNCHANGED_SCRIPTS, make_config_map
+from podtune.agent.trackers.mlflow_client import FoundRun, MlflowClient
+from tests.unit.agent.trackers.mlflow_receiver import MlflowReceiver
+
+DASHBOARD = "https://podtune.example.com"
+TOKEN = "e2e"
+pytestmark = pytest.mark.skipif(kind.is_used(), reason="kind's pods don't reach servers on this machine")
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """A tracking server.
+
+    Attributes:
+        authorizations: How requests to it were signed; None where it does not look.
+    """
+
+    url: str
+    authorizations: set[str] | None
+
+    def describe(self) -> dict[str, Any]:
+        """It, as `spec.trackers`."""
+        return {"dashboard": DASHBOARD, "mlflow": {"uri": self.url, "credentialsSecret": "mlflow"}}
+
+
+@pytest.fixture(params=["receiver", pytest.param("mlflow", marks=pytest.mark.long)])
+def tracker(request: pytest.FixtureRequest, namespace: Kubernetes, tmp_path: Path) -> Iterator[Tracker]:
+    """A tracking server that pods reach, with its token in the namespace."""
+    data = {"MLFLOW_TRACKING_TOKEN": base64.b64encode(TOKEN.encode()).decode()}
+    namespace.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mlflow"}, "data": data})
+    if request.param == "mlflow":
+        with running_mlflow_server(NODES[0].address, tmp_path) as url:
+            yield Tracker(url, None)
+    else:
+        receiver = MlflowReceiver(NODES[0].address)
+        yield Tracker(receiver.uri, receiver.authorizations)
+        receiver.close()
+
+
+@pytest.fixture
+def client(tracker: Tracker) -> Iterator[MlflowClient]:
+    made = MlflowClient(tracker.url, lambda: {"MLFLOW_TRACKING_TOKEN": TOKEN}, timeout=60.0)
+    yield made
+    made.close()
+
+
+def list_runs(client: MlflowClient, namespace: Kubernetes, name: str) -> list[FoundRun]:
+    """All runs of an Experiment, which has the name that its experiment there has."""
+    tags = {"podtune.dev/namespace": namespace.namespace, "podtune.dev/experiment": name}
+    return list(client.search_runs(client.find_or_create_experiment(name), tags, most=10))
+
+
+def fetch_values(client: MlflowClient, run: FoundRun, metric: str) -> dict[int, float]:
+    """The history of a metric, by step."""
+    history = client.request("GET", "metrics/get-history", {"run_id": run.run_id, "metric_key": metric})
+    return {int(entry["step"]): float(entry["value"]) for entry in history.get("metrics", [])}
+
+
+def show(runs: list[FoundRun]) -> dict[str, tuple[str, str, bool]]:
+    """The status of each trial's run, the attempt that has logged last, and whether it is marked as the best."""
+    return {
+        run.tags["podtune.dev/trial"]: (run.status, run.tags["podtune.dev/attempt"], "podtune.dev/best" in run.tags)
+        for run in runs
+    }
+
+
+def test_a_trial_is_one_run_though_an_attempt_of_it_fails(
+    cluster: Cluster, namespace: Kubernetes, tracker: Tracker, client: MlflowClient
+) -> None:
+    container = counter({"CRASH_AT": "2", "CRASH_TRIAL": "0"}, resources={"requests": {"cpu": "10m"}})
+    checkpoints = {"store": store(cluster, prefix=namespace.namespace)}
+    told = experiment("counted", container, checkpoints=checkpoints, trackers=tracker.describe())
+    (fluent,) = (script for script in UNCHANGED_SCRIPTS if script.name == "mlflow-fluent")
+    fails_once = 'python3 mlflow_fluent_requests.py "$0" && test "$PODTUNE_TRIAL_INDEX-$PODTUNE_ATTEMPT" != 0-1'
+    script = replace(fluent, command=["sh", "-c", fails_once, "$(PODTUNE_PARAM_alpha)"]).build_experiment()
+    script["spec"]["trackers"] = tracker.describe()
+    namespace.apply(make_config_map(), told, script)
+    for name in ("counted", "mlflow-fluent"):
+        namespace.wait_for_condition(EXPERIMENTS, name, "Complete")
+    assert {trial["metadata"]["name"]: trial["status"]["attempt"] for trial in namespace.list(TRIALS)} == {
+        "counted-0": 2,
+        "counted-1": 1,
+        "mlflow-fluent-0": 2,
+        "mlflow-fluent-1": 1,
+    }
+    check_counted(client, namespace)
+    check_script(client, namespace)
+    assert tracker.authorizations in (None, {f"Bearer {TOKEN}"})
+
+
+def check_counted(client: MlflowClient, namespace: Kubernetes) -> None:
+    """The retried trial went on from its checkpoint, and so did its run."""
+    best = namespace.get(EXPERIMENTS, "counted")["status"]["best"]["trial"]
+    wanted = {f"counted-{index}": ("FINISHED", str(2 - index), f"counted-{index}" == best) for index in (0, 1)}
+    eventually(lambda: show(list_runs(client, namespace, "counted")), wanted.__eq__, what="the runs are up to date")
+    runs = list_runs(client, namespace, "counted")
+    assert len(runs) == 2
+    for run in runs:
+        trial = namespace.get(TRIALS, run.tags["podtune.dev/trial"])
+        base = float(run.params["base"])
+        assert base == float(trial["spec"]["parameters"]["base"])
+        values = {epoch: base * (1 - 1 / (epoch + 1)) for epoch in (1, 2, 3)}
+        assert fetch_values(client, run, "value") == pytest.approx(values)
+        assert run.end_ms
+        page = f"{DASHBOARD}/experiments/{namespace.namespace}/counted/trials/{trial['metadata']['name']}"
+        assert run.tags["podtune.dev/dashboard"] == page
+        assert run.tags["podtune.dev/trial-uid"] == trial["metadata"]["uid"]
+        assert run.tags["mlflow.runName"] == trial["metadata"]["name"]
+
+
+def check_script(client: MlflowClient, namespace: Kubernetes) -> None:
+    """What a script logs to the agent is passed on; a retried one that took no checkpoint begins again."""
+    wanted = {"mlflow-fluent-0": ("FINISHED", "2", True), "mlflow-fluent-1": ("FINISHED", "1", False)}
+    eventually(lambda: show(list_runs(client, namespace, "mlflow-fluent")), wanted.__eq__, what="the runs are told")
+    runs = list_runs(client, namespace, "mlflow-fluent")
+    assert len(runs) == 2
+    for run in runs:
+        alpha = float(run.params["alpha"])
+        assert fetch_values(client, run, "rmse") == pytest.approx({step: alpha + 1 / step for step in range(1, 5)})
+        assert fetch_values(client, run, "step") == {1: 1, 2: 2, 3: 3, 4: 4}

@@ -1,0 +1,1 @@
+"""Trackers that run beside the cluster, where its pods reach them."""
