@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import socket
-import sys
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.chaos.processes.free_ports import free_port
 from podtune.cluster.client import KubernetesClient
 from tests.component.cluster.conftest import wait_for
+from tests.component.operator_process import LEASE, ended, operator, until
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).parents[3]
-LEASE = "operator-under-test"
 IN_TIME = 25.0
 """Seconds to an end in good order: a pod is given 30."""
 
@@ -32,63 +25,10 @@ def leases(namespace: str) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
-@asynccontextmanager
-async def operator(namespace: str, **environment: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "podtune.app.main",
-        env=os.environ
-        | {
-            "PYTHONPATH": str(ROOT / "operator"),
-            "PODTUNE_AGENT_IMAGE": "agent:1",
-            "PODTUNE_LEASE_NAME": LEASE,
-            "PODTUNE_POD_NAMESPACE": namespace,
-            "PODTUNE_NAMESPACES": namespace,
-            "PODTUNE_LISTEN_RESULTS": str(free_port()),
-            "PODTUNE_LISTEN_PROBES": str(free_port()),
-            **environment,
-        },
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def events(process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
-    assert process.stderr is not None
-    async for line in process.stderr:
-        yield json.loads(line)
-
-
-async def until(process: asyncio.subprocess.Process, event: str) -> None:
-    async with asyncio.timeout(60):
-        async for entry in events(process):
-            if entry["event"] == event:
-                return
-    raise AssertionError(f"the operator ended without saying {event!r}")
-
-
 async def led(client: KubernetesClient, namespace: str) -> None:
     """Waits until the leader's watches are about to be on: it has renewed its Lease a while after taking it."""
     path = f"{leases(namespace)}/{LEASE}"
     await wait_for(client, path, lambda lease: lease["spec"]["renewTime"][:19] > lease["spec"]["acquireTime"][:19])
-
-
-async def ended(process: asyncio.subprocess.Process, within: float) -> tuple[int | None, str]:
-    """Exit code and last word of a process that ends."""
-    begun = time.monotonic()
-    last = ""
-    async with asyncio.timeout(within):
-        async for entry in events(process):
-            last = entry.get("error", "")
-        await process.wait()
-    assert time.monotonic() - begun < within
-    return process.returncode, last
 
 
 async def test_sigterm_ends_a_leader_at_once_and_gives_the_lease_back(client: KubernetesClient, namespace: str) -> None:

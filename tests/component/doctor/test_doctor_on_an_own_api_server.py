@@ -29,13 +29,12 @@ from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 from podtune.kube.manifests import Manifest
 from tests.component.charts.rendered import NAME, NAMESPACE, find_one, render
-from tests.component.doctor.own_api_server import running_api_server
+from tests.component.own_api_server import create_definitions, running_api_server
 
 pytestmark = [pytest.mark.cluster]
 
 USERS = "vision"
 RELEASE = "podtune"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAMESPACES = "/api/v1/namespaces"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNTS = f"{NAMESPACES}/{NAMESPACE}/serviceaccounts"
@@ -77,19 +76,6 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
         api.create(paths.pods("kube-system"), make_pod("coredns-a", {"k8s-app": "kube-dns"}))
         set_ready(api, DNS_SERVER, is_ready=True)
         yield Installation(kubeconfig, api)
-
-
-def create_definitions(api: HttpApi) -> None:
-    """Creates them, and waits until their objects are served."""
-    for resource in RESOURCES:
-        api.create(DEFINITIONS, build_definition(resource))
-    found = [paths.definition(resource.name) for resource in RESOURCES]
-    eventually(lambda: all(is_established(api.get(path)) for path in found), what="the definitions are established")
-
-
-def is_established(definition: Manifest) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return ("Established", "True") in {(condition["type"], condition["status"]) for condition in conditions}
 
 
 def install_chart(api: HttpApi) -> None:

@@ -14,10 +14,14 @@ from pathlib import Path
 from e2e.chaos.processes.free_ports import free_port
 from e2e.devcluster.building.packages import program
 from e2e.devcluster.processes import run, wait_until
+from podtune.api.crd.generate import RESOURCES, build_definition
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
+from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, Unanswered
+from podtune.kube.manifests import Manifest
 
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SECONDS = 120.0
 _TOKEN = "administrator"
 
@@ -48,6 +52,21 @@ def running_api_server(binaries: Path, directory: Path) -> Iterator[Path]:
         api = HttpApi(connect(kubeconfig))
         wait_until(lambda: _is_ready(api), "the API server is not ready", _SECONDS, check_alive)
         yield kubeconfig
+
+
+def create_definitions(api: HttpApi) -> None:
+    """Creates them, and waits until their objects are served."""
+    for resource in RESOURCES:
+        api.create(_DEFINITIONS, build_definition(resource))
+    found = [paths.definition(resource.name) for resource in RESOURCES]
+    wait_until(
+        lambda: all(_is_established(api.get(path)) for path in found), "the definitions are not established", _SECONDS
+    )
+
+
+def _is_established(definition: Manifest) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or ()
+    return ("Established", "True") in {(condition["type"], condition["status"]) for condition in conditions}
 
 
 @contextmanager
