@@ -34,6 +34,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "build": {"name": "digits", **COMMON},
     "from_function": {"function": train, **COMMON},
     "get": {"name": "digits"},
+    "export_results": {"directory": "results"},
     "trial": {"name": 7},
 }
 """Right arguments of methods that need some."""

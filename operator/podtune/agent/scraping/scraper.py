@@ -60,6 +60,7 @@ class Scraper(Poller):
         self._directory = directory
         self._objective = objective
         self._results: ScrapedResults | None = None
+        self._was_broken_off = False
 
     def look(self) -> None:
         """Scrapes once, or twice where there is something new."""
@@ -105,9 +106,15 @@ class Scraper(Poller):
             text = fetch_exposition(self._settings.port, self._settings.path)
         except ConnectionRefusedError:
             return None  # the program does not serve yet, or no longer
+        except ConnectionResetError as error:
+            if self._was_broken_off:  # once, it is the program's end
+                self._complain("scrape failed", error)
+            self._was_broken_off = True
+            return None
         except (OSError, http.client.HTTPException) as error:
             self._complain("scrape failed", error)
             return None
+        self._was_broken_off = False
         return results.read(parse_exposition(text))
 
     def _append(self, result: Mapping[str, MetricValue]) -> bool:

@@ -48,7 +48,7 @@ def test_it_is_ended_as_by_ctrl_c_so_that_it_can_finish_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched_program, "_GRACE", ((signal.SIGINT, 60.0),))
-    body = "import time\nprint('go', flush=True)\ntry: time.sleep(600)\nexcept KeyboardInterrupt: print('finished')"
+    body = "import time\ntry:\n print('go', flush=True)\n time.sleep(600)\nexcept KeyboardInterrupt: print('finished')"
     program = start(tmp_path, sys.executable, "-c", body)
     wait_until(lambda: program.lines == ["go"])
     program.end()
