@@ -201,6 +201,23 @@ def test_a_wrong_path_is_told_in_the_agents_log(program: Program, start_agent: S
     assert (line["event"], line["port"], line["path"]) == ("scrape failed", port, "/metrics")
 
 
+def test_a_server_that_breaks_off_is_told_of_from_the_second_time_on(start_agent: StartAgent) -> None:
+    agents: list[RunningAgent] = []
+    counted: list[int] = []
+
+    def break_off(handler: BaseHTTPRequestHandler) -> None:
+        counted.append(sum(agent.log.getvalue().count("scrape failed") for agent in agents))
+        handler.close_connection = True
+
+    with serve(break_off) as port:
+        agent = start_agent(scrape(port))
+        agents.append(agent)
+        wait_until(lambda: "scrape failed" in agent.log.getvalue())
+        agent.end()
+    assert counted[:2] == [0, 0], "once, it may be the program's end"
+    assert "RemoteDisconnected" in agent.log.getvalue()
+
+
 def test_what_is_there_instead_of_the_objective_is_told_at_the_end(
     program: Program, start_agent: StartAgent, operator: StubOperator
 ) -> None:
