@@ -46,7 +46,7 @@ class HandWrittenPods:
         """It has ended with one result and one checkpoint, which nobody has heard of yet."""
 
         def write(pod: Manifest) -> Manifest:
-            words = self._make_last_words(trial, pod["metadata"]["uid"], accuracy)
+            words = self._make_termination_message(trial, pod["metadata"]["uid"], accuracy)
             return pod_status.ended(self.started[trial], COMPLETED, words, pod_status.now())
 
         self._write(trial, write)
@@ -60,7 +60,7 @@ class HandWrittenPods:
             self.api.patch(paths.status_of(path), {"status": describe_end(words)})
         return bool(found)
 
-    def _make_last_words(self, trial: str, attempt: str, accuracy: float) -> str:
+    def _make_termination_message(self, trial: str, attempt: str, accuracy: float) -> str:
         """The agent's termination message."""
         result = Result(1, 1.0, {"accuracy": accuracy}, step=1, checkpoint=True)
         checkpoint = CheckpointRef(f"{self.store}/{trial}/{attempt}/1", f"sha256:{'0' * 64}", 1)

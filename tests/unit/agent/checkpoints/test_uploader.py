@@ -96,7 +96,7 @@ def test_those_that_are_stored_leave_the_bucket_when_the_trial_keeps_none(
     assert not [key for key in store.objects if key.startswith((f"{ROOT}/1/", f"{ROOT}/2/"))]
 
 
-@pytest.mark.parametrize("drain_seconds", [8])  # a slow machine needs some for the newest
+@pytest.mark.parametrize("drain_seconds", [12])  # a slow machine needs some for the newest
 def test_older_ones_leave_time_for_the_newest(
     agent: RunningAgent, backlog: None, store: MemoryStore, operator: StubOperator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

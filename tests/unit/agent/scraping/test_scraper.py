@@ -201,15 +201,15 @@ def test_a_wrong_path_is_told_in_the_agents_log(program: Program, start_agent: S
     assert (line["event"], line["port"], line["path"]) == ("scrape failed", port, "/metrics")
 
 
-def test_a_server_that_breaks_off_is_told_of_from_the_second_time_on(start_agent: StartAgent) -> None:
+def test_a_server_that_hangs_up_is_told_of_from_the_second_time_on(start_agent: StartAgent) -> None:
     agents: list[RunningAgent] = []
     counted: list[int] = []
 
-    def break_off(handler: BaseHTTPRequestHandler) -> None:
+    def hang_up(handler: BaseHTTPRequestHandler) -> None:
         counted.append(sum(agent.log.getvalue().count("scrape failed") for agent in agents))
         handler.close_connection = True
 
-    with serve(break_off) as port:
+    with serve(hang_up) as port:
         agent = start_agent(scrape(port))
         agents.append(agent)
         wait_until(lambda: "scrape failed" in agent.log.getvalue())
