@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from podtune.api.base import parse_duration
 from podtune.api.pods.quantities import parse_size
-from podtune.api.resources.checkpoints import Checkpoints, CheckpointStore
+from podtune.api.resources.checkpoints import CertificateBundle, Checkpoints, CheckpointStore
 from podtune.api.resources.experiment import KeptLogs, Snapshot
 from podtune.api.resources.results import Results
 from podtune.kube.agent_pods import make_claim_mount, make_claim_volume
@@ -103,18 +104,28 @@ def _format_secret_directory(secret: str) -> str:
 
 
 def _make_credentials_volumes(store: CheckpointStore | None) -> list[Manifest]:
-    """The Secret as a volume: the kubelet brings it up to date in running pods, which it does not with a variable.
+    """The store's Secret; what a plugin wants of it, the plugin knows alone."""
+    if store is None or not store.credentials_secret:
+        return []
+    keys = OF_GCS if store.gcs is not None else OF_AZURE if store.azure is not None else OF_S3
+    return [make_credentials_volume(CREDENTIALS_VOLUME, store.credentials_secret, keys if store.plugin is None else ())]
+
+
+def make_credentials_volume(name: str, secret: str, keys: Sequence[str]) -> Manifest:
+    """A Secret as a volume: the kubelet brings it up to date in running pods, which it does not with a variable.
 
     It is optional, so that a Secret that is deleted meanwhile does no harm to a pod that runs. Everyone may read the
     files, since they belong to root and the agent is another user; only the agent's containers mount them.
+
+    Args:
+        name: The volume's.
+        secret: The Secret's.
+        keys: What of it becomes files; all of it where there are none.
     """
-    if store is None or not store.credentials_secret:
-        return []
-    secret: Manifest = {"secretName": store.credentials_secret, "optional": True, "defaultMode": _READABLE}
-    if store.plugin is None:  # what a plugin wants of its Secret, it knows alone
-        keys = OF_GCS if store.gcs is not None else OF_AZURE if store.azure is not None else OF_S3
-        secret["items"] = [{"key": key, "path": key} for key in keys]
-    return [{"name": CREDENTIALS_VOLUME, "secret": secret}]
+    source: Manifest = {"secretName": secret, "optional": True, "defaultMode": _READABLE}
+    if keys:
+        source["items"] = [{"key": key, "path": key} for key in keys]
+    return {"name": name, "secret": source}
 
 
 def _make_claim_volumes(store: CheckpointStore | None) -> list[Manifest]:
@@ -128,8 +139,12 @@ def _make_ca_volumes(store: CheckpointStore | None) -> list[Manifest]:
     """The volume with the certificates of the store's authorities, where it has any of its own."""
     if store is None or store.ca_bundle is None:
         return []
-    bundle = store.ca_bundle
+    return [make_ca_volume(CA_VOLUME, store.ca_bundle)]
+
+
+def make_ca_volume(name: str, bundle: CertificateBundle) -> Manifest:
+    """A volume with certificates of authorities, as the file `CA_FILE`."""
     items = [{"key": bundle.key, "path": CA_FILE}]
     if bundle.kind == "Secret":
-        return [{"name": CA_VOLUME, "secret": {"secretName": bundle.name, "items": items}}]
-    return [{"name": CA_VOLUME, "configMap": {"name": bundle.name, "items": items}}]
+        return {"name": name, "secret": {"secretName": bundle.name, "items": items}}
+    return {"name": name, "configMap": {"name": bundle.name, "items": items}}

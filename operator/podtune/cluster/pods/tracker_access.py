@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from podtune.api.resources.checkpoints import CertificateBundle
 from podtune.api.trackers import Trackers
+from podtune.cluster.pods.store_access import CA_FILE, make_ca_volume, make_credentials_volume
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.tracking import OF_MLFLOW, build_run_id
@@ -17,8 +17,6 @@ TRACKER_SECRET_VOLUME = "podtune-tracker"
 TRACKER_SECRET_DIRECTORY = "/etc/podtune/tracker"
 TRACKER_CA_VOLUME = "podtune-tracker-ca"
 TRACKER_CA_DIRECTORY = "/etc/podtune/tracker-ca"
-_CA_FILE = "ca.crt"
-_READABLE = 0o444
 
 
 def make_tracker_variables(trackers: Trackers, experiment: str, action: CreatePod) -> Mapping[str, str]:
@@ -52,7 +50,7 @@ def encode_tracker(trackers: Trackers, experiment: str) -> str:
     if server.credentials_secret:
         values["credentials"] = TRACKER_SECRET_DIRECTORY
     if server.ca_bundle is not None:
-        values["ca_file"] = f"{TRACKER_CA_DIRECTORY}/{_CA_FILE}"
+        values["ca_file"] = f"{TRACKER_CA_DIRECTORY}/{CA_FILE}"
     if trackers.dashboard:
         values["dashboard"] = trackers.dashboard
     return json.dumps(values)
@@ -63,11 +61,9 @@ def make_tracker_volumes(trackers: Trackers) -> list[Manifest]:
     server = trackers.mlflow
     volumes: list[Manifest] = []
     if server is not None and server.credentials_secret:
-        items = [{"key": key, "path": key} for key in OF_MLFLOW]
-        secret = {"secretName": server.credentials_secret, "optional": True, "defaultMode": _READABLE}
-        volumes.append({"name": TRACKER_SECRET_VOLUME, "secret": {**secret, "items": items}})
+        volumes.append(make_credentials_volume(TRACKER_SECRET_VOLUME, server.credentials_secret, OF_MLFLOW))
     if server is not None and server.ca_bundle is not None:
-        volumes.append({"name": TRACKER_CA_VOLUME, **_make_ca_source(server.ca_bundle)})
+        volumes.append(make_ca_volume(TRACKER_CA_VOLUME, server.ca_bundle))
     return volumes
 
 
@@ -78,10 +74,3 @@ def make_tracker_mounts(trackers: Trackers) -> list[Manifest]:
         {"name": volume["name"], "mountPath": places[volume["name"]], "readOnly": True}
         for volume in make_tracker_volumes(trackers)
     ]
-
-
-def _make_ca_source(bundle: CertificateBundle) -> Manifest:
-    items = [{"key": bundle.key, "path": _CA_FILE}]
-    if bundle.kind == "Secret":
-        return {"secret": {"secretName": bundle.name, "items": items}}
-    return {"configMap": {"name": bundle.name, "items": items}}
