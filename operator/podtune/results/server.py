@@ -31,6 +31,8 @@ SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)
 _TAIL = re.compile(r"[1-9]\d{0,3}", re.ASCII)
 _AT_A_TIME = 8
 """Reports taken in without letting anything else in between: up to ten milliseconds on a slow machine."""
+_CHUNKS_AT_A_TIME = 8
+"""Large chunks of logs passed on without letting anything else in between; each has 256 KiB at most."""
 BODY_SECONDS = 30.0
 """How long a report's body may take: it has a megabyte at most, and agents wait no longer for an answer."""
 HOLD = 1.0
@@ -83,6 +85,7 @@ class ResultsServer:
         self._authenticator = authenticator
         self._client = client
         self._limiter = LoopRateLimiter(_AT_A_TIME)
+        self._chunk_limiter = LoopRateLimiter(_CHUNKS_AT_A_TIME)
         self._relays = 0
 
     def build_application(self) -> web.Application:
@@ -140,7 +143,8 @@ class ResultsServer:
         self._relays += 1
         try:
             async with aclosing(self._client.stream(paths.log_of(pod), params=params)) as chunks:
-                return await _relay(request, chunks, has_ended, paced=follows and not source.is_urgent)
+                paced = follows and not source.is_urgent
+                return await _relay(request, _limit(chunks, self._chunk_limiter), has_ended, paced=paced)
         finally:
             self._relays -= 1
 
@@ -197,6 +201,14 @@ def _read_log_query(request: web.Request) -> dict[str, str]:
             raise web.HTTPBadRequest(text=f"tail is {tail!r}; write a number of lines up to 9999")
         params["tailLines"] = tail
     return params
+
+
+async def _limit(chunks: AsyncGenerator[bytes], limiter: LoopRateLimiter) -> AsyncGenerator[bytes]:
+    """The same chunks, a large one when it is its turn: programs that print a lot may all have one at the same time."""
+    async for chunk in chunks:
+        if len(chunk) >= LARGE_CHUNK:
+            await limiter.wait()
+        yield chunk
 
 
 async def _relay(

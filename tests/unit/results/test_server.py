@@ -27,6 +27,7 @@ from tests.unit.cluster.objects import PODS, pod_body
 URL = "/v1/namespaces/team/trials/digits-0"
 REPORT = Report(attempt="p-1", results=(Result(1, 0.0, {"accuracy": 0.5}, 1),))
 RUNNING = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+LOGS = 40
 ENDED = {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]}
 
 
@@ -350,6 +351,48 @@ async def test_lines_that_nobody_waits_for_come_together(
     ):
         assert len(await response.read()) == 4 + (1 << 17)
     assert [seconds for seconds in slept if seconds] == pauses
+
+
+class Burst(FakeCluster):
+    """Logs in which a lot comes, in all of them at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed_on = 0
+        self.printed = asyncio.Barrier(LOGS)
+
+    async def stream(self, path: str, *, params: Any = None) -> AsyncGenerator[bytes]:
+        yield b""
+        await self.printed.wait()
+        yield b"x" * (1 << 16)
+        self.passed_on += 1
+
+    async def count_at_once(self) -> int:
+        """Until all are passed on: how many at most were so in one turn of the event loop."""
+        at_once = 0
+        while (before := self.passed_on) < LOGS:
+            await asyncio.sleep(0)
+            at_once = max(at_once, self.passed_on - before)
+        return at_once
+
+
+async def test_a_burst_in_many_logs_lets_others_in_between(handler: ReportHandler) -> None:
+    cluster = Burst()
+    cluster.put(PODS, pod_body(status=ENDED))
+    server = ResultsServer(handler, Gate(), cluster)  # type: ignore[arg-type]
+    async with (
+        asyncio.timeout(30),
+        TestServer(server.build_application()) as http,
+        ClientSession(http.make_url("/")) as session,
+    ):
+
+        async def read_log() -> int:
+            async with session.get(f"{URL}/log") as response:
+                return len(await response.read())
+
+        at_once, *sizes = await asyncio.gather(cluster.count_at_once(), *(read_log() for _ in range(LOGS)))
+    assert sizes == [1 << 16] * LOGS
+    assert at_once == server_module._CHUNKS_AT_A_TIME
 
 
 class Silent(FakeCluster):
