@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from functools import wraps
@@ -13,14 +12,12 @@ from multidict import CIMultiDict
 
 from podtune.dashboard.access.visit import VISIT
 from podtune.dashboard.live.event_stream import find_revision
+from podtune.dashboard.pages.packing import PagePacker
 
 SHARED_SECONDS = 2.0
 """So long an answer is good for others: they ask as soon as they have heard of news, and pages tell the time, too."""
 MOST_ANSWERS = 128
 _LEAST_COMPRESSED = 1024
-_LEVEL = 1
-"""A page of 10,000 trials takes a sixth of the time that it takes by default, and a fifth more bytes."""
-_GZIP = 31
 _INDIFFERENT = frozenset(
     {
         "accept",
@@ -70,6 +67,7 @@ class SharedAnswers:
     def __init__(self) -> None:
         """Has none yet."""
         self._shared: dict[Hashable, _Shared] = {}
+        self._packer = PagePacker()
 
     async def find(self, key: Hashable, make: Callable[[], Awaitable[web.Response]]) -> _Answer:
         """An answer, which is made unless it is there or on its way."""
@@ -78,11 +76,17 @@ class SharedAnswers:
             del self._shared[old]
         shared = self._shared.get(key)
         if shared is None:
-            shared = self._shared[key] = _Shared(now + SHARED_SECONDS, asyncio.ensure_future(_make_answer(make)))
+            shared = self._shared[key] = _Shared(now + SHARED_SECONDS, asyncio.ensure_future(self._make_answer(make)))
             shared.answer.add_done_callback(lambda task: self._forget_failed(key, task))
             while len(self._shared) > MOST_ANSWERS:
                 del self._shared[next(iter(self._shared))]
         return await asyncio.shield(shared.answer)
+
+    async def _make_answer(self, make: Callable[[], Awaitable[web.Response]]) -> _Answer:
+        made = await make()
+        body = made.body if isinstance(made.body, bytes) else b""
+        compressed = self._packer.pack(body) if len(body) >= _LEAST_COMPRESSED else None
+        return _Answer(made.status, made.headers.copy(), body, compressed)
 
     def _forget_failed(self, key: Hashable, task: asyncio.Task[_Answer]) -> None:
         shared = self._shared.get(key)
@@ -113,13 +117,3 @@ def share_answer(handler: _Handler) -> _Handler:
 
 def _is_indifferent(name: str) -> bool:
     return name.lower() in _INDIFFERENT or name.lower().startswith("sec-")
-
-
-async def _make_answer(make: Callable[[], Awaitable[web.Response]]) -> _Answer:
-    made = await make()
-    body = made.body if isinstance(made.body, bytes) else b""
-    compressed = None
-    if len(body) >= _LEAST_COMPRESSED:
-        packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
-        compressed = packer.compress(body) + packer.flush()
-    return _Answer(made.status, made.headers.copy(), body, compressed)
