@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -30,6 +30,7 @@ __all__ = [
 ]
 _LARGE_SHARE = 4
 """If more than one trial in so many has changed, all are ranked anew."""
+_RankKey = tuple[float, int, str]
 _EARLY = frozenset({TrialReason.STOPPED_BY_SCHEDULER, TrialReason.NOT_PROMOTED})
 
 
@@ -142,6 +143,7 @@ class ExperimentRows:
         axes: Its parameters.
         by_name: The trials by name.
         ranked: The trials that have a value, the best first.
+        rank_keys: What each of these is sorted by.
         trials: What the rows were read from.
         keeper: What was worked out of it.
     """
@@ -151,6 +153,7 @@ class ExperimentRows:
     axes: tuple[SearchAxis, ...]
     by_name: RowsByName
     ranked: Sequence[TrialRow]
+    rank_keys: Sequence[_RankKey]
     trials: Sequence[TrialView]
     keeper: Keeper = field(default_factory=Keeper, repr=False)
 
@@ -289,12 +292,14 @@ def collect_rows(
             return _update_rows(view, trials, earlier, changed)
     metrics = tuple(view.objectives)
     rows = [_make_row(trial, metrics) for trial in trials]
+    ranked, rank_keys = _rank(rows, view)
     return ExperimentRows(
         view=view,
         rows=rows,
         axes=make_axes(view.spec.get("parameters") or (), [row.view.parameters for row in rows]),
         by_name=RowsByName(rows, {row.name: place for place, row in enumerate(rows)}),
-        ranked=sorted((row for row in rows if row.value is not None), key=_make_rank(view)),
+        ranked=ranked,
+        rank_keys=rank_keys,
         trials=trials,
     )
 
@@ -324,28 +329,43 @@ def _update_rows(
     is_same = parameters == (earlier.view.spec.get("parameters") or ())
     if not is_same or not all(_keeps_axes(row, before, axes) for row, before in pairs):
         axes = make_axes(parameters, [row.view.parameters for row in rows])
+    is_large = len(changed) * _LARGE_SHARE > len(rows)
+    ranked, rank_keys = _rank(rows, view) if is_large else _update_ranked(earlier, pairs)
     return ExperimentRows(
         view=view,
         rows=rows,
         axes=axes,
         by_name=RowsByName(rows, {**places, **added} if added else places),
-        ranked=_update_ranked(view, earlier.ranked, pairs),
+        ranked=ranked,
+        rank_keys=rank_keys,
         trials=trials,
         keeper=earlier.keeper.pass_on(changed, len(rows)),
     )
 
 
+def _rank(rows: Iterable[TrialRow], view: ExperimentView) -> tuple[list[TrialRow], list[_RankKey]]:
+    """The trials that have a value, the best first, and what each is sorted by."""
+    find_key = _make_rank_key(view)
+    ranked = sorted((row for row in rows if row.value is not None), key=find_key)
+    return ranked, [*map(find_key, ranked)]
+
+
 def _update_ranked(
-    view: ExperimentView, ranked: Sequence[TrialRow], changed: Sequence[tuple[TrialRow, TrialRow | None]]
-) -> list[TrialRow]:
-    find_rank, gone = _make_rank(view), {id(before) for _, before in changed}
-    updated = [row for row in ranked if id(row) not in gone]
-    added = sorted((row for row, _ in changed if row.value is not None), key=find_rank)
-    if len(added) * _LARGE_SHARE > len(updated):
-        return sorted([*updated, *added], key=find_rank)
-    for row in added:
-        insort(updated, row, key=find_rank)
-    return updated
+    earlier: ExperimentRows, changed: Sequence[tuple[TrialRow, TrialRow | None]]
+) -> tuple[list[TrialRow], list[_RankKey]]:
+    """The same as `_rank`, for trials of which a few have changed: each is moved to where it now belongs."""
+    find_key = _make_rank_key(earlier.view)
+    ranked, rank_keys = [*earlier.ranked], [*earlier.rank_keys]
+    for row, before in changed:
+        if before is not None and before.value is not None:
+            place = bisect_left(rank_keys, find_key(before))
+            del ranked[place], rank_keys[place]
+        if row.value is not None:
+            key = find_key(row)
+            place = bisect_left(rank_keys, key)
+            ranked.insert(place, row)
+            rank_keys.insert(place, key)
+    return ranked, rank_keys
 
 
 def _keeps_axes(row: TrialRow, before: TrialRow | None, axes: Sequence[SearchAxis]) -> bool:
@@ -356,8 +376,8 @@ def _keeps_axes(row: TrialRow, before: TrialRow | None, axes: Sequence[SearchAxi
     return all(axis.has_room_for(values[axis.name]) for axis in axes if axis.name in values)
 
 
-def _make_rank(view: ExperimentView) -> Callable[[TrialRow], tuple[float, int, str]]:
-    """What trials with a value are sorted by, the best first."""
+def _make_rank_key(view: ExperimentView) -> Callable[[TrialRow], _RankKey]:
+    """What trials with a value are sorted by, the best first; no two have the same."""
     sign = -1.0 if next(iter(view.objectives.values()), "") == "max" else 1.0
     return lambda row: (sign * (row.value or 0.0), row.view.index, row.view.name)
 

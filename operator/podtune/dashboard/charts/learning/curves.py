@@ -40,7 +40,7 @@ FIRST = 100
 MOST_LISTED = 50
 DENSE_CURVES = 120
 """With more curves than this, each is drawn thinner."""
-_STEPS = 256
+_STEPS = 64
 """The share of the curves that is drawn changes in so many steps."""
 _BUNDLE = 40
 """Strokes of one path don't add up, so many curves are drawn in several."""
@@ -239,7 +239,7 @@ def _rank(experiment: ExperimentRows, drawn: Sequence[DrawnCurve]) -> Iterator[D
 @keep_by_trial
 def _read_curve(row: TrialRow, axes: CurveAxes) -> DrawnCurve:
     points = read_points(row, axes)
-    known: list[Point] = [point for point in points if point is not None]
+    known: list[Point] = [*filter(None, points)]
     at = [place for place, _ in known] or [0.0]
     return DrawnCurve(row, points, known, min(at), max(at))
 

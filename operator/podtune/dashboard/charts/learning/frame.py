@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
+from typing import cast
 
 from podtune.dashboard.charts.scales import Scale, Tick, fit_scale, leave_out_worst, loosen_scale
 from podtune.dashboard.keeping import keep_by_trial
@@ -109,13 +110,17 @@ def read_points(row: TrialRow, axes: CurveAxes) -> list[Point | None]:
     curve = row.view.status.curve
     if curve is None or axes.objective >= curve.width:
         return []
-    points: list[Point | None] = []
-    across, up = 1 if axes.by_time else 0, 2 + axes.objective
-    for point in curve.list_points():
-        x, y = point[across], point[up]
-        is_shown = math.isfinite(x) and math.isfinite(y) and (x > 0 or not axes.is_log_x)
-        points.append((x, y) if is_shown and (y > 0 or not axes.is_log_y) else None)
+    columns = curve.list_columns()
+    x, y = columns[1 if axes.by_time else 0], columns[2 + axes.objective]
+    points: list[Point | None] = list(zip(x, y, strict=True))
+    if axes.is_log_x or axes.is_log_y or not all(map(math.isfinite, chain(x, y))):
+        points = [point if point is not None and _is_shown(point, axes) else None for point in points]
     return points if any(points) else []
+
+
+def _is_shown(point: Point, axes: CurveAxes) -> bool:
+    x, y = point
+    return math.isfinite(x) and math.isfinite(y) and (x > 0 or not axes.is_log_x) and (y > 0 or not axes.is_log_y)
 
 
 def fit_frame(
@@ -162,19 +167,26 @@ def draw_line(points: Sequence[Point | None], frame: Frame) -> str:
 
     It leaves out what is missing, and begins anew where a trial went back, as those do that clone another one.
     """
+    runs = [points] if all(points) else [list(run) for is_known, run in groupby(points, bool) if is_known]
+    return "".join(_draw_steps(frame.place_all(_scale_x(run, frame.unit))) for run in runs)
+
+
+def _scale_x(points: Sequence[Point | None], unit: float) -> Sequence[Point]:
+    if unit == 1.0:
+        return cast(Sequence[Point], points)
+    return [(point[0] / unit, point[1]) for point in points if point is not None]
+
+
+def _draw_steps(places: Sequence[tuple[int, int]]) -> str:
+    """A path from one place to the next."""
     parts: list[str] = []
-    at: tuple[int, int] | None = None
-    places = iter(frame.place_all([(point[0] / frame.unit, point[1]) for point in points if point is not None]))
-    for point in points:
-        if point is None:
-            at = None
-            continue
-        place = next(places)
-        if at is None or place[0] < at[0]:
-            parts.append(f"M{place[0]} {place[1]}h0")
-        elif place != at:
-            parts.append(f"l{place[0] - at[0]} {place[1] - at[1]}")
-        at = place
+    before, down = math.inf, 0
+    for x, y in places:
+        if x < before:
+            parts.append(f"M{x} {y}h0")
+        elif x != before or y != down:
+            parts.append(f"l{x - before} {y - down}")
+        before, down = x, y
     return "".join(parts)
 
 
