@@ -39,6 +39,7 @@ lint-all-but-types: install
 	@$(BIN)/python docs/generate_reference.py --check
 	@$(BIN)/python docs/generate_glossary.py --check
 	@$(BIN)/python docs/generate_rights.py --check
+	@$(BIN)/python docs/generate_argo_cd.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
 	@$(BIN)/python docs/measure_codebase.py --check
@@ -150,9 +151,18 @@ generate: install ## Write everything that is generated from the models
 	@$(BIN)/python docs/generate_reference.py --write
 	@$(BIN)/python docs/generate_glossary.py --write
 	@$(BIN)/python docs/generate_rights.py --write
+	@$(BIN)/python docs/generate_argo_cd.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write
 	@$(BIN)/python docs/draw_algorithms.py --write
+
+.PHONY: install-manifest
+install-manifest: install ## Write build/install.yaml: the charts as one manifest, for kubectl, Kustomize, Argo CD and Flux
+	@$(BIN)/python -m e2e.install_manifest
+
+.PHONY: zipapp
+zipapp: install ## Build build/krew/kubectl-podtune, one file that needs Python alone, and krew's manifest
+	@$(BIN)/python integrations/krew/build.py
 
 .PHONY: lock
 lock: install ## Pin all dependencies anew, with hashes

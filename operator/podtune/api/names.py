@@ -114,6 +114,7 @@ class ConditionType(StrEnum):
     """The condition types of both kinds."""
 
     READY = "Ready"
+    RECONCILING = "Reconciling"
     COMPLETE = "Complete"
     FAILED = "Failed"
     STALLED = "Stalled"
@@ -154,6 +155,8 @@ class ExperimentReason(StrEnum):
     FAILURE_BUDGET_EXCEEDED = "FailureBudgetExceeded"
     CRITERIA_MET = "CriteriaMet"
     STOPPED_BY_USER = "StoppedByUser"
+    STOPPING = "Stopping"
+    SPEC_APPLIED = "SpecApplied"
     SUSPENDING = "Suspending"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"

@@ -15,7 +15,13 @@ from tests.documented_manifests import complete, list_documents
 pytestmark = [pytest.mark.cluster]
 
 TEMPLATE = ["template", "podtune", str(CHARTS / "podtune"), "--kube-version=1.34.0", "--values=-"]
-DOCUMENTS = [(block.place, document) for block, document in list_documents()]
+FOREIGN = ("argoproj.io", "kustomize.toolkit.fluxcd.io")
+"""Groups of tools that are not on the cluster; `tests/unit/integrations/test_page.py` looks at their manifests."""
+DOCUMENTS = [
+    (block.place, document)
+    for block, document in list_documents()
+    if str(document.get("apiVersion", "")).partition("/")[0] not in FOREIGN
+]
 
 
 @pytest.fixture(scope="module")

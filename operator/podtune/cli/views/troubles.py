@@ -15,6 +15,7 @@ ORDINARY_IF_FALSE = frozenset(
         ConditionType.COMPLETE,
         ConditionType.FAILED,
         ConditionType.STALLED,
+        ConditionType.RECONCILING,
         ConditionType.RUNNING,
         ConditionType.SUCCESS_CRITERIA_MET,
         ConditionType.FAILURE_TARGET,

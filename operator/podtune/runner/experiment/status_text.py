@@ -150,6 +150,9 @@ def compute_status(
     )
     conditions = tuple(before.conditions)
     truths = _list_truths(outcome, over=over, stall=stall, message=message)
+    unreached = None if stall is not None else _find_unreached(outcome, over=over, suspended=suspended, message=message)
+    if unreached is not None or find_condition(conditions, ConditionType.RECONCILING) is not None:
+        truths.append(_describe_reconciling(unreached))
     if blocker is not None or find_condition(conditions, ConditionType.PROPOSALS_MADE) is not None:
         truths.append(_describe_proposing(blocker))
     if suspended is not None or find_condition(conditions, ConditionType.SUSPENDED) is not None:
@@ -265,9 +268,38 @@ def _describe_template(outdated: str) -> tuple[ConditionType, bool, str, str]:
     return ConditionType.TEMPLATE_CURRENT, not outdated, str(reason), outdated
 
 
+def _find_unreached(
+    outcome: ExperimentOutcome | None, *, over: bool, suspended: Suspended | None, message: str
+) -> Hold | None:
+    """What the spec asks for and is on its way, such as a suspension while trials store checkpoints.
+
+    Trials that run are nothing to reach: to run them is what the spec asks for, and it takes days. Nor is an end that
+    the experiment has come to by itself.
+    """
+    if outcome is not None:
+        is_stopping = outcome.reason is ExperimentReason.STOPPED_BY_USER and not over
+        return Hold(ExperimentReason.STOPPING, message) if is_stopping else None
+    if suspended is not None and suspended.taken:
+        return Hold(ExperimentReason.SUSPENDING, suspended.message)
+    return None
+
+
+def _describe_reconciling(unreached: Hold | None) -> tuple[ConditionType, bool, str, str]:
+    """The condition that is there from the first time on that something was asked for that takes a while."""
+    if unreached is None:
+        return ConditionType.RECONCILING, False, str(ExperimentReason.SPEC_APPLIED), ""
+    return ConditionType.RECONCILING, True, str(unreached.reason), unreached.message
+
+
 def _list_truths(
     outcome: ExperimentOutcome | None, *, over: bool, stall: Hold | None, message: str
 ) -> list[tuple[ConditionType, bool, str, str]]:
+    finished = outcome is not None and over
+    reason = str(outcome.reason) if outcome is not None and finished else str(ExperimentReason.IN_PROGRESS)
+    complete = finished and outcome is not None and outcome.good
+    failed = finished and outcome is not None and not outcome.good
+    if failed and stall is None and outcome is not None:
+        stall = Hold(outcome.reason, message)  # kstatus knows no other word for what only a person can mend
     if stall is not None:
         accepted = [
             (ConditionType.READY, False, str(stall.reason), stall.message),
@@ -278,10 +310,6 @@ def _list_truths(
             (ConditionType.READY, True, str(ExperimentReason.ACCEPTED), "the operator has accepted the experiment"),
             (ConditionType.STALLED, False, str(ExperimentReason.ACCEPTED), ""),
         ]
-    finished = outcome is not None and over
-    reason = str(outcome.reason) if outcome is not None and finished else str(ExperimentReason.IN_PROGRESS)
-    complete = finished and outcome is not None and outcome.good
-    failed = finished and outcome is not None and not outcome.good
     return [
         *accepted,
         (ConditionType.COMPLETE, complete, reason, message if finished else ""),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from podtune.api.conditions import MAX_MESSAGE, Condition, clip, find_condition, set_condition
 from podtune.api.names import ConditionType, DesiredState, TrialReason, TrialState
-from podtune.api.resources.trial import AttemptEnd
+from podtune.api.resources.trial import AttemptEnd, TrialStatus
 from podtune.protocol.messages import Restored
 from podtune.runner import resources
 from podtune.runner.attempts import lost_work, usable_results
@@ -202,6 +204,18 @@ def _describe_overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     return False, TrialReason.TRIAL_ENDED, "the trial ended before a pod started with them"
 
 
+def _describe_end(status: TrialStatus) -> Iterator[tuple[ConditionType, bool, str, str]]:
+    """The conditions that a trial has from its first end on; Stalled is kstatus' word for a failure."""
+    ended = status.state is not None and status.state.is_finished
+    good, bad = status.state is TrialState.TERMINATED, status.state is TrialState.ERROR
+    truths = ((ConditionType.COMPLETE, good), (ConditionType.FAILED, bad), (ConditionType.STALLED, bad))
+    for type_, holds in truths:
+        # Where it goes on after an end, those that are there become False.
+        is_there = find_condition(status.conditions, type_) is not None
+        if is_there or holds or (ended and type_ is not ConditionType.STALLED):
+            yield type_, holds, status.reason, status.message if holds else ""
+
+
 def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
     status = trial.status
     moment, generation = format_rfc3339(now), trial.seen.generation
@@ -212,14 +226,8 @@ def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         conditions = set_condition(conditions, type_, holds, reason, message, now=moment, generation=generation)
 
     put(ConditionType.RUNNING, status.state is TrialState.RUNNING, status.reason, "")
-    if status.state is not None and status.state.is_finished:
-        good = status.state is TrialState.TERMINATED
-        put(ConditionType.COMPLETE, good, status.reason, status.message if good else "")
-        put(ConditionType.FAILED, not good, status.reason, "" if good else status.message)
-    else:
-        for type_ in (ConditionType.COMPLETE, ConditionType.FAILED):
-            if find_condition(conditions, type_) is not None:  # it had ended before its experiment went on
-                put(type_, False, status.reason, "")
+    for ended in _describe_end(status):
+        put(*ended)
     if trial.current.store_problem is not None:
         put(
             ConditionType.CHECKPOINTS_STORED,

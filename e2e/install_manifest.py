@@ -1,0 +1,63 @@
+"""Writes build/install.yaml: both charts as plain manifests, for `kubectl apply -f`, Kustomize, Argo CD and Flux.
+
+`make install-manifest`, or:
+
+    python -m e2e.install_manifest [--set KEY=VALUE …]
+
+Options are Helm's own. Hooks, such as tests, are left out: without Helm, nobody runs them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from e2e.devcluster.building import tools
+
+ROOT = Path(__file__).parent.parent
+TARGET = ROOT / "build" / "install.yaml"
+NAMESPACE = "podtune-system"
+_CHARTS = ("podtune-crds", "podtune")
+
+
+def build_install_manifest(helm: str, options: Sequence[str] = ()) -> str:
+    """The namespace, the definitions and the operator, in the order in which they have to be applied.
+
+    Args:
+        helm: The program.
+        options: More of its options, for the operator's chart.
+    """
+    rendered = [
+        subprocess.run(
+            [helm, "template", name, ROOT / "charts" / name, "--namespace", NAMESPACE, "--no-hooks", *more],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for name, more in zip(_CHARTS, ((), options), strict=True)
+    ]
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    header = "# Podtune: namespace, definitions and operator. Made of the charts by `make install-manifest`.\n"
+    return header + yaml.safe_dump(namespace, sort_keys=False) + "".join(rendered)
+
+
+def find_helm() -> str:
+    """Helm of this machine, or the local cluster's, which is built if it is not there."""
+    return shutil.which("helm") or str((tools.installed("cluster") or tools.ensure("clients")) / "helm")
+
+
+def main() -> int:
+    """Writes it."""
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(build_install_manifest(find_helm(), sys.argv[1:]), encoding="utf-8")
+    print(TARGET.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,2 @@
+obj.spec.desiredState = "Paused"
+return obj

@@ -1,0 +1,2 @@
+obj.spec.desiredState = "Running"
+return obj

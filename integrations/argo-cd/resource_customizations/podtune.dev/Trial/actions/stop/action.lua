@@ -1,0 +1,2 @@
+obj.spec.desiredState = "Stopped"
+return obj
