@@ -76,7 +76,7 @@ def list_texts(root: Path, skipped: Iterable[Path]) -> Iterator[tuple[str, str]]
         skipped: Files that may name what is retired, such as the changelog.
     """
     suffixes = {".py", ".md", ".yaml", ".yml", ".tpl", ".toml"}
-    folders = ("operator", "tests", "e2e", "docs", "examples", "charts", "crds")
+    folders = ("operator", "tests", "e2e", "docs", "examples", "charts", "crds", "integrations")
     paths = [*root.glob("*.*"), *(path for folder in folders for path in (root / folder).rglob("*"))]
     for path in sorted(set(paths) - set(skipped)):
         if path.suffix in suffixes and path.is_file():

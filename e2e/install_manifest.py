@@ -4,7 +4,8 @@
 
     python -m e2e.install_manifest [--set KEY=VALUE …]
 
-Options are Helm's own. Hooks, such as tests, are left out: without Helm, nobody runs them.
+Options are Helm's own. Hooks, such as tests, are left out: without Helm, nobody runs them. The file is for a release, and
+not committed: it has nothing that the charts don't have, and nobody would read its 6,000 lines in a diff.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from pathlib import Path
 import yaml
 
 from e2e.devcluster.building import tools
+from e2e.devcluster.layout import KUBERNETES_VERSION
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "build" / "install.yaml"
 NAMESPACE = "podtune-system"
 _CHARTS = ("podtune-crds", "podtune")
+# Without a cluster, Helm takes Kubernetes to be as old as itself.
+_OPTIONS = ("--namespace", NAMESPACE, "--no-hooks", "--kube-version", KUBERNETES_VERSION)
 
 
 def build_install_manifest(helm: str, options: Sequence[str] = ()) -> str:
@@ -34,8 +38,8 @@ def build_install_manifest(helm: str, options: Sequence[str] = ()) -> str:
     """
     rendered = [
         subprocess.run(
-            [helm, "template", name, ROOT / "charts" / name, "--namespace", NAMESPACE, "--no-hooks", *more],
-            capture_output=True,
+            [helm, "template", name, ROOT / "charts" / name, *_OPTIONS, *more],
+            stdout=subprocess.PIPE,
             text=True,
             check=True,
         ).stdout

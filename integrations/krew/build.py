@@ -123,8 +123,18 @@ def build_manifest(archives: Mapping[str, bytes], version: str, releases: str) -
             }
         )
     manifest["spec"] = {"version": f"v{version}", "homepage": releases, **manifest["spec"], "platforms": platforms}
-    text: str = yaml.safe_dump(manifest, sort_keys=False, width=110)
+    text: str = yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=110)
     return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as people do."""
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
 
 
 def main() -> int:

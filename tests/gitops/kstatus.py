@@ -2,7 +2,7 @@
 
 Its rules are those of `pkg/kstatus/status` in github.com/kubernetes-sigs/cli-utils, at 5895ad6. `generic.go` looks at
 deletion, at the generation and at Reconciling and Stalled, in the order in which the conditions stand, and
-`checkReadyCondition` in `status.go` at Ready. `tests/unit/integrations/judge` asks the library itself.
+`checkReadyCondition` in `status.go` at Ready. `tests/unit/integrations/tools` asks the library itself.
 """
 
 from __future__ import annotations

@@ -62,8 +62,13 @@ def test_an_experiment_stays_as_its_commit_has_it(cluster: Cluster, namespace: K
     assert_untouched(namespace, manifest)
 
     commit(namespace, manifest, suspend=True)
-    seen = []
-    eventually(lambda: seen.append(look(namespace, manifest)) or seen[-1], lambda said: said[0] == "Suspended")
+    seen: list[tuple[str, str, str]] = []
+
+    def look_again() -> bool:
+        seen.append(look(namespace, manifest))
+        return seen[-1][0] == "Suspended"
+
+    eventually(look_again)
     assert seen[-1] == ("Suspended", Kstatus.IN_PROGRESS, Kstatus.CURRENT)
     assert {kstatus for health, _, kstatus in seen if health != "Suspended"} <= {Kstatus.IN_PROGRESS}
     assert_untouched(namespace, manifest)

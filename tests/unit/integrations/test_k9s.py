@@ -33,7 +33,7 @@ BY_PLURAL = {resource.plural: resource for resource in RESOURCES}
 
 def find_field(resource: Resource, path: str) -> dict[str, Any] | None:
     """The schema of a field, by its path as a column has it."""
-    schema = build_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema: dict[str, Any] | None = build_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for name in path.strip(".").split("."):
         schema = (schema or {}).get("properties", {}).get(name)
     return schema

@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from docs.fenced_blocks import ROOT, find_blocks
-from podtune.api.crd.generate import EXPERIMENT_KIND
-from podtune.api.names import GROUP
+from podtune.api.names import EXPERIMENT_KIND, GROUP
 from tests.gitops import flux, states
 from tests.gitops.argo_cd import ArgoCustomization
 from tests.gitops.kstatus import compute_kstatus
@@ -30,6 +29,7 @@ ROWS = {
 
 
 def find_shown(kind: str) -> dict[str, Any]:
+    found: dict[str, Any]
     [found] = [document for document in SHOWN if document["kind"] == kind]
     return found
 

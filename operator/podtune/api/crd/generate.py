@@ -35,6 +35,13 @@ from podtune.api.resources.trial import TrialSpec, TrialStatus
 DIRECTORIES = (Path("crds"), Path("charts/podtune-crds/templates"))
 """Where the files go, below the repository; both hold the same."""
 _HEADER = "# Generated from operator/podtune/api by `python -m podtune.api.crd.generate --write`. Do not edit.\n"
+# Taking a definition away takes every experiment with it: only a person may, never a tool whose user has moved a file.
+# Argo CD is told to apply it on the server, too: it is too large for the annotation that others need.
+_KEPT_BY = {
+    "helm.sh/resource-policy": "keep",
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +145,7 @@ def build_definition(resource: Resource) -> dict[str, Any]:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": resource.name,
-            # Taking the definition away takes every experiment with it: only a person may, never `helm uninstall`.
-            "annotations": {"helm.sh/resource-policy": "keep"},
+            "annotations": dict(_KEPT_BY),
             "labels": {"app.kubernetes.io/name": "podtune", "app.kubernetes.io/component": "crds"},
         },
         "spec": {

@@ -204,7 +204,7 @@ def _describe_overrides(trial: TrialMachine) -> tuple[bool, str, str]:
     return False, TrialReason.TRIAL_ENDED, "the trial ended before a pod started with them"
 
 
-def _describe_end(status: TrialStatus) -> Iterator[tuple[ConditionType, bool, str, str]]:
+def _list_end_conditions(status: TrialStatus) -> Iterator[tuple[ConditionType, bool, str, str]]:
     """The conditions that a trial has from its first end on; Stalled is kstatus' word for a failure."""
     ended = status.state is not None and status.state.is_finished
     good, bad = status.state is TrialState.TERMINATED, status.state is TrialState.ERROR
@@ -226,7 +226,7 @@ def _build_conditions(trial: TrialMachine, now: float) -> tuple[Condition, ...]:
         conditions = set_condition(conditions, type_, holds, reason, message, now=moment, generation=generation)
 
     put(ConditionType.RUNNING, status.state is TrialState.RUNNING, status.reason, "")
-    for ended in _describe_end(status):
+    for ended in _list_end_conditions(status):
         put(*ended)
     if trial.current.store_problem is not None:
         put(

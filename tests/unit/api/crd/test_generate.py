@@ -62,7 +62,10 @@ def test_the_chart_installs_what_crds_holds() -> None:
         assert texts[Path("crds") / path.name] == text
         # Helm would read these as its own.
         assert "{{" not in text
-        assert yaml.safe_load(text)["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        annotations = yaml.safe_load(text)["metadata"]["annotations"]
+        assert annotations["helm.sh/resource-policy"] == "keep"
+        assert {"Prune=false", "Delete=false"} <= set(annotations["argocd.argoproj.io/sync-options"].split(","))
+        assert annotations["kustomize.toolkit.fluxcd.io/prune"] == "disabled"
 
 
 @pytest.mark.parametrize(("path", "node"), _all_nodes(), ids=lambda value: value if isinstance(value, str) else "")

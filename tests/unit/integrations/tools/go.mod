@@ -1,5 +1,5 @@
 // What the tools themselves say of our objects: kstatus, Flux's evaluator of health expressions, Argo CD's Lua.
-module podtune.dev/tests/judge
+module podtune.dev/tests/tools
 
 go 1.25.0
 

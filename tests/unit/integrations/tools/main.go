@@ -1,4 +1,4 @@
-// Command judge reads cases from standard input, one JSON object a line, and prints what the tools make of each.
+// Command tools reads cases from standard input, one JSON object a line, and prints what the tools make of each.
 package main
 
 import (
@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// Case is an object, and what it is to be judged by beside kstatus.
+// Case is an object, and what it is to be looked at by, beside kstatus.
 type Case struct {
 	Object json.RawMessage                  `json:"object"`
 	Flux   kustomize.HealthCheckExpressions `json:"flux"`
 	Lua    string                           `json:"lua"`
 }
 
-// Judgement is what the tools say.
-type Judgement struct {
+// Answer is what the tools say.
+type Answer struct {
 	Kstatus string          `json:"kstatus"`
 	Flux    string          `json:"flux"`
 	Lua     json.RawMessage `json:"lua"`
@@ -35,9 +35,9 @@ func main() {
 	lines.Buffer(nil, 1<<24)
 	answers := json.NewEncoder(os.Stdout)
 	for lines.Scan() {
-		judgement, err := judge(lines.Bytes())
+		answer, err := ask(lines.Bytes())
 		if err == nil {
-			err = answers.Encode(judgement)
+			err = answers.Encode(answer)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-func judge(line []byte) (*Judgement, error) {
+func ask(line []byte) (*Answer, error) {
 	var given Case
 	if err := json.Unmarshal(line, &given); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func judge(line []byte) (*Judgement, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Judgement{Kstatus: found.Status.String(), Flux: evaluated.Status.String(), Lua: answer}, nil
+	return &Answer{Kstatus: found.Status.String(), Flux: evaluated.Status.String(), Lua: answer}, nil
 }
 
 // run runs a script with the libraries that Argo CD opens for scripts in its ConfigMap.

@@ -21,7 +21,7 @@ from tests.golden.keep_release import RELEASES
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1200)]
 
-JUDGE = Path(__file__).parent / "judge"
+MODULE = Path(__file__).parent / "tools"
 CHECK = flux.read_kustomization("complete.yaml")["spec"]["healthCheckExprs"][0]
 ODD: dict[str, Any] = {
     "apiVersion": CHECK["apiVersion"],
@@ -56,7 +56,7 @@ def ask_tools(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         pytest.skip("needs Go")
     given = "".join(json.dumps(case) + "\n" for case in cases)
     answered = subprocess.run(
-        [go, "run", "."], cwd=JUDGE, input=given, capture_output=True, text=True, timeout=1100, check=False
+        [go, "run", "."], cwd=MODULE, input=given, capture_output=True, text=True, timeout=1100, check=False
     )
     assert answered.returncode == 0, answered.stderr[-4000:]
     return [json.loads(line) for line in answered.stdout.splitlines()]
