@@ -80,7 +80,9 @@ def test_an_experiment_stays_as_its_commit_has_it(cluster: Cluster, namespace: K
         "spec": {"experiment": "committed", "parameters": {"base": "0.75"}},
     }
     namespace.kubectl("apply", *SERVER_SIDE, "-f", "-", stdin=json.dumps(user_made))
-    commit(namespace, manifest, suspend=False)
+    # The program held still until it went on from a checkpoint, which the added trial does not.
+    pod = {"spec": {"containers": [counter({"EPOCHS": "8"})], "terminationGracePeriodSeconds": 20}}
+    commit(namespace, manifest, suspend=False, trialTemplate=pod)
     namespace.wait_for_condition(EXPERIMENT, "committed", "Complete")
     assert look(namespace, manifest) == ("Healthy", Kstatus.CURRENT, Kstatus.CURRENT)
     assert_untouched(namespace, manifest)
