@@ -158,7 +158,7 @@ generate: install ## Write everything that is generated from the models
 
 .PHONY: install-manifest
 install-manifest: install ## Write build/install.yaml: the charts as one manifest, for kubectl, Kustomize, Argo CD and Flux
-	@$(BIN)/python -m e2e.install_manifest
+	@$(BIN)/python -m integrations.install_manifest
 
 .PHONY: zipapp
 zipapp: install ## Build build/krew/kubectl-podtune, one file that needs Python alone, and krew's manifest

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from e2e.devcluster.building import tools
-from e2e.install_manifest import build_install_manifest, find_helm
+from integrations.install_manifest import build_install_manifest, find_helm
 from podtune.api.names import FINALIZER
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect

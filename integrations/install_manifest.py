@@ -2,7 +2,7 @@
 
 `make install-manifest`, or:
 
-    python -m e2e.install_manifest [--set KEY=VALUE …]
+    python -m integrations.install_manifest [--set KEY=VALUE …]
 
 Options are Helm's own. Hooks, such as tests, are left out: without Helm, nobody runs them. The file is for a release,
 and not committed: it has nothing that the charts don't have, and nobody would read its 6,000 lines in a diff.
