@@ -23,11 +23,19 @@ app.kubernetes.io/component: operator
 
 {{- define "podtune.labels" -}}
 {{ include "podtune.selectorLabels" . }}
-{{ include "podtune.commonLabels" . }}
+{{ include "podtune.standardLabels" . }}
+{{- with include "podtune.givenLabels" (list . (dict)) }}{{ nindent 0 . }}{{ end }}
+{{- end -}}
+
+{{/* Labels that the values give: commonLabels, and before them others, such as in (list . .Values.podLabels). */}}
+{{- define "podtune.givenLabels" -}}
+{{- with merge (dict) (default (dict) (index . 1)) (default (dict) (index . 0).Values.commonLabels) -}}
+{{- toYaml . -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Labels of the operator's objects and of the dashboard's. */}}
-{{- define "podtune.commonLabels" -}}
+{{- define "podtune.standardLabels" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: podtune
@@ -47,7 +55,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
 {{- $repository := empty $image.variant | ternary $image.repository (printf "%s-%v" $image.repository $image.variant) -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
 {{- printf "%s:%s" $repository (default $root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What the operator may do where it serves Experiments. */}}
@@ -180,3 +192,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- join "," $limits }}
 {{- end }}
+
+{{/* Labels of what `helm test` makes: another name than the operator's, as the dashboard has. */}}
+{{- define "podtune.test.labels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: test
+{{ include "podtune.standardLabels" . }}
+{{- with include "podtune.givenLabels" (list . (dict)) }}{{ nindent 0 . }}{{ end }}
+{{- end -}}

@@ -21,7 +21,8 @@ def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 def template(values: dict[str, Any], release: str = "podtune") -> subprocess.CompletedProcess[str]:
     """What Helm says of the operator's chart with some values."""
     settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    return run_helm("template", release, str(CHARTS / "podtune"), "-n", NAMESPACE, "--kube-version=1.34.0", *settings)
+    options = ["-n", NAMESPACE, "--kube-version=1.34.0", "--skip-tests"]
+    return run_helm("template", release, str(CHARTS / "podtune"), *options, *settings)
 
 
 def render(release: str = "podtune", **values: Any) -> list[dict[str, Any]]:

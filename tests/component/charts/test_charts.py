@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,6 +217,28 @@ def test_the_images_default_to_the_charts_version() -> None:
     assert _environment(documents)["PODTUNE_AGENT_PULL_POLICY"] == "Never"
 
 
+def test_a_digest_takes_the_place_of_the_tag() -> None:
+    digest = f"sha256:{'a1' * 32}"
+    documents = render(image={"digest": digest, "tag": "dev", "variant": "gp"}, agent__image__digest=digest)
+    container = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == f"podtune-operator-gp@{digest}"
+    assert _environment(documents)["PODTUNE_AGENT_IMAGE"] == f"podtune-agent@{digest}"
+
+
+def test_common_labels_are_on_every_object_and_pod_but_select_nothing() -> None:
+    everything = {"dashboard__enabled": True, "podDisruptionBudget__enabled": True, "apiPriority__enabled": True}
+    labels = {"team": "ml", "tier": "1"}
+    documents = render(commonLabels=labels, podLabels={"tier": "2"}, **everything)
+    assert {kind for kind, _ in list_kinds(documents)} >= {"PodDisruptionBudget", "FlowSchema", "ServiceAccount"}
+    for document in documents:
+        assert labels.items() <= document["metadata"]["labels"].items(), document["metadata"]["name"]
+    for deployment in (d["spec"] for d in documents if d["kind"] == "Deployment"):
+        assert deployment["template"]["metadata"]["labels"]["team"] == "ml"
+        assert "team" not in deployment["selector"]["matchLabels"]
+    operator = find_one(documents, "Deployment", "podtune")["spec"]["template"]["metadata"]["labels"]
+    assert operator["tier"] == "2", "podLabels say more of the pods"
+
+
 def test_a_variant_is_another_image_of_the_operator() -> None:
     documents = render(image__tag="dev", image__variant="gp", agent__image__tag="dev")
     container = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
@@ -277,6 +303,16 @@ def test_requests_for_the_lease_come_before_all_others_of_the_operator() -> None
         ({"deniedSecrets": "bucket"}, "deniedSecrets"),
         ({"deniedClaims": ["A"]}, "deniedClaims"),
         ({"trialsRunAsNonRoot": "yes"}, "trialsRunAsNonRoot"),
+        ({"image.digest": "sha256:beef"}, "digest"),
+        ({"resources": {"request": {"cpu": 1}}}, "request"),
+        ({"tolerations": [{"keys": "gpu"}]}, "keys"),
+        ({"affinity": {"nodeAffinity": {"required": {}}}}, "required"),
+        ({"dashboard.topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone"}]}, "whenUnsatisfiable"),
+        ({"commonLabels": {"app.kubernetes.io/name": "mine"}}, "commonLabels"),
+        ({"podLabels": {"podtune.dev/leader": "true"}}, "podLabels"),
+        ({"embeddedS3.enabled": True}, "embeddedS3.image.repository"),
+        ({"embeddedS3.enabled": True, "embeddedS3.image.repository": "a"}, "embeddedS3.image.tag"),
+        ({"embeddedS3.enabled": True, "embeddedS3.image": {"repository": "a", "tag": "1"}}, "embeddedS3.secret"),
     ],
 )
 def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str) -> None:
@@ -285,7 +321,73 @@ def test_a_value_that_does_nothing_is_refused(values: dict[str, Any], said: str)
     assert said in rendered.stderr
 
 
-def test_the_readme_explains_every_value() -> None:
-    explained = (CHARTS / "podtune" / "README.md").read_text()
-    values = yaml.safe_load((CHARTS / "podtune" / "values.yaml").read_text())
-    assert [name for name in values if f"`{name}" not in explained] == []
+def test_the_definitions_have_no_values() -> None:
+    refused = run_helm("template", "crds", str(CHARTS / "podtune-crds"), "--set", "keep=false")
+    assert refused.returncode != 0
+    assert "keep" in refused.stderr
+
+
+@pytest.fixture
+def noted_chart(tmp_path: Path) -> Path:
+    """The chart with a template that has its notes in it: `helm template` leaves them out."""
+    chart = tmp_path / "podtune"
+    shutil.copytree(CHARTS / "podtune", chart)
+    notes = '{{ include (print $.Template.BasePath "/NOTES.txt") . | quote }}'
+    (chart / "templates" / "noted.yaml").write_text(f"notes: {notes}\n")
+    return chart
+
+
+def read_notes(chart: Path, *settings: str, options: Sequence[str] = ()) -> str:
+    """What a person reads who has installed the chart."""
+    shown = ["-n", NAMESPACE, "--kube-version=1.34.0", "--show-only=templates/noted.yaml"]
+    sets = [f"--set={setting}" for setting in settings]
+    rendered = run_helm("template", "podtune", str(chart), *shown, *sets, *options)
+    assert rendered.returncode == 0, rendered.stderr
+    return str(yaml.safe_load(rendered.stdout)["notes"])
+
+
+def test_the_notes_say_what_to_do_next(noted_chart: Path) -> None:
+    notes = read_notes(noted_chart, options=["--api-versions=podtune.dev/v1alpha1/Experiment"])
+    assert "Podtune serves Experiments in all namespaces." in notes
+    assert "helm test podtune -n tuning" in notes
+    assert "S3" not in notes
+    missing = "THE DEFINITIONS ARE MISSING"
+    assert missing not in notes
+    assert missing in read_notes(noted_chart)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["watchNamespaces={a,b}"], "in a, b."),
+        (["metrics.serviceMonitor.enabled=true"], "networkPolicy.metricsNamespaces"),
+        (["podDisruptionBudget.enabled=true"], "set replicas to 2"),
+        (["dashboard.enabled=true", "dashboard.open=true"], "It is OPEN"),
+        (
+            [f"embeddedS3.{name}" for name in ("enabled=true", "image.repository=s3", "image.tag=v1", "secret=keys")],
+            "endpoint: http://podtune-s3.tuning.svc:9000",
+        ),
+    ],
+)
+def test_the_notes_say_what_follows_from_the_values(noted_chart: Path, settings: list[str], said: str) -> None:
+    assert said in read_notes(noted_chart, *settings)
+    assert said not in read_notes(noted_chart)
+
+
+def test_helm_test_asks_for_an_experiment_where_experiments_are_served() -> None:
+    def render_test(*settings: str) -> subprocess.CompletedProcess[str]:
+        options = ["-n", NAMESPACE, "--kube-version=1.34.0"]
+        return run_helm("template", "podtune", str(CHARTS / "podtune"), *options, *settings)
+
+    def find_namespace(*settings: str) -> str:
+        documents = [document for document in yaml.safe_load_all(render_test(*settings).stdout) if document]
+        role = find_one(documents, "Role", "podtune-test")
+        pod = find_one(documents, "Pod", "podtune-test")
+        assert f"--namespace={role['metadata']['namespace']}" in pod["spec"]["containers"][0]["args"]
+        assert all("helm.sh/hook" in d["metadata"]["annotations"] for d in (role, pod))
+        return str(role["metadata"]["namespace"])
+
+    assert find_namespace() == NAMESPACE
+    assert find_namespace("--set=watchNamespaces={a,b}") == "a"
+    assert find_namespace("--set=watchNamespaces={a,b}", "--set=test.namespace=b") == "b"
+    assert "test.namespace=c is not served" in render_test("--set=watchNamespaces={a}", "--set=test.namespace=c").stderr

@@ -17,7 +17,8 @@ app.kubernetes.io/component: dashboard
 
 {{- define "podtune.dashboard.labels" -}}
 {{ include "podtune.dashboard.selectorLabels" . }}
-{{ include "podtune.commonLabels" . }}
+{{ include "podtune.standardLabels" . }}
+{{- with include "podtune.givenLabels" (list . (dict)) }}{{ nindent 0 . }}{{ end }}
 {{- end -}}
 
 {{- define "podtune.dashboard.serviceAccountName" -}}

@@ -1,0 +1,168 @@
+"""A release of the charts, from `helm install` to `helm uninstall`, as the platform team has it on a working day.
+
+The earlier release's chart is installed with the images of this checkout: there are no others. That its objects, agents
+and messages are understood is tests/unit/golden's to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e.devcluster import Cluster
+from e2e.devcluster.building.images import s3_tag
+from e2e.experiments import STORE_SECRET, counter, experiment
+from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE, ROOT
+from e2e.kubernetes import Kubernetes, Object, condition, eventually
+from e2e.tests.conftest import make_namespace
+from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, let_go_on
+
+OWN = "upgraded"
+"""Name of the test's own release."""
+EARLIER = ROOT / "tests" / "golden" / "releases" / "0.2.0" / "chart"
+NOW = ROOT / "charts" / "podtune"
+SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
+ENDLESS = {"EPOCHS": "5000", "EPOCH_SECONDS": "0.5", "UNTIL_GO": "1"}
+OF_EVERY_NAMESPACE = {"serviceaccount/default", "configmap/kube-root-ca.crt"}
+
+
+def await_leader(operator: Kubernetes) -> None:
+    eventually(
+        lambda: operator.list("pods", OPERATOR_PODS),
+        lambda pods: len(pods) == 1 and pods[0]["metadata"]["labels"].get("podtune.dev/leader") == "true",
+        what="one operator leads",
+    )
+
+
+@pytest.fixture
+def home(cluster: Cluster) -> Iterator[Kubernetes]:
+    """A namespace for a release of the test's own, while the cluster's operator rests: it serves all namespaces."""
+    operator = Kubernetes(cluster, OPERATOR_NAMESPACE)
+    operator.kubectl("scale", f"deployment/{RELEASE}", "--replicas=0")
+    eventually(lambda: not operator.list("pods", OPERATOR_PODS), what="the cluster's operator is gone")
+    home = make_namespace(cluster)
+    yield home
+    cluster.run(["helm", "uninstall", OWN, "-n", home.namespace, "--ignore-not-found", "--wait"])
+    cluster.kubectl("delete", "namespace", home.namespace, "--wait=false")
+    operator.kubectl("scale", f"deployment/{RELEASE}", "--replicas=1")
+    await_leader(operator)
+
+
+def install(home: Kubernetes, chart: Path, users: Kubernetes, **settings: str) -> None:
+    """Installs or upgrades the test's release, as one that serves a single namespace, and waits until it leads."""
+    values = {
+        "image.repository": "localhost/podtune-operator",
+        "image.tag": "dev",
+        "agent.image.repository": "localhost/podtune-agent",
+        "agent.image.tag": "dev",
+        "nodeSelector.podtune\\.dev/role": "system",
+        "watchNamespaces[0]": users.namespace,
+        **settings,
+    }
+    sets = [f"--set={name}={value}" for name, value in values.items()]
+    command = ["helm", "upgrade", "--install", OWN, str(chart), "-n", home.namespace, "--wait", "--timeout=200s"]
+    home.cluster.run([*command, *sets], timeout=230)
+    await_leader(home)
+
+
+def list_training(namespace: Kubernetes) -> dict[str, tuple[str, int]]:
+    """Of each trial the UID of its pod, and how often the pod's containers were restarted."""
+    return {
+        pod["metadata"]["labels"][OF_TRIALS]: (pod["metadata"]["uid"], count_restarts(pod))
+        for pod in namespace.list("pods", "podtune.dev/experiment=steady")
+        if pod["status"]["phase"] == "Running"
+    }
+
+
+def count_restarts(pod: Object) -> int:
+    status = pod["status"]
+    containers = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+    return sum(container["restartCount"] for container in containers)
+
+
+def await_results(namespace: Kubernetes, experiment: str) -> None:
+    """Waits until both trials of an experiment have reported, each more than it had."""
+
+    def count() -> list[int]:
+        trials = namespace.list(TRIALS, f"podtune.dev/experiment={experiment}")
+        return [trial.get("status", {}).get("iteration", 0) for trial in trials]
+
+    before = count()
+    eventually(
+        count,
+        lambda now: len(now) == 2 and min(now) > max(before, default=0) + 2,
+        what=f"results after those of {before} come in",
+    )
+
+
+def list_left(home: Kubernetes) -> set[str]:
+    """What a release has left in the cluster: in its namespace, and elsewhere under its label."""
+
+    def list_all(*words: str) -> set[str]:
+        names = home.kubectl("api-resources", "--verbs=list", "-o", "name", *words).split()
+        kinds = [name for name in names if not name.startswith(("events", "componentstatuses", "pods.metrics"))]
+        return set(
+            home.kubectl("get", ",".join(kinds), "-o", "name", "--ignore-not-found", *get_options(words)).split()
+        )
+
+    def get_options(words: tuple[str, ...]) -> tuple[str, ...]:
+        return () if "--namespaced=true" in words else ("-A", "-l", f"app.kubernetes.io/instance={OWN}")
+
+    return (list_all("--namespaced=true") | list_all()) - OF_EVERY_NAMESPACE - {f"secret/{STORE_SECRET}"}
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_trials_train_on_through_upgrade_rollback_and_uninstall(
+    cluster: Cluster, home: Kubernetes, namespace: Kubernetes
+) -> None:
+    install(home, EARLIER, namespace)
+    namespace.apply(experiment("steady", counter(ENDLESS, resources=SMALL)))
+    await_results(namespace, "steady")
+    training = list_training(namespace)
+    assert len(training) == 2
+    image, _, tag = s3_tag().rpartition(":")
+    embedded_s3 = {"enabled": "true", "image.repository": image, "image.tag": tag, "secret": STORE_SECRET}
+    settings = {f"embeddedS3.{name}": value for name, value in embedded_s3.items()}
+
+    install(home, NOW, namespace, **settings)
+    await_results(namespace, "steady")
+    cluster.run(["helm", "rollback", OWN, "1", "-n", home.namespace, "--wait", "--timeout=200s"], timeout=230)
+    await_leader(home)
+    await_results(namespace, "steady")
+    install(home, NOW, namespace, **settings)
+    await_results(namespace, "steady")
+    assert list_training(namespace) == training, "no pod was made anew, and no container started again"
+
+    store = {"bucket": "podtune", "credentialsSecret": STORE_SECRET}
+    store["endpoint"] = f"http://{OWN}-podtune-s3.{home.namespace}.svc:9000"
+    namespace.apply(experiment("stored", counter(resources=SMALL), checkpoints={"store": store}))
+    namespace.wait_for_condition(EXPERIMENTS, "stored", "Complete")
+    for trial in namespace.list(TRIALS, "podtune.dev/experiment=stored"):
+        assert condition(trial, "CheckpointsStored")["status"] == "True"
+        assert trial["status"]["checkpoints"]
+
+    cluster.run(["helm", "uninstall", OWN, "-n", home.namespace, "--wait"])
+    # Who led last, for an operator that comes back.
+    eventually(
+        lambda: list_left(home),
+        lambda left: left == {f"lease.coordination.k8s.io/{OWN}-podtune-operator"},
+        what="only the Lease is left",
+    )
+    assert list_training(namespace) == training, "trials train on without an operator"
+    install(home, NOW, namespace)
+    await_results(namespace, "steady")
+    let_go_on(namespace, "podtune.dev/experiment=steady")
+    namespace.wait_for_condition(EXPERIMENTS, "steady", "Complete")
+    for trial in namespace.list(TRIALS, "podtune.dev/experiment=steady"):
+        status = trial["status"]
+        assert (status["attempt"], status.get("failures", 0)) == (1, 0)
+
+
+def test_helm_test_runs_an_experiment_and_leaves_nothing(cluster: Cluster, operator: Kubernetes) -> None:
+    tested = cluster.run(["helm", "test", RELEASE, "-n", OPERATOR_NAMESPACE, "--timeout=290s"]).stdout
+    assert "Succeeded" in tested
+    left = operator.kubectl("get", "pods,roles,rolebindings,serviceaccounts,experiments.podtune.dev", "-o", "name")
+    assert [name for name in left.split() if name.endswith(f"/{RELEASE}-test")] == []

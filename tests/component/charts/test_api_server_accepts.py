@@ -1,0 +1,183 @@
+"""An API server takes what the charts render, with many values: it is asked by a dry run, and warns of nothing.
+
+It is one of the tests' own, so that nothing else is in its way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from e2e.devcluster.building import tools
+from tests.component.charts.rendered import CHARTS, NAMESPACE, run_helm
+from tests.component.own_api_server import running_api_server
+
+pytestmark = [pytest.mark.cluster]
+
+# In the release's namespace.
+ENFORCED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+DIGEST = f"sha256:{'0a' * 32}"
+SOMEWHERE = {
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
+    "priorityClassName": "system-cluster-critical",
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+            }
+        },
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 1,
+                    "podAffinityTerm": {
+                        "topologyKey": "kubernetes.io/hostname",
+                        "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "operator"}},
+                    },
+                }
+            ]
+        },
+    },
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "operator"}},
+        }
+    ],
+    "podAnnotations": {"example.com/note": "here"},
+    "podLabels": {"tier": "2"},
+    "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+}
+"""All that says where pods run and what they have, as operator and dashboard take it."""
+TLS = {"tls": {"secret": "certificate"}}
+PROXY = {"userHeader": "X-User", "groupsHeader": "X-Groups", "authoritySecret": "authority"}
+STORE = {"namespace": "team-a", "secret": "read", "store": {"bucket": "models", "endpoint": "https://s3.example.com"}}
+S3 = {"enabled": True, "image": {"repository": "versitygw", "tag": "1"}, "secret": "podtune-s3"}
+COMBINATIONS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "nothing that is optional": {
+        "networkPolicy": {"enabled": False},
+        "rbac": {"aggregateToDefaultRoles": False},
+        "serviceAccount": {"create": False, "name": "mine"},
+    },
+    "two replicas": {"replicas": 2, "podDisruptionBudget": {"enabled": True, "maxUnavailable": "50%"}},
+    "namespaces": {"watchNamespaces": [NAMESPACE], "dashboard": {"enabled": True}},
+    "placed": {**SOMEWHERE, "dashboard": {"enabled": True, **SOMEWHERE}},
+    "labels and digests": {
+        "commonLabels": {"team": "ml"},
+        "image": {"digest": DIGEST},
+        "agent": {"image": {"digest": DIGEST}},
+        "imagePullSecrets": [{"name": "registry"}],
+        "dashboard": {"enabled": True, "image": {"digest": DIGEST, "variant": "gp"}},
+        "embeddedS3": {**S3, "image": {"repository": "versitygw", "digest": DIGEST}},
+    },
+    "limits": {
+        "podLimits": {"perNamespace": 10, "namespaces": {"team-a": 8, "team-b": "unlimited"}},
+        "allowedTolerations": ["*"],
+        "deniedSecrets": ["admin-*"],
+        "trialsRunAsNonRoot": True,
+    },
+    "flows": {"apiPriority": {"enabled": True, "shares": 5}},
+    "webhooks": {
+        "webhooks": [
+            {"name": "one", "url": "https://events.example.com/podtune", "secret": "tracker", "namespaces": ["team-*"]},
+            {"name": "two", "url": "http://events.example.com", "types": ["dev.podtune.trial.*"], "batchSize": 9},
+        ]
+    },
+    "open dashboard": {"dashboard": {"enabled": True, "open": True, "pathPrefix": "/podtune", "title": "a: b"}},
+    "dashboard to the world": {
+        "dashboard": {
+            "enabled": True,
+            "actions": True,
+            **TLS,
+            "proxy": PROXY,
+            "stores": [STORE],
+            "gpuPrice": 2.5,
+            "currency": "EUR",
+            "service": {"type": "LoadBalancer", "port": 443, "annotations": {"example.com/internal": "true"}},
+            "ingress": {"enabled": True, "host": "podtune.example.com", "className": "nginx", "tlsSecret": "host"},
+        },
+        "networkPolicy": {"dashboardNamespaces": ["ingress-nginx"], "metricsNamespaces": ["monitoring"]},
+    },
+    "S3": {"embeddedS3": {**S3, "existingClaim": "data"}, "dashboard": {"enabled": True}},
+    "long names": {
+        "fullnameOverride": "a-name-of-fifty-characters-as-long-as-names-can-be",
+        "dashboard": {"enabled": True},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """An API server that says what it would do."""
+
+    kubectl: Path
+    kubeconfig: Path
+
+    def create(self, *objects: dict[str, Any], dry_run: bool = True) -> subprocess.CompletedProcess[str]:
+        """Creates objects, or asks whether they could be."""
+        options = ["--dry-run=server"] if dry_run else []
+        command = [self.kubectl, "create", "--validate=strict", "--output=name", "--filename=-", *options]
+        given = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        return subprocess.run(
+            command, input=given, capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    binaries = tools.installed("cluster")
+    if binaries is None:
+        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    with running_api_server(binaries, tmp_path_factory.mktemp("api-server")) as kubeconfig:
+        server = Server(binaries / "kubectl", kubeconfig)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": ENFORCED}}
+        created = server.create(namespace, dry_run=False)
+        assert created.returncode == 0, created.stderr
+        yield server
+
+
+def render_all(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """All objects, those of `helm test`, too; pods of Deployments besides, for Pod Security refuses pods alone."""
+    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    options = ["-n", NAMESPACE, "--kube-version=1.34.0"]
+    rendered = run_helm("template", "podtune", str(CHARTS / "podtune"), *options, *settings)
+    assert rendered.returncode == 0, rendered.stderr
+    documents = [document for document in yaml.safe_load_all(rendered.stdout) if document]
+    deployments = [(d["metadata"]["name"], d["spec"]["template"]) for d in documents if d["kind"] == "Deployment"]
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": name[:50], "namespace": NAMESPACE}}
+        for name, template in deployments
+    ]
+    return [*documents, *pods]
+
+
+@pytest.mark.parametrize("values", COMBINATIONS.values(), ids=list(COMBINATIONS))
+def test_the_api_server_takes_what_is_rendered(server: Server, values: dict[str, Any]) -> None:
+    documents = render_all(values)
+    asked = server.create(*documents)
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stderr == "", "it warns of what is deprecated, and of pods that are not restricted"
+    assert len(asked.stdout.split()) == len(documents)
+
+
+def test_a_misspelt_field_and_a_pod_that_is_not_restricted_would_be_found(server: Server) -> None:
+    documents = render_all({})
+    deployment = next(d for d in documents if d["kind"] == "Deployment")
+    pod = next(d for d in documents if d["kind"] == "Pod")
+    deployment["spec"]["template"]["spec"]["serviceAcountName"] = "mine"
+    pod["spec"]["securityContext"]["runAsNonRoot"] = False
+    assert 'unknown field "spec.template.spec.serviceAcountName"' in server.create(deployment).stderr
+    assert "violates PodSecurity" in server.create(pod).stderr
