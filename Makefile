@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 CLUSTER := $(BIN)/python -m e2e.devcluster
 MKDOCS := build/mkdocs
+CHECKOV := build/checkov
 # Where it is set, each of the thousands of processes that the tests start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -61,6 +62,15 @@ $(MKDOCS)/.installed: requirements/docs.txt | $(VENV)/.installed
 docs: $(MKDOCS)/.installed ## Build the site of the documentation, strictly; then open build/site/index.html
 	@# With --quiet it would pass over what --strict is for.
 	@set -o pipefail; NO_MKDOCS_2_WARNING=true $(MKDOCS)/bin/mkdocs build --strict 2>&1 | { grep -v ^INFO || true; }
+
+$(CHECKOV)/.installed: requirements/checkov.txt | $(VENV)/.installed
+	@$(UV) venv --quiet --clear --python $(BIN)/python $(CHECKOV)
+	@$(UV) pip install --quiet --python $(CHECKOV)/bin/python --require-hashes -r requirements/checkov.txt
+	@touch $@
+
+.PHONY: scan
+scan: $(CHECKOV)/.installed ## Have checkov and kube-score look at the rendered chart and the Dockerfile: a download
+	@$(BIN)/python -m e2e.scans $(CHECKOV)/bin/checkov
 
 .PHONY: measures
 measures: install ## Measure how the code reads: walks, double names, folders, tiny modules, lines

@@ -32,6 +32,7 @@ FILES: dict[str, list[str]] = {
     "mlflow.txt": ["requirements/mlflow.in"],
     "tensorboard.txt": ["requirements/tensorboard.in"],
     "pyright.txt": ["requirements/pyright.in"],
+    "checkov.txt": ["requirements/checkov.in"],
     "docs.txt": ["requirements/docs.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],

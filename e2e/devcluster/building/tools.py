@@ -46,6 +46,7 @@ _SETS = {
         _CLIENTS,
     ),
     "kwok": _Set(_MODULES / "kwok", ("tool",), ("kwok",)),
+    "kube-score": _Set(_MODULES / "kube-score", ("tool",), ("kube-score",)),
     "kind": _Set(_MODULES / "kind", ("tool",), ("kind",)),
 }
 _OLDEST_GO = (1, 25)
@@ -65,7 +66,7 @@ def ensure(name: str = "cluster") -> Path:
 
     Args:
         name: ``cluster`` (everything a cluster without Docker needs), ``clients`` (what one with Docker needs of it),
-            ``kwok`` (fake nodes) or ``kind``.
+            ``kwok`` (fake nodes), ``kube-score`` (a scanner) or ``kind``.
 
     Raises:
         ClusterError: There is no such set, or it does not build.

@@ -179,5 +179,5 @@ def test_a_misspelt_field_and_a_pod_that_is_not_restricted_would_be_found(server
     pod = next(d for d in documents if d["kind"] == "Pod")
     deployment["spec"]["template"]["spec"]["serviceAcountName"] = "mine"
     pod["spec"]["securityContext"]["runAsNonRoot"] = False
-    assert 'unknown field "spec.template.spec.serviceAcountName"' in server.create(deployment).stderr
+    assert "serviceAcountName" in server.create(deployment).stderr
     assert "violates PodSecurity" in server.create(pod).stderr
