@@ -128,7 +128,7 @@ class Server:
     def create(self, *objects: dict[str, Any], dry_run: bool = True) -> subprocess.CompletedProcess[str]:
         """Creates objects, or asks whether they could be."""
         options = ["--dry-run=server"] if dry_run else []
-        command = [self.kubectl, "create", "--validate=strict", "--output=name", "--filename=-", *options]
+        command = [str(self.kubectl), "create", "--validate=strict", "--output=name", "--filename=-", *options]
         given = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
         return subprocess.run(

@@ -226,9 +226,14 @@ def test_a_digest_takes_the_place_of_the_tag() -> None:
 
 
 def test_common_labels_are_on_every_object_and_pod_but_select_nothing() -> None:
-    everything = {"dashboard__enabled": True, "podDisruptionBudget__enabled": True, "apiPriority__enabled": True}
     labels = {"team": "ml", "tier": "1"}
-    documents = render(commonLabels=labels, podLabels={"tier": "2"}, **everything)
+    documents = render(
+        commonLabels=labels,
+        podLabels={"tier": "2"},
+        dashboard__enabled=True,
+        podDisruptionBudget__enabled=True,
+        apiPriority__enabled=True,
+    )
     assert {kind for kind, _ in list_kinds(documents)} >= {"PodDisruptionBudget", "FlowSchema", "ServiceAccount"}
     for document in documents:
         assert labels.items() <= document["metadata"]["labels"].items(), document["metadata"]["name"]
