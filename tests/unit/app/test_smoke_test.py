@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from podtune.api.resources.experiment import ExperimentSpec
-from podtune.app.smoke_test import SmokeTest, SmokeTestFailed, run_smoke_test
+from podtune.api.pods.pod_template import AGENT_UID
+from podtune.app.smoke_test import SMOKE_PROGRAM, SmokeTest, SmokeTestFailed, run_smoke_test
+from podtune.cli import main as cli
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest
 from tests.unit.cli.cli_fakes import FakeApi
 
+OPERATOR = Path(__file__).parents[3] / "operator"
 TEST = SmokeTest("podtune-test", "tuning", "podtune-agent:1", "Always", ("registry",))
 COMPLETE = {
     "state": "Complete",
@@ -83,10 +90,19 @@ def test_what_an_earlier_test_has_left_is_deleted_first() -> None:
     assert former["metadata"]["uid"]
 
 
-def test_its_experiment_is_one_that_the_operator_takes() -> None:
+def test_its_experiment_is_one_that_api_server_and_operator_take(tmp_path: Path) -> None:
     manifest = TEST.manifest
-    spec = ExperimentSpec.model_validate(manifest["spec"])
-    assert spec.search.max_trials == 2
+    file = tmp_path / "experiment.json"
+    file.write_text(json.dumps(manifest))
+    assert cli.main(["validate", str(file)]) == 0
     pod: dict[str, Any] = manifest["spec"]["trialTemplate"]["spec"]
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["containers"][0]["imagePullPolicy"] == "Always"
+    assert pod["securityContext"]["runAsUser"] != AGENT_UID
+
+
+def test_its_program_reports_three_results(tmp_path: Path) -> None:
+    environment = {"PODTUNE_PARAM_x": "0.3", "PYTHONPATH": str(OPERATOR), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", SMOKE_PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split("\n") == ["value 1", "value 1", "value 1", ""]
