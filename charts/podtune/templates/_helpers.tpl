@@ -150,6 +150,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   resources: [configmaps]
   resourceNames: [{{ include "podtune.webhookNames" . }}]
   verbs: [get, update]
+# To count an Event about a receiver that comes again.
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [patch]
 {{- end -}}
 
 {{/* Names of those ConfigMaps. */}}

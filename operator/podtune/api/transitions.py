@@ -13,7 +13,7 @@ from pydantic import Field
 from podtune.api.base import StatusModel
 
 MAX_TRANSITIONS = 12
-"""How many are kept. A receiver that can't be reached while more of them happen misses some."""
+"""How many are kept; the operator that runs meanwhile remembers more for a receiver that can't be reached."""
 
 
 class Transition(StatusModel):

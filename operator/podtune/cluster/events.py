@@ -74,16 +74,35 @@ def make_own_event(experiment: Experiment, action: EmitEvent, reporter: Reporter
     return body
 
 
+def make_config_map_warning(namespace: str, name: str, uid: str, reason: str, note: str, now: str) -> Manifest:
+    """The Event about a ConfigMap of the operator's own; what comes again has the same name."""
+    regarding = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": name, "uid": uid}
+    body = _make_body(namespace, regarding, note, reason, now)
+    body["metadata"] = {"name": f"{name}.{reason.lower()}", "namespace": namespace}
+    return body | {"type": "Warning", "reportingInstance": name[:MAX_WORD]}
+
+
+def count_again(count: int, now: str) -> Manifest:
+    """What is to be changed in an Event that comes again; `count` includes the first time."""
+    return {"series": {"count": count, "lastObservedTime": now}}
+
+
 def _make(namespace: str, regarding: dict[str, str], message: str, action: EmitEvent, reporter: Reporter) -> Manifest:
+    body = _make_body(namespace, regarding, message, action.reason, reporter.now())
+    return body | {
+        "type": "Warning" if action.warning else "Normal",
+        "reportingInstance": reporter.instance[:MAX_WORD],
+    }
+
+
+def _make_body(namespace: str, regarding: dict[str, str], message: str, reason: str, now: str) -> Manifest:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"generateName": f"{regarding['name']}-", "namespace": namespace},
-        "eventTime": reporter.now(),
+        "eventTime": now,
         "reportingController": f"{GROUP}/operator",
-        "reportingInstance": reporter.instance[:MAX_WORD],
-        "type": "Warning" if action.warning else "Normal",
-        "reason": action.reason[:MAX_WORD],
+        "reason": reason[:MAX_WORD],
         "action": "Reconcile",
         "note": clip_bytes(message, MAX_NOTE),
         "regarding": regarding,

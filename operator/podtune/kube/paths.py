@@ -154,6 +154,11 @@ def events(namespace: str) -> str:
     return _build_collection("/apis/events.k8s.io/v1", _require_given(namespace), "events")
 
 
+def event(namespace: str, name: str) -> str:
+    """One Event."""
+    return name_in(events(namespace), name)
+
+
 def core_events(namespace: str) -> str:
     """The same Events as the core group has them: Kubernetes' role `view` may list those, and not the others."""
     return _build_collection(_CORE, _require_given(namespace), "events")

@@ -14,6 +14,7 @@ from prometheus_client import Counter, Gauge
 from podtune.kube.errors import ApiError
 from podtune.runner.backoff import Backoff
 from podtune.webhooks.events import Subject
+from podtune.webhooks.notices import Notices, WebhookReason
 from podtune.webhooks.outbox import Batch, ReceiverOutbox
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.positions import Positions
@@ -25,7 +26,7 @@ log = structlog.get_logger(__name__)
 WEBHOOK_EVENTS = Counter(
     "podtune_webhook_events",
     "Events by receiver and outcome: delivered; refused by the receiver; missed, since too many came while it was "
-    "away; given_up, in objects, after retrySeconds without success.",
+    "away, or operators ended meanwhile; given_up, in objects, after retrySeconds without success.",
     ["receiver", "outcome"],
 )
 WEBHOOK_REQUESTS = Counter(
@@ -42,20 +43,32 @@ SAVE_SECONDS = 10.0
 """How often positions are kept, at most: so much is told again after a crash."""
 
 
+_READ = "read the present state from the API server"
+_RESTART = "restart the operator if it is to hear again"
+
+
 class Delivery:
     """Tells one receiver of what happens."""
 
     def __init__(
-        self, receiver: Receiver, sender: WebhookSender, store: PositionStore, monotonic: Callable[[], float]
+        self,
+        receiver: Receiver,
+        sender: WebhookSender,
+        store: PositionStore,
+        notices: Notices,
+        monotonic: Callable[[], float],
     ) -> None:
         self._receiver = receiver
         self._sender = sender
         self._store = store
+        self._notices = notices
         self._monotonic = monotonic
         self._outbox = ReceiverOutbox(receiver, Positions(None))
         self._news = asyncio.Event()
         self._limit = receiver.batch_size
         self._pending = WEBHOOK_PENDING.labels(receiver.name)
+        self._counted_left_out = 0
+        self._unlogged_missed = 0
 
     async def load(self) -> None:
         """Reads how far the receiver had heard.
@@ -82,6 +95,7 @@ class Delivery:
         elif self._outbox.observe(subject):
             self._news.set()
             self._pending.set(len(self._outbox))
+            self._count_left_out()
 
     def forget(self, subject: Subject) -> None:
         """An object was deleted."""
@@ -95,6 +109,7 @@ class Delivery:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._deliver())
             group.create_task(self._save_often())
+            group.create_task(self._notices.run())
 
     async def close(self) -> None:
         """Keeps the positions, and closes connections."""
@@ -105,6 +120,9 @@ class Delivery:
     async def _save_often(self) -> None:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
+            if self._unlogged_missed:
+                log.warning("events missed by a webhook", receiver=self._receiver.name, count=self._unlogged_missed)
+                self._unlogged_missed = 0
             if self._outbox.positions.has_changed:
                 await self._save()
 
@@ -136,6 +154,7 @@ class Delivery:
                 result = await self._send(batch)
                 if result.outcome is DeliveryOutcome.RETIRED:
                     log.warning("webhook ended: the receiver is gone for good", receiver=self._receiver.name)
+                    self._notices.add(WebhookReason.ENDED, f"it answered 410, so it is sent nothing more; {_RESTART}")
                     return False
                 self._settle(batch, result)
             else:
@@ -172,16 +191,29 @@ class Delivery:
             given_up = self._outbox.give_up()
             self._count("given_up", given_up)
             log.error("webhook given up", receiver=self._receiver.name, objects=given_up, error=result.problem)
+            self._notices.add(WebhookReason.GIVEN_UP, f"it was away for longer than retrySeconds; {_READ}")
             return
         self._outbox.confirm(batch)
         self._limit = min(self._receiver.batch_size, 2 * self._limit)
         self._count(result.outcome, count)
         if batch.missed:
-            self._count("missed", batch.missed)
-            log.warning("changes of state missed by a webhook", receiver=self._receiver.name, count=batch.missed)
+            self._miss(batch.missed)
         if result.outcome is DeliveryOutcome.REFUSED:
             event = batch.events[0]
             log.warning("event refused", receiver=self._receiver.name, id=event["id"], error=result.problem)
+
+    def _count_left_out(self) -> None:
+        """Counts events that had to go while the receiver is away."""
+        number = self._outbox.left_out - self._counted_left_out
+        if number:
+            self._counted_left_out += number
+            self._miss(number)
+
+    def _miss(self, number: int) -> None:
+        """The receiver will never hear of events."""
+        self._count("missed", number)
+        self._unlogged_missed += number
+        self._notices.add(WebhookReason.MISSED, f"too much happened while it was away; {_READ}")
 
     def _count(self, outcome: str, number: int) -> None:
         WEBHOOK_EVENTS.labels(self._receiver.name, outcome).inc(number)

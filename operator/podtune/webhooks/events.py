@@ -124,6 +124,29 @@ def list_steps(subject: Subject, position: Position) -> Iterator[Step]:
         yield Step(_tell_of_transition(subject, transitions[-1]), position, missed)
 
 
+def forgets(before: Subject, after: Subject, position: Position) -> bool:
+    """Whether an object tells of something no more that it told of before, and that is to be told after a position."""
+    untold = frozenset(_name_untold(before, position))
+    return bool(untold) and not untold <= frozenset(_name_untold(after, position))
+
+
+def _name_untold(subject: Subject, position: Position) -> Iterator[tuple[str, int | str]]:
+    """What `list_steps` tells of, without the events: they take much longer to make."""
+    for entry in _get_transitions(subject):
+        if entry.number > position.transition:
+            yield "", entry.number
+    if subject.trial is None:
+        return
+    curve = _get_curve(subject)
+    if curve is not None:
+        name = _identify_curve(curve)
+        told = position.result if name == position.curve else 0
+        yield from ((name, number) for number, _ in _number_points(curve) if number > told)
+    for key in map(_make_checkpoint_key, subject.trial.status.checkpoints):
+        if key not in position.checkpoints:
+            yield CHECKPOINT_TYPE, key
+
+
 def _list_gains(subject: Subject, trial: Trial, position: Position) -> Iterator[Step]:
     """A trial's results, then its checkpoints."""
     spec, curve = subject.experiment.spec, _get_curve(subject)

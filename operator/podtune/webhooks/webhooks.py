@@ -15,6 +15,7 @@ from podtune.cluster.client import ClusterClient
 from podtune.runner.records import Experiment, Trial
 from podtune.webhooks.delivery import Delivery
 from podtune.webhooks.events import Subject
+from podtune.webhooks.notices import Notices
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import WebhookSender
@@ -45,15 +46,11 @@ class Webhooks:
             now: The present time, in seconds since the epoch.
             monotonic: A clock for how long something takes.
         """
-        self._deliveries = [
-            Delivery(
-                receiver,
-                WebhookSender(receiver, now),
-                PositionStore(client, namespace, f"{prefix}-webhook-{receiver.name}"),
-                monotonic,
-            )
-            for receiver in receivers
-        ]
+        self._deliveries = []
+        for receiver in receivers:
+            store = PositionStore(client, namespace, f"{prefix}-webhook-{receiver.name}")
+            notices = Notices(client, store, receiver.name, now)
+            self._deliveries.append(Delivery(receiver, WebhookSender(receiver, now), store, notices, monotonic))
 
     async def load(self) -> None:
         """Reads how far receivers had heard; before anything is observed.

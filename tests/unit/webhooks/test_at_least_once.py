@@ -68,7 +68,7 @@ class World:
     def change(self, name: str, trial: WrittenTrial, which: int, what: object) -> None:
         if name == "turn":
             self.attempts += 1
-            if len(trial.status.transitions) < 11:  # more than are on record may be missed
+            if len(trial.status.transitions) < 11:  # of more, those before a crash may be missed
                 trial.turn(TrialState(str(what)), self.attempts)
         elif name == "report":
             for _ in range(int(str(what))):
@@ -101,6 +101,73 @@ def test_nothing_is_lost_and_nothing_has_two_ids(happenings: list[tuple[str, int
         fresh.observe(trial.subject)
         everything = {event["id"] for event in fresh.take(1000).events}
         assert everything <= by_id.keys(), "what the object tells was heard"
+
+
+WITHOUT_CRASHES = st.lists(
+    st.one_of(
+        st.tuples(st.just("turn"), st.integers(0, 1), st.sampled_from(STATES)),
+        st.tuples(st.just("report"), st.integers(0, 1), st.integers(1, 90)),
+        st.tuples(st.just("store"), st.integers(0, 1), st.integers(1, 9)),
+        st.tuples(st.sampled_from(("save", "deliver", "deliver one", "answer lost", "answer late")), st.none(), st.none()),
+    ),
+    max_size=80,
+)
+
+
+class Outage(World):
+    """The operator stays: whatever it has seen is heard, however often objects change before they are told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def write(self, trial: WrittenTrial) -> None:
+        self.seen |= list_ids(trial)
+        super().write(trial)
+
+    def act(self, name: str, which: int | None, what: object) -> None:
+        if name == "answer late":  # objects change while a request is under way
+            batch = self.outbox.take(3)
+            self.heard += batch.events
+            for other in (0, 1):
+                super().act("turn", other, TrialState.PAUSED)
+                super().act("store", other, 1)
+            self.outbox.confirm(batch)
+        else:
+            super().act(name, which, what)
+
+    def change(self, name: str, trial: WrittenTrial, which: int, what: object) -> None:
+        if name == "turn":
+            self.attempts += 1
+            trial.turn(TrialState(str(what)), self.attempts)
+        else:
+            super().change(name, trial, which, what)
+
+
+def list_ids(trial: WrittenTrial) -> set[str]:
+    """The ids of all that a Trial tells of."""
+    outbox = make_outbox()
+    outbox.observe(trial.subject)
+    return {event["id"] for event in outbox.take(1000).events}
+
+
+@given(WITHOUT_CRASHES)
+def test_what_falls_out_of_statuses_while_a_receiver_is_away_is_heard(
+    happenings: list[tuple[str, int | None, object]],
+) -> None:
+    world = Outage()
+    for happening in happenings:
+        world.act(*happening)
+    while len(world.outbox):
+        world.deliver(7)
+    assert world.seen <= {event["id"] for event in world.heard}
+    assert world.outbox._held_bytes == 0, "nothing is held of what was told"
+    first_heard = list({event["id"]: event for event in world.heard}.values())
+    for name in ("t-0", "t-1"):
+        numbers = [
+            event["data"]["number"] for event in first_heard if event["id"].startswith(f"{name}-transition-")
+        ]
+        assert numbers == list(range(1, len(numbers) + 1)), "changes of state come in order, without a gap"
 
 
 def name_fact(event: CloudEvent) -> tuple[object, ...]:

@@ -20,7 +20,10 @@ from podtune.api.names import TrialState
 from podtune.cluster.client import ClusterClient
 from podtune.runner.backoff import Backoff
 from podtune.webhooks import delivery as delivery_module
+from podtune.webhooks import notices as notices_module
+from podtune.webhooks import outbox as outbox_module
 from podtune.webhooks.delivery import Delivery
+from podtune.webhooks.notices import Notices, WebhookReason
 from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import WebhookSender, parse_retry_after
@@ -51,7 +54,8 @@ def cluster() -> FakeCluster:
 def make_delivery(stub: StubReceiver, cluster: ClusterClient, **fields: Any) -> Delivery:
     receiver = Receiver(name="tracker", url=fields.pop("url", stub.url), **fields)
     store = PositionStore(cluster, "system", "podtune-operator-webhook-tracker")
-    return Delivery(receiver, WebhookSender(receiver, time.time), store, time.monotonic)
+    notices = Notices(cluster, store, "tracker", time.time)
+    return Delivery(receiver, WebhookSender(receiver, time.time), store, notices, time.monotonic)
 
 
 @asynccontextmanager
@@ -226,6 +230,61 @@ async def test_after_too_long_without_success_what_was_missed_is_given_up_and_co
             tell(delivery, ended(2, "t-2"))
             await stub.wait_until(lambda: "t-2-transition-2" in stub.ids)
     assert {event["subject"] for event in stub.events} == {"digits-2"}
+    (event,) = cluster.all("events")
+    assert (event["type"], event["reason"], event["regarding"]["kind"]) == ("Warning", "WebhookGivenUp", "ConfigMap")
+    assert event["regarding"]["uid"] == cluster.get(CONFIG_MAP)["metadata"]["uid"]  # type: ignore[index]
+    assert event["note"].startswith("Receiver tracker: it was away for longer than retrySeconds")
+
+
+async def test_forty_changes_of_one_trial_while_a_receiver_is_down_are_told(
+    stub: StubReceiver, cluster: FakeCluster
+) -> None:
+    trial = WrittenTrial()
+    async with delivering(stub, cluster) as delivery:
+        for attempt in range(1, 41):
+            tell(delivery, trial.turn(TrialState.RUNNING, attempt).store(attempt))
+            tell(delivery, trial.turn(TrialState.PENDING, attempt))
+        async with stub.up():
+            await stub.wait_until(lambda: len(stub.ids) == 120)
+    numbers = [event["data"]["number"] for event in stub.events if "state" in event["data"]]
+    assert numbers == list(range(1, 81))
+    assert len({event["data"]["uri"] for event in stub.events if "uri" in event["data"]}) == 40
+    assert len(stub.ids) == len(set(stub.ids)) == 120
+    assert not cluster.all("events")
+
+
+async def test_what_had_to_be_left_out_is_counted_and_said(
+    stub: StubReceiver, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(outbox_module, "MAX_HELD_BYTES", 10_000)
+    missed = read_metric("podtune_webhook_events_total", outcome="missed")
+    trial = WrittenTrial()
+    async with delivering(stub, cluster) as delivery:
+        for attempt in range(1, 41):
+            tell(delivery, trial.turn(TrialState.RUNNING, attempt).turn(TrialState.PENDING, attempt))
+        await until(lambda: bool(cluster.all("events")))
+        async with stub.up():
+            await stub.wait_until(lambda: "t-0-transition-80" in stub.ids)
+    left_out = read_metric("podtune_webhook_events_total", outcome="missed") - missed
+    assert left_out == 80 - len(stub.ids)
+    assert [event["reason"] for event in cluster.all("events")] == ["WebhookEventsMissed"]
+
+
+async def test_an_event_that_comes_again_is_counted_in_the_one_that_is_there(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices_module, "NOTICE_SECONDS", 0.0)
+    notices = Notices(cluster, PositionStore(cluster, "system", "positions"), "tracker", lambda: 1_767_225_600.0)
+    task = asyncio.create_task(notices.run())
+    for wanted in (None, 2, 3):
+        notices.add(WebhookReason.GIVEN_UP, "it is away")
+        notices.add(WebhookReason.GIVEN_UP, "it is away")
+        await until(lambda: [event.get("series", {}).get("count") for event in cluster.all("events")] == [wanted])  # noqa: B023
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (event,) = cluster.all("events")
+    assert event["metadata"]["name"] == "positions.webhookgivenup"
+    assert event["series"]["lastObservedTime"] == "2026-01-01T00:00:00.000000Z"
 
 
 async def test_requests_are_signed_and_bear_the_token(stub: StubReceiver, cluster: FakeCluster, tmp_path: Path) -> None:

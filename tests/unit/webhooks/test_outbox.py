@@ -9,7 +9,7 @@ import pytest
 from podtune.api.names import TrialState
 from podtune.api.resources.trial import FormerTrial
 from podtune.webhooks import outbox as outbox_module
-from podtune.webhooks.events import Subject
+from podtune.webhooks.events import CloudEvent, Subject
 from podtune.webhooks.outbox import ReceiverOutbox
 from podtune.webhooks.positions import Positions
 from tests.unit.webhooks.subjects import EXPERIMENT, RECEIVER, WrittenTrial, hear, make_outbox
@@ -128,3 +128,67 @@ def test_positions_of_experiments_that_are_gone_are_dropped() -> None:
     outbox.positions.end_loading()
     assert outbox.positions.has_changed
     assert outbox.positions.encode() == {}
+
+
+def change_often(outbox: ReceiverOutbox, times: int) -> WrittenTrial:
+    """A trial that changes its state and has a checkpoint more, again and again, while nothing is told."""
+    trial = WrittenTrial()
+    for time in range(1, times + 1):
+        state = TrialState.RUNNING if time % 2 else TrialState.PAUSED
+        outbox.observe(trial.turn(state, time).store(time).subject)
+    return trial
+
+
+def list_numbers(events: list[CloudEvent]) -> list[int]:
+    return [event["data"]["number"] for event in events if "state" in event["data"]]
+
+
+def test_more_changes_than_a_status_records_are_told_all_the_same_and_in_order() -> None:
+    outbox = make_outbox()
+    change_often(outbox, 40)
+    heard = hear(outbox, 7)
+    assert list_numbers(heard) == list(range(1, 41))
+    steps = [event["data"]["step"] for event in heard if event["type"].endswith("checkpoint")]
+    assert steps == list(range(1, 41))
+    assert len({event["id"] for event in heard}) == len(heard) == 80
+
+
+def test_who_wants_only_some_types_misses_nothing_of_them_and_nothing_is_held_of_others() -> None:
+    outbox = make_outbox(types=("dev.podtune.trial.terminated",))
+    trial = change_often(outbox, 40)
+    assert outbox._held_bytes == 0
+    for attempt in range(41, 60):
+        outbox.observe(trial.turn(TrialState.TERMINATED, attempt).subject)
+        outbox.observe(trial.turn(TrialState.RUNNING, attempt).subject)
+    batch = outbox.take(100)
+    assert list_numbers(list(batch.events)) == list(range(41, 78, 2))
+    assert batch.missed == 0
+
+
+def test_of_too_much_the_oldest_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = make_outbox()
+    change_often(outbox, 400)
+    room = outbox._held_bytes // 2
+    monkeypatch.setattr(outbox_module, "MAX_HELD_BYTES", room)
+    outbox = make_outbox()
+    change_often(outbox, 400)
+    assert outbox._held_bytes <= room
+    assert 300 < outbox.left_out < 500
+    heard = hear(outbox)
+    assert len(heard) == 800 - outbox.left_out
+    numbers = list_numbers(heard)
+    assert numbers == list(range(numbers[0], 401)), "what is left has no gap"
+    assert outbox._held_bytes == 0
+
+
+def test_what_is_held_goes_with_its_object() -> None:
+    outbox = make_outbox()
+    trial = change_often(outbox, 40)
+    outbox.forget(trial.subject)
+    assert list_numbers(hear(outbox)) == list(range(1, 41)), "a deleted one is told"
+    change_often(outbox, 40)
+    outbox.skip(trial.subject)
+    assert outbox._held_bytes == len(outbox) == 0
+    change_often(outbox, 40)
+    assert outbox.give_up() == 1
+    assert outbox._held_bytes == len(outbox) == 0
