@@ -74,10 +74,17 @@ def make_own_event(experiment: Experiment, action: EmitEvent, reporter: Reporter
     return body
 
 
-def make_config_map_warning(namespace: str, name: str, uid: str, reason: str, note: str, now: str) -> Manifest:
-    """The Event about a ConfigMap of the operator's own; what comes again has the same name."""
-    regarding = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": name, "uid": uid}
-    body = _make_body(namespace, regarding, note, reason, now)
+def make_config_map_warning(config_map: Manifest, reason: str, note: str, now: str) -> Manifest:
+    """The Event about a ConfigMap of the operator's own; what comes again has the same name.
+
+    Args:
+        config_map: Namespace, name and UID.
+        reason: Why, in one word.
+        note: Why, in a sentence.
+        now: The present time, RFC 3339 with microseconds.
+    """
+    namespace, name = config_map["namespace"], config_map["name"]
+    body = _make_body(namespace, {"apiVersion": "v1", "kind": "ConfigMap", **config_map}, note, reason, now)
     body["metadata"] = {"name": f"{name}.{reason.lower()}", "namespace": namespace}
     return body | {"type": "Warning", "reportingInstance": name[:MAX_WORD]}
 

@@ -68,7 +68,8 @@ class Notices:
 
     async def _create_or_count(self, reason: WebhookReason, note: str) -> None:
         namespace, now = self._store.namespace, self._format_now()
-        body = make_config_map_warning(namespace, self._store.name, self._store.uid, reason, note, now)
+        config_map = {"namespace": namespace, "name": self._store.name, "uid": self._store.uid}
+        body = make_config_map_warning(config_map, reason, note, now)
         self._counts[reason] += 1
         try:
             await self._client.request("POST", paths.events(namespace), body=body)

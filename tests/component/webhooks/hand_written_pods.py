@@ -14,6 +14,7 @@ from podtune.kube.manifests import Manifest
 from podtune.protocol.checkpoint import CheckpointRef
 from podtune.protocol.messages import CheckpointCommit, FinalCommit, Result
 from podtune.protocol.storage_job import StoragePurpose, StorageReport
+from podtune.runner.records import ContainerEnd
 from podtune.simulation.faults import COMPLETED
 
 
@@ -33,23 +34,24 @@ class HandWrittenPods:
     store: str
     started: dict[str, str] = field(default_factory=dict)
 
-    def is_there(self, trial: str) -> bool:
-        """Whether the operator has made the pod of a trial's first attempt."""
-        return _name(trial) in {pod["metadata"]["name"] for pod in self.api.list_all(paths.pods(self.namespace))}
+    def is_there(self, trial: str, attempt: int = 1) -> bool:
+        """Whether the operator has made the pod of a trial's attempt."""
+        pods = self.api.list_all(paths.pods(self.namespace))
+        return _name(trial, attempt) in {pod["metadata"]["name"] for pod in pods}
 
-    def run(self, trial: str) -> None:
+    def run(self, trial: str, attempt: int = 1) -> None:
         """The program of a trial runs."""
         self.started[trial] = pod_status.now()
-        self._write(trial, lambda pod: pod_status.running(self.started[trial]))
+        self._write(_name(trial, attempt), lambda pod: pod_status.running(self.started[trial]))
 
-    def end(self, trial: str, accuracy: float) -> None:
+    def end(self, trial: str, accuracy: float, attempt: int = 1, end: ContainerEnd = COMPLETED) -> None:
         """It has ended with one result and one checkpoint, which nobody has heard of yet."""
 
         def write(pod: Manifest) -> Manifest:
-            words = self._make_termination_message(trial, pod["metadata"]["uid"], accuracy)
-            return pod_status.ended(self.started[trial], COMPLETED, words, pod_status.now())
+            words = self._make_termination_message(trial, pod["metadata"]["uid"], accuracy, attempt)
+            return pod_status.ended(self.started[trial], end, words, pod_status.now())
 
-        self._write(trial, write)
+        self._write(_name(trial, attempt), write)
 
     def prune(self) -> bool:
         """Whether the experiment's storage pod was there; it has then found nothing to delete in the bucket."""
@@ -60,17 +62,17 @@ class HandWrittenPods:
             self.api.patch(paths.status_of(path), {"status": describe_end(words)})
         return bool(found)
 
-    def _make_termination_message(self, trial: str, attempt: str, accuracy: float) -> str:
+    def _make_termination_message(self, trial: str, attempt: str, accuracy: float, step: int) -> str:
         """The agent's termination message."""
-        result = Result(1, 1.0, {"accuracy": accuracy}, step=1, checkpoint=True)
-        checkpoint = CheckpointRef(f"{self.store}/{trial}/{attempt}/1", f"sha256:{'0' * 64}", 1)
+        result = Result(1, 1.0, {"accuracy": accuracy}, step=step, checkpoint=True)
+        checkpoint = CheckpointRef(f"{self.store}/{trial}/{attempt}/{step}", f"sha256:{'0' * 64}", step)
         commits = (CheckpointCommit(checkpoint, 1, accuracy),)
         return FinalCommit(attempt, seq=1, acked_seq=0, last=result, checkpoints=commits, done=True).to_json()
 
-    def _write(self, trial: str, make: Callable[[Manifest], Manifest]) -> None:
-        path = paths.pod(self.namespace, _name(trial))
+    def _write(self, pod: str, make: Callable[[Manifest], Manifest]) -> None:
+        path = paths.pod(self.namespace, pod)
         self.api.patch(paths.status_of(path), {"status": make(self.api.get(path))})
 
 
-def _name(trial: str) -> str:
-    return f"{trial}-1"
+def _name(trial: str, attempt: int) -> str:
+    return f"{trial}-{attempt}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest
+from podtune.simulation.faults import CRASHED
 from tests.component.operator_process import LEASE, operator, until
 from tests.component.own_api_server import create_definitions, running_api_server
 from tests.component.webhooks.hand_written_pods import HandWrittenPods
@@ -182,6 +184,55 @@ async def test_a_receiver_that_is_away_loses_nothing_and_hears_nothing_under_two
     assert {kind for _, kind, *_ in recorded} == {"state", "checkpoint", "result"}
     kept = installation.api.get(paths.config_map(NAMESPACE, f"{LEASE}-webhook-tracker"))
     assert list(kept["data"]) == [made["metadata"]["uid"]]
+
+
+ATTEMPTS = 20
+"""As many failures make 40 changes of the trial's state, and as many checkpoints: more than any status keeps."""
+
+
+@pytest.mark.long
+async def test_a_receiver_that_is_down_while_a_trial_fails_again_and_again_hears_of_every_attempt(
+    installation: Installation,
+) -> None:
+    receiver, pods, trial = installation.receiver, HandWrittenPods(installation.api, NAMESPACE, ""), "digits-0"
+    failures = {"maxFailures": ATTEMPTS, "backoff": {"initial": "1s", "max": "1s"}}
+    search = {"algorithm": "random", "maxTrials": 1, "seed": 7}
+    told = {**EXPERIMENT, "spec": {**EXPERIMENT["spec"], "search": search, "failures": failures}}
+    recorded: set[tuple[str, ...]] = set()
+
+    async def runs(attempt: int) -> None:
+        """Its program runs, and that is on record, whatever has to be removed from the record for it."""
+        await installation.wait_for(lambda: pods.is_there(trial, attempt))
+        pods.run(trial, attempt)
+        await installation.wait_for(lambda: installation.find_state(trial) == "RUNNING")
+        recorded.update(list_recorded(installation.list_objects()))
+
+    async with installation.operated():
+        made = installation.api.create(paths.experiments(NAMESPACE), told)
+        pods.store = f"s3://checkpoints/{made['metadata']['uid']}"
+        for attempt in range(1, ATTEMPTS + 1):
+            await runs(attempt)
+            pods.end(trial, attempt / 100, attempt, CRASHED)
+            await installation.wait_for(lambda: installation.find_state(trial) == "PENDING")
+            recorded.update(list_recorded(installation.list_objects()))
+        await runs(ATTEMPTS + 1)
+        async with receiver.up():
+            pods.end(trial, 0.9, ATTEMPTS + 1)
+            await installation.wait_for(pods.prune)
+            await receiver.wait_until(
+                lambda: any(e["type"] == "dev.podtune.experiment.complete" for e in receiver.events),
+                LONGEST_WAIT + DEADLINE,
+            )
+            recorded |= list_recorded(installation.list_objects())
+            with suppress(TimeoutError):
+                await receiver.wait_until(lambda: recorded <= set(map(name_fact, receiver.events)), DEADLINE)
+    assert not recorded - set(map(name_fact, receiver.events)), "these were lost"
+    kinds = Counter(kind for name, kind, *_ in recorded if name == trial)
+    assert (kinds["state"] > 2 * ATTEMPTS, kinds["checkpoint"]) == (True, ATTEMPTS + 1)
+    assert len(receiver.ids) == len(set(receiver.ids)), "nothing came twice"
+    for events in list_first_heard(receiver.events).values():
+        numbers = [event["data"]["number"] for event in events if "state" in event["data"]]
+        assert numbers == list(range(1, len(numbers) + 1))
 
 
 def check_ids(heard: list[dict[str, Any]]) -> None:

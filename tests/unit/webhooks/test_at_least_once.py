@@ -108,7 +108,9 @@ WITHOUT_CRASHES = st.lists(
         st.tuples(st.just("turn"), st.integers(0, 1), st.sampled_from(STATES)),
         st.tuples(st.just("report"), st.integers(0, 1), st.integers(1, 90)),
         st.tuples(st.just("store"), st.integers(0, 1), st.integers(1, 9)),
-        st.tuples(st.sampled_from(("save", "deliver", "deliver one", "answer lost", "answer late")), st.none(), st.none()),
+        st.tuples(
+            st.sampled_from(("save", "deliver", "deliver one", "answer lost", "answer late")), st.none(), st.none()
+        ),
     ),
     max_size=80,
 )
@@ -164,9 +166,7 @@ def test_what_falls_out_of_statuses_while_a_receiver_is_away_is_heard(
     assert world.outbox._held_bytes == 0, "nothing is held of what was told"
     first_heard = list({event["id"]: event for event in world.heard}.values())
     for name in ("t-0", "t-1"):
-        numbers = [
-            event["data"]["number"] for event in first_heard if event["id"].startswith(f"{name}-transition-")
-        ]
+        numbers = [event["data"]["number"] for event in first_heard if event["id"].startswith(f"{name}-transition-")]
         assert numbers == list(range(1, len(numbers) + 1)), "changes of state come in order, without a gap"
 
 
