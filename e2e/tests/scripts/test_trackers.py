@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +21,7 @@ from e2e.trials import EXPERIMENTS, TRIALS
 from e2e.unchanged.table import UNCHANGED_SCRIPTS, make_config_map
 from podtune.agent.trackers.mlflow_client import FoundRun, MlflowClient
 from tests.unit.agent.trackers.mlflow_receiver import MlflowReceiver
+from tests.unit.storage.event_files.reading import read_events
 
 DASHBOARD = "https://podtune.example.com"
 TOKEN = "e2e"
@@ -87,7 +90,8 @@ def test_a_trial_is_one_run_though_an_attempt_of_it_fails(
 ) -> None:
     container = counter({"CRASH_AT": "2", "CRASH_TRIAL": "0"}, resources={"requests": {"cpu": "10m"}})
     checkpoints = {"store": store(cluster, prefix=namespace.namespace)}
-    told = experiment("counted", container, checkpoints=checkpoints, trackers=tracker.describe())
+    trackers = {**tracker.describe(), "tensorBoard": {}}
+    told = experiment("counted", container, checkpoints=checkpoints, trackers=trackers)
     (fluent,) = (script for script in UNCHANGED_SCRIPTS if script.name == "mlflow-fluent")
     fails_once = 'python3 mlflow_fluent_requests.py "$0" && test "$PODTUNE_TRIAL_INDEX-$PODTUNE_ATTEMPT" != 0-1'
     script = replace(fluent, command=["sh", "-c", fails_once, "$(PODTUNE_PARAM_alpha)"]).build_experiment()
@@ -102,6 +106,7 @@ def test_a_trial_is_one_run_though_an_attempt_of_it_fails(
         "mlflow-fluent-1": 1,
     }
     check_counted(client, namespace)
+    check_event_files(cluster, namespace)
     check_script(client, namespace)
     assert tracker.authorizations in (None, {f"Bearer {TOKEN}"})
 
@@ -124,6 +129,28 @@ def check_counted(client: MlflowClient, namespace: Kubernetes) -> None:
         assert run.tags["podtune.dev/dashboard"] == page
         assert run.tags["podtune.dev/trial-uid"] == trial["metadata"]["uid"]
         assert run.tags["mlflow.runName"] == trial["metadata"]["name"]
+
+
+def check_event_files(cluster: Cluster, namespace: Kubernetes) -> None:
+    """Beside the checkpoints there is a run for each trial: of the retried one, nothing is there twice."""
+    uid = namespace.get(EXPERIMENTS, "counted")["metadata"]["uid"]
+    top = f"{namespace.namespace}/{uid}/_tensorboard/"
+    files = {key.removeprefix(top): cluster.s3_client.get_bytes(key, 1 << 20) for key in cluster.s3_client.list(top)}
+    assert Counter(name.partition("/")[0] for name in files if "/" in name) == {"counted-0": 2, "counted-1": 1}
+    (table,) = (content for name, content in files.items() if "/" not in name)
+    assert all(word in table for word in (b"_hparams_/experiment", b"base", b"value"))
+    for trial in ("counted-0", "counted-1"):
+        base = float(namespace.get(TRIALS, trial)["spec"]["parameters"]["base"])
+        shown: dict[int, float] = {}
+        contents = [files[name] for name in sorted(files) if name.startswith(f"{trial}/")]
+        for event in itertools.chain.from_iterable(map(read_events, contents)):
+            if event.restarts:
+                shown = {step: value for step, value in shown.items() if step < event.step}
+            if "value" in event.scalars:
+                assert event.step not in shown
+                shown[event.step] = event.scalars["value"]
+        assert shown == pytest.approx({epoch: base * (1 - 1 / (epoch + 1)) for epoch in (1, 2, 3)})
+        assert b"session_end_info" in contents[-1]
 
 
 def check_script(client: MlflowClient, namespace: Kubernetes) -> None:

@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from podtune.agent.scraping.scrape_settings import ScrapeSettings, ScrapeSettingsError
@@ -22,6 +23,9 @@ from podtune.storage.checkpoint.address import TrialAddress
 from podtune.storage.directory import Directory
 from podtune.storage.errors import StoreError
 from podtune.trial import layout
+
+if TYPE_CHECKING:
+    from podtune.agent.trackers.event_file_settings import EventFileSettings
 
 
 class AgentSettingsError(ValueError):
@@ -61,6 +65,7 @@ class Settings:
         scrape: Where the program serves metrics; None where they are not scraped.
         event_files: The names of the directories that lead to event files, `*` for any; empty where none are read.
         tracker: The tracking server that results go to as well; None where there is none.
+        event_file_table: What TensorBoard shows of the experiment; None where no event files are stored.
         rank: The pod's rank in its gang; 0 where it is alone.
         replicas: How many pods the gang has.
         stores_alone: Whether rank 0 stores the checkpoints of the gang alone.
@@ -97,6 +102,7 @@ class Settings:
     scrape: ScrapeSettings | None
     event_files: tuple[str, ...]
     tracker: TrackerSettings | None
+    event_file_table: EventFileSettings | None
     rank: int
     replicas: int
     stores_alone: bool
@@ -193,6 +199,7 @@ class Settings:
             scrape=_read_scrape(environ),
             event_files=_read_names(environ, env.EVENT_FILES),
             tracker=_read_tracker(environ),
+            event_file_table=_read_event_file_table(environ),
             drain_seconds=_read_seconds(environ, env.DRAIN_SECONDS, default=20.0),
             termination_log=Path(environ.get(env.TERMINATION_LOG) or "/dev/termination-log"),
         )
@@ -319,6 +326,18 @@ def _read_tracker(environ: Mapping[str, str]) -> TrackerSettings | None:
         return TrackerSettings.from_json(text)
     except TrackerSettingsError as error:
         raise AgentSettingsError(f"{env.TRACKER} is {text!r}: {error}; the operator sets it") from error
+
+
+def _read_event_file_table(environ: Mapping[str, str]) -> EventFileSettings | None:
+    text = environ.get(env.EVENT_FILE_TABLES, "")
+    if not text:
+        return None
+    from podtune.agent.trackers.event_file_settings import EventFileSettings  # noqa: PLC0415 - few trials need it
+
+    try:
+        return EventFileSettings.from_json(text)
+    except TrackerSettingsError as error:
+        raise AgentSettingsError(f"{env.EVENT_FILE_TABLES} is {text!r}: {error}; the operator sets it") from error
 
 
 def _count(environ: Mapping[str, str], name: str, default: int) -> int:

@@ -17,6 +17,10 @@ class WandbRuns(ApiModel):
     """Which run of Weights & Biases a trial's program goes on with; there is nothing to set."""
 
 
+class TensorBoardFiles(ApiModel):
+    """Event files of TensorBoard in the store; there is nothing to set."""
+
+
 class MlflowTracker(ApiModel):
     """A tracking server of MLflow that agents pass trials on to; a change applies to pods that are created after it."""
 
@@ -59,8 +63,21 @@ class Trackers(ApiModel):
             "WANDB_NAME, unless the template sets them. Project, entity and key are the template's to set."
         ),
     )
+    tensor_board: TensorBoardFiles | None = Field(
+        default=None,
+        description=(
+            "Have agents store each trial's results as event files of TensorBoard, too, while it runs: set it to {}. "
+            "They are in the store, below _tensorboard in the folder with the Experiment's UID. Needs "
+            "checkpoints.store. A change applies to pods that are created after it."
+        ),
+    )
     dashboard: Annotated[str, Form(_URL, "is not a URL; write it like https://podtune.example.com")] | None = Field(
         default=None,
         max_length=512,
         description="Address of the dashboard, as people reach it: runs in MLflow link to their trials' pages there.",
     )
+
+    @property
+    def shows_ends(self) -> bool:
+        """Whether agents have to know how trials end, to show it there."""
+        return self.mlflow is not None or self.tensor_board is not None

@@ -69,6 +69,10 @@ STDOUT_LAST = "PODTUNE_STDOUT_LAST"
 TRACKER = "PODTUNE_TRACKER"
 """JSON object of a tracking server of MLflow that the trial's results go to as well: `uri`, `experiment`, and where
 they are set, `credentials` and `ca_file` (a directory and a file) and `dashboard`. Unset where there is none."""
+EVENT_FILE_TABLES = "PODTUNE_TENSORBOARD"
+"""JSON object of what TensorBoard's HParams tab shows, where the trial's results are stored as event files, too:
+`metrics`, `parameters` with `name` and, where they are known, `choices` or `interval`, and `dashboard` where one is
+set. Unset: they aren't."""
 TRIAL_UID = "PODTUNE_TRIAL_UID"
 """UID of the Trial, by which its run is found; set with TRACKER."""
 SOURCES = "PODTUNE_SOURCES"

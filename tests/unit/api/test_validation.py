@@ -50,6 +50,16 @@ def test_logs_are_kept_where_there_is_a_store() -> None:
     assert not parse_experiment(manifest).logs.is_kept
 
 
+def test_event_files_are_stored_where_there_is_a_store() -> None:
+    manifest = _changed("trackers", to={"tensorBoard": {}})
+    assert parse_experiment(manifest).trackers.shows_ends
+    del manifest["spec"]["checkpoints"]
+    assert _said(manifest) == (
+        "spec.trackers.tensorBoard: is set, but there is no store to put event files in; set checkpoints.store, or "
+        "remove tensorBoard"
+    )
+
+
 def test_each_value_counts_once_whatever_the_script_reports_by() -> None:
     printed = r"epoch=(?P<epoch>\d+) accuracy=(?P<accuracy>\S+)"
     assert "spec.results.tensorBoard: is set besides another source" in _said(

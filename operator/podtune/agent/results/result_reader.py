@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class ResultReader:
         log: EventLog,
         clock: Callable[[], float],
         segments: SegmentStream | None = None,
-        mirror: ResultTaker | None = None,
+        takers: Sequence[ResultTaker] = (),
     ) -> None:
         """Takes nothing in yet.
 
@@ -53,14 +53,14 @@ class ResultReader:
             log: Where to tell of trouble.
             clock: Seconds since the epoch.
             segments: Where results go as well, to be stored; None where they are not.
-            mirror: Passes them on to a tracker; None where there is none.
+            takers: What passes them on to trackers.
         """
         self._attempt = attempt
         self._objective = settings.objective
         self._log = log
         self._clock = clock
         self._segments = segments
-        self._mirror = mirror
+        self._takers = takers
         self._directory = settings.directory
         self._has_store = settings.store is not None
         self._leaves_to_rank_0 = settings.follows and settings.stores_alone
@@ -121,8 +121,9 @@ class ResultReader:
             if added.result is not None and self._segments is not None:
                 record = f"{encode_result(added.result)}\n".encode()
                 self._segments.append(added.result.seq, added.result.time, record)
-            if added.result is not None and self._mirror is not None:
-                self._mirror.append(added.result)
+            if added.result is not None:
+                for taker in self._takers:
+                    taker.append(added.result)
             self._attempt.changed.notify_all()
         if added.given_up is not None:
             self._discard(added.given_up)

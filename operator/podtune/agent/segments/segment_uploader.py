@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from podtune.agent.checkpoints.store_retry import make_backoff
 from podtune.agent.event_log import EventLog, LogThrottle
@@ -26,6 +26,9 @@ from podtune.storage.object_store import ObjectStore
 from podtune.storage.segments.segment import LOG_STREAM, RESULT_STREAM, SegmentHeader
 from podtune.storage.segments.segment_stream import SegmentStream
 
+if TYPE_CHECKING:
+    from podtune.agent.trackers.event_file_stream import EventFileStream
+
 TRIES_AT_END = 5
 """How often storing the rest is tried once the program has ended, which takes four to eight seconds.
 
@@ -33,7 +36,7 @@ Also where the store refuses it: that may be over by then, as while credentials 
 """
 LOG_END_SECONDS = 5.0
 """Seconds that the end of the log is waited for: its program has ended, and its GPU is free for another one."""
-_Stream: TypeAlias = SegmentStream | LogRecorder | RecordStream | FunctionStream
+_Stream: TypeAlias = "SegmentStream | LogRecorder | RecordStream | FunctionStream | EventFileStream"
 
 
 class SegmentUploader(threading.Thread):
@@ -44,6 +47,7 @@ class SegmentUploader(threading.Thread):
     Attributes:
         results: Where to put results; None where they are not stored.
         logs: Where to put lines of the program's output; None where they are not stored.
+        event_files: Where to put results as event files of TensorBoard; None where they are not stored.
         is_finished: Whether all that could be stored after the program's end has been stored; hold `changed`.
         was_refused: Whether something was not stored since the store refused it; final once finished.
     """
@@ -75,6 +79,11 @@ class SegmentUploader(threading.Thread):
 
         self.results = make_stream(RESULT_STREAM, keep.results)
         logs = make_stream(LOG_STREAM, keep.logs)
+        self.event_files: EventFileStream | None = None
+        if settings.event_file_table is not None and not settings.follows:
+            from podtune.agent.trackers.event_file_stream import EventFileStream  # noqa: PLC0415 - few trials need it
+
+            self.event_files = EventFileStream(attempt, settings, settings.event_file_table, address, store)
         self.logs = LogRecorder(logs, time.monotonic) if logs else None
         self._records: RecordStream | None = None
         self._function: FunctionStream | None = None
@@ -121,6 +130,8 @@ class SegmentUploader(threading.Thread):
             wait = self._period if failure is None else min(self._period, self._backoff.draw_wait())
         self._backoff.reset()
         self._wait_for_log()
+        if self.event_files is not None:
+            self.event_files.conclude()
         failure = self._store_changes()
         for _ in range(1, TRIES_AT_END):
             if failure is None:
@@ -134,7 +145,7 @@ class SegmentUploader(threading.Thread):
 
     @property
     def _streams(self) -> list[_Stream]:
-        streams = (self.results, self.logs, self._records, self._function)
+        streams = (self.results, self.logs, self._records, self._function, self.event_files)
         return [stream for stream in streams if stream is not None]
 
     def _wait_for_log(self) -> None:

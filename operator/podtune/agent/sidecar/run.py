@@ -14,7 +14,7 @@ from podtune.agent.delivery.sender import ControlFileWriter, Sender
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.log_stream import LogStream, ResultParser
 from podtune.agent.results.poller import Poller
-from podtune.agent.results.result_reader import ResultReader, prepare_directory
+from podtune.agent.results.result_reader import ResultReader, ResultTaker, prepare_directory
 from podtune.agent.results.stdout_results import make_log_parser
 from podtune.agent.segments.segment_uploader import SegmentUploader
 from podtune.agent.settings import Settings
@@ -88,7 +88,7 @@ class Sidecar:
         self._pollers = list(_make_pollers(settings, log))
         object_store = make_store(settings.store.store) if settings.store is not None else None
         self._segments: SegmentUploader | None = None
-        if settings.store is not None and object_store is not None and settings.sync.keeps_segments:
+        if settings.store is not None and object_store is not None and _keeps_segments(settings):
             self._segments = SegmentUploader(
                 self.attempt,
                 settings=settings,
@@ -104,7 +104,7 @@ class Sidecar:
             log=log,
             clock=time.time,
             segments=self._segments.results if self._segments else None,
-            mirror=self._mirror,
+            takers=list(self._list_takers()),
         )
         self._sender = Sender(
             self.attempt,
@@ -151,6 +151,13 @@ class Sidecar:
         return RunMirror(
             self.attempt, settings=settings, tracker=settings.tracker, log=self._log, rng=Random(rng.random())
         )
+
+    def _list_takers(self) -> Iterator[ResultTaker]:
+        """Who passes results on to trackers."""
+        if self._mirror is not None:
+            yield self._mirror
+        if self._segments is not None and self._segments.event_files is not None:
+            yield self._segments.event_files
 
     def _make_log_stream(self, rng: Random, since: str) -> LogStream | None:
         """What reads the program's output, where it holds results or is stored."""
@@ -251,6 +258,11 @@ def _make_pollers(settings: Settings, log: EventLog) -> Iterator[Poller]:
         from podtune.agent.event_files.event_file_reader import EventFileReader  # noqa: PLC0415 - likewise
 
         yield EventFileReader(settings.event_files, settings.directory, settings.objective, log)
+
+
+def _keeps_segments(settings: Settings) -> bool:
+    """Whether anything is stored while the program runs, besides checkpoints and artifacts."""
+    return settings.sync.keeps_segments or settings.event_file_table is not None
 
 
 def _compute_pause(waited: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from podtune.agent.settings import Settings
 from podtune.agent.trackers.mlflow_client import FoundRun, LoggedMetric, MlflowClient
 from podtune.agent.trackers.tracker_settings import TrackerSettings
+from podtune.agent.trial_parameters import read_trial_parameters
 from podtune.protocol.messages import Result
 from podtune.protocol.tracking import (
     TAG_ATTEMPT,
@@ -28,7 +29,6 @@ from podtune.protocol.tracking import (
 )
 from podtune.trial import layout
 
-MAX_PARAMETERS_FILE = 1 << 20
 _TRUE = "true"
 _MOST_BEST = 10
 """How many runs are looked at that are marked as best, and are not any more."""
@@ -63,7 +63,7 @@ class MirroredRun:
         """
         experiment_id = self._client.find_or_create_experiment(self._tracker.experiment)
         runs = self._client.search_runs(experiment_id, {TAG_TRIAL_UID: self._settings.trial_uid})
-        parameters = _read_parameters(self._settings)
+        parameters = read_trial_parameters(self._settings)
         if runs:
             run = runs[0]
             if run.status != RunStatus.RUNNING:
@@ -168,21 +168,3 @@ def count_values(results: Iterable[Result]) -> int:
 
 def _write(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _read_parameters(settings: Settings) -> Mapping[str, Any]:
-    """The trial's parameters: in the shared directory, or where the kubelet has mounted them beside the token."""
-    try:
-        text = settings.directory.read_file(layout.PARAMETERS, MAX_PARAMETERS_FILE)
-    except OSError:
-        text = b""
-    if not text.strip():  # the place of a mount that only the program has
-        try:
-            text = settings.token_file.with_name(layout.PARAMETERS).read_bytes()
-        except OSError:
-            return {}
-    try:
-        body = json.loads(text)
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}

@@ -599,6 +599,16 @@ RULES: Mapping[type[ApiModel], tuple[Rule, ...]] = {
         ),
         Rule(
             rule=(
+                "!has(self.trackers) || !has(self.trackers.tensorBoard) || "
+                "(has(self.checkpoints) && has(self.checkpoints.store))"
+            ),
+            message=(
+                "is set, but there is no store to put event files in; set checkpoints.store, or remove tensorBoard"
+            ),
+            field=".trackers.tensorBoard",
+        ),
+        Rule(
+            rule=(
                 "!has(self.logs) || !has(self.logs.keep) || !self.logs.keep.matches('[1-9]') || "
                 "(has(self.checkpoints) && has(self.checkpoints.store))"
             ),

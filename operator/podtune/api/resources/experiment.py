@@ -252,7 +252,12 @@ class ExperimentSpec(ApiModel):
             )
 
     def _check_trackers(self) -> None:
-        """Checks that each trial's run can be told to its program."""
+        """Checks that each trial's run can be told to its program, and that there is a place for event files."""
+        if self.trackers.tensor_board is not None and self.checkpoints.store is None:
+            raise FieldError(
+                "trackers.tensorBoard",
+                "is set, but there is no store to put event files in; set checkpoints.store, or remove tensorBoard",
+            )
         if self.trackers.wandb is not None and self.trial_template.reuse:
             raise FieldError(
                 "trackers.wandb",

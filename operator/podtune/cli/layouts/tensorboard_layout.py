@@ -14,11 +14,11 @@ from podtune.runner.timestamps import parse_rfc3339
 from podtune.storage.event_files.events import encode_scalars, encode_version, format_file_name
 from podtune.storage.event_files.hparams import (
     Hyperparameter,
-    HyperparameterType,
     SessionStatus,
     encode_experiment_summary,
     encode_session_end,
     encode_session_start,
+    find_type,
 )
 from podtune.storage.segments.reader import StoredResult
 
@@ -69,16 +69,7 @@ def _list_parameters(experiment: ExperimentView, trials: list[ExportedTrial]) ->
     for written in experiment.spec.get("parameters") or ():
         name = str(written.get("name", ""))
         values = [trial.parameters[name] for trial in trials if name in trial.parameters]
-        yield Hyperparameter(name, _find_type(values), _read_choices(written), _read_interval(written))
-
-
-def _find_type(values: list[Any]) -> HyperparameterType:
-    """What all values are; a text where they differ, as the plugin shows numbers and texts by different means."""
-    if values and all(isinstance(value, bool) for value in values):
-        return HyperparameterType.BOOL
-    if values and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return HyperparameterType.NUMBER
-    return HyperparameterType.STRING
+        yield Hyperparameter(name, find_type(values), _read_choices(written), _read_interval(written))
 
 
 def _read_choices(parameter: Mapping[str, Any]) -> list[Any]:

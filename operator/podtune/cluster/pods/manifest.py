@@ -52,6 +52,7 @@ from podtune.cluster.pods.store_access import (
     make_store_volumes,
 )
 from podtune.cluster.pods.tracker_access import (
+    encode_event_file_table,
     make_agent_tracker_variables,
     make_tracker_mounts,
     make_tracker_variables,
@@ -379,6 +380,8 @@ def _collect_agent_variables(
         values[layout.ENV_REUSE] = "true"
         values[agent_env.STATE] = agent_env.STATE_DIRECTORY
     values |= make_agent_tracker_variables(spec.trackers, experiment.name, action)
+    if spec.trackers.tensor_board is not None:
+        values[agent_env.EVENT_FILE_TABLES] = encode_event_file_table(spec)
     return values | encode_results(spec.results)
 
 

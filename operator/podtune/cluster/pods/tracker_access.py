@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from typing import Any
 
+from podtune.api.json_values import decode_value
+from podtune.api.resources.experiment import ExperimentSpec
 from podtune.api.trackers import Trackers
+from podtune.api.tuning.search_space import ChoiceDomain, Parameter
 from podtune.cluster.pods.store_access import CA_FILE, make_ca_volume, make_credentials_volume
 from podtune.kube.manifests import Manifest
 from podtune.protocol import agent_environment as agent_env
@@ -13,6 +18,8 @@ from podtune.protocol.tracking import OF_MLFLOW, build_run_id
 from podtune.runner.actions import CreatePod
 from podtune.trial import layout
 
+_MOST_CHOICES = 32
+"""Of a parameter with more values, TensorBoard would show a box each."""
 TRACKER_SECRET_VOLUME = "podtune-tracker"
 TRACKER_SECRET_DIRECTORY = "/etc/podtune/tracker"
 TRACKER_CA_VOLUME = "podtune-tracker-ca"
@@ -40,6 +47,31 @@ def make_agent_tracker_variables(trackers: Trackers, experiment: str, action: Cr
         return {}
     name = {layout.ENV_DISPLAY_NAME: action.spec.display_name} if action.spec.display_name else {}
     return {agent_env.TRACKER: encode_tracker(trackers, experiment), agent_env.TRIAL_UID: action.trial_uid, **name}
+
+
+def encode_event_file_table(spec: ExperimentSpec) -> str:
+    """What the tab HPARAMS of TensorBoard shows of an experiment, as agents are told."""
+    values: dict[str, Any] = {
+        "metrics": [criterion.metric for criterion in spec.objective.criteria],
+        "parameters": [{"name": parameter.name, **_describe_domain(parameter)} for parameter in spec.parameters],
+    }
+    if spec.trackers.dashboard:
+        values["dashboard"] = spec.trackers.dashboard
+    return json.dumps(values, separators=(",", ":"))
+
+
+def _describe_domain(parameter: Parameter) -> Mapping[str, Any]:
+    """The bounds of a parameter, or its values if they are few; nothing where a trial's value says more."""
+    if not parameter.is_sampled:
+        return {}
+    domain = parameter.domain
+    if isinstance(domain, ChoiceDomain):
+        values = [decode_value(value) for value in domain.values]
+        is_listed = len(values) <= _MOST_CHOICES and not any(isinstance(value, list | dict) for value in values)
+        return {"choices": values} if is_listed else {}
+    if domain.min is None or domain.max is None or not math.isfinite(domain.max - domain.min):
+        return {}
+    return {"interval": [domain.min, domain.max]}
 
 
 def encode_tracker(trackers: Trackers, experiment: str) -> str:

@@ -22,7 +22,7 @@ def build_run_facts(trial: TrialMachine, *, is_flushed: bool, is_best: bool) -> 
         is_flushed: Whether all that its decision rests on is durable.
         is_best: Whether it is the experiment's best.
     """
-    if trial.context.spec.trackers.mlflow is None:
+    if not trial.context.spec.trackers.shows_ends:
         return None
     return RunFacts(foresee_run_status(trial, is_flushed=is_flushed), is_best)
 

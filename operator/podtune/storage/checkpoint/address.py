@@ -14,6 +14,8 @@ SHARDS = "parts"
 PACKS = "packs"
 LEDGER = "ledger.jsonl"
 ARTIFACTS = "artifacts"
+EVENT_FILES = "_tensorboard"
+"""No Trial can have this name."""
 
 
 def is_manifest(key: str) -> bool:
@@ -57,6 +59,11 @@ class TrialAddress:
     def ledger(self, attempt: str) -> str:
         """The key of the decisions on the trial that an attempt has heard of."""
         return f"{self.prefix}{format_attempt_folder(attempt)}/{LEDGER}"
+
+    def event_files(self, trial: str = "") -> str:
+        """What the keys of TensorBoard's files of a trial start with; without one, those of the whole experiment."""
+        chunks = (self.store.prefix, self.experiment_uid, EVENT_FILES, trial)
+        return "/".join(chunk for chunk in chunks if chunk) + "/"
 
     @property
     def orphan_ledger(self) -> str:

@@ -21,6 +21,8 @@ from podtune.storage.event_files.protobuf import (
 )
 
 _VERSION = "brain.Event:2"
+_SESSION_START = 1
+"""`SessionLog.START`."""
 
 
 def encode_version(time: float) -> bytes:
@@ -36,6 +38,11 @@ def encode_scalars(time: float, step: int, metrics: Mapping[str, MetricValue]) -
         if isinstance(value, int | float) and not isinstance(value, bool)
     ]
     return encode_summary(time, step, b"".join(values)) if values else b""
+
+
+def encode_restart(time: float, step: int) -> bytes:
+    """The record that has readers drop what they have read from a step on: training goes on from before it."""
+    return _frame(encode_double(1, time) + encode_int(2, step) + encode_message(7, encode_int(1, _SESSION_START)))
 
 
 def encode_summary(time: float, step: int, summary: bytes) -> bytes:

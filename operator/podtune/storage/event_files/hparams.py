@@ -60,6 +60,15 @@ class Hyperparameter:
     interval: tuple[float, float] | None = None
 
 
+def find_type(values: Sequence[object]) -> HyperparameterType:
+    """What all values are; a text where they differ, as the plugin shows numbers and texts by different means."""
+    if values and all(isinstance(value, bool) for value in values):
+        return HyperparameterType.BOOL
+    if values and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return HyperparameterType.NUMBER
+    return HyperparameterType.STRING
+
+
 def encode_experiment_summary(time: float, parameters: Iterable[Hyperparameter], metrics: Iterable[str]) -> bytes:
     """The record that tells of an experiment: its parameters, and the metrics that its table has columns for."""
     listed = [encode_message(4, _encode_parameter(parameter)) for parameter in parameters]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from podtune.storage.object_store import ObjectStore
 from podtune.storage.segments.segment import (
@@ -17,31 +19,40 @@ from podtune.storage.segments.segment import (
 from podtune.storage.segments.segment_log import MAX_SEGMENT_BYTES, SegmentLog
 
 
-class SegmentStream:
+class SegmentNaming(Protocol):
+    """How the segments of a stream are called: the last part of their keys."""
+
+    def format(self, name: SegmentName) -> str:
+        """The last part of a segment's key."""
+
+    def parse(self, text: str) -> SegmentName | None:
+        """Reads the last part of a key; None where it is that of something else."""
+
+
+class ObjectStream:
     """Takes the records of one stream, and stores what has changed when it is told to.
 
     One thread adds records, another one stores them: storing takes its time, and nobody who adds waits for it.
 
     Attributes:
-        kind: Which kind of stream it is.
+        kind: What its records are called in the agent's log.
     """
 
-    def __init__(
-        self, store: ObjectStore, prefix: str, header: SegmentHeader, keep: int, kind: str = RESULT_STREAM
-    ) -> None:
+    def __init__(self, store: ObjectStore, prefix: str, log: SegmentLog, kind: str, names: SegmentNaming) -> None:
         """Begins a stream.
 
         Args:
             store: The bucket.
             prefix: What the keys of all its segments start with; it ends with a slash.
-            header: What each segment says of the stream.
-            keep: How many bytes may stay in the bucket; of a log, half of them are for its begin.
-            kind: Which kind of stream it is.
+            log: Splits it into segments.
+            kind: What its records are called.
+            names: How its segments are called.
         """
         self.kind = kind
         self._store = store
         self._prefix = prefix
-        self._log = SegmentLog(encode_header(header, kind), keep, head=keep // 2 if kind == LOG_STREAM else 0)
+        self._log = log
+        self._names = names
         self._lock = threading.Lock()
         self._resumes = False
 
@@ -67,7 +78,7 @@ class SegmentStream:
             StoreError: The store can't tell now, or at all.
         """
         keys = self._store.list(self._prefix)
-        names = (parse_segment_name(key.removeprefix(self._prefix), self.kind) for key in keys)
+        names = (self._names.parse(key.removeprefix(self._prefix)) for key in keys)
         return sorted(name for name in names if name is not None)
 
     def read_records(self, name: SegmentName) -> list[bytes]:
@@ -120,4 +131,36 @@ class SegmentStream:
                 self._log.mark_deleted(doomed)
 
     def _build_key(self, name: SegmentName) -> str:
-        return f"{self._prefix}{name.format(self.kind)}"
+        return f"{self._prefix}{self._names.format(name)}"
+
+
+class SegmentStream(ObjectStream):
+    """The results or the log of an attempt, in segments of lines."""
+
+    def __init__(
+        self, store: ObjectStore, prefix: str, header: SegmentHeader, keep: int, kind: str = RESULT_STREAM
+    ) -> None:
+        """Begins a stream.
+
+        Args:
+            store: The bucket.
+            prefix: What the keys of all its segments start with; it ends with a slash.
+            header: What each segment says of the stream.
+            keep: How many bytes may stay in the bucket; of a log, half of them are for its begin.
+            kind: Which kind of stream it is.
+        """
+        log = SegmentLog(encode_header(header, kind), keep, head=keep // 2 if kind == LOG_STREAM else 0)
+        super().__init__(store, prefix, log, kind, _LineSegmentNaming(kind))
+
+
+@dataclass(frozen=True, slots=True)
+class _LineSegmentNaming:
+    """The names of segments of a kind of stream."""
+
+    kind: str
+
+    def format(self, name: SegmentName) -> str:
+        return name.format(self.kind)
+
+    def parse(self, text: str) -> SegmentName | None:
+        return parse_segment_name(text, self.kind)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podtune.agent.trackers.event_file_settings import EventFileSettings
 from podtune.api.resources.trial import Checkpoint, TrialSpec
 from podtune.client.packing.packed import PackedFunction
 from podtune.cluster import decoders
@@ -656,6 +657,37 @@ def test_variables_of_the_template_come_before_those_of_a_tracker() -> None:
     assert (env(program)["WANDB_NAME"], env(program)["WANDB_RESUME"]) == ("mine", "never")
     assert len(program["env"]) == len({variable["name"] for variable in program["env"]})
     assert not [name for name in env(container(manifest(), "main")) if name.startswith("WANDB")]
+
+
+def test_the_agent_is_told_what_tensorboard_shows() -> None:
+    parameters = [
+        {"name": "lr", "float": {"min": 0.001, "max": 0.1}},
+        {"name": "act", "choice": {"values": ["relu", "tanh"]}},
+        {"name": "sizes", "choice": {"values": [[1, 2], [3]]}},
+        {"name": "decay", "normal": {"mean": 0.0, "stddev": 1.0}},
+        {"name": "double", "expression": "lr * 2"},
+    ]
+    trackers = {"tensorBoard": {}, "dashboard": "https://podtune"}
+    pod = manifest(create=action(CHECKPOINTS), checkpoints={"store": STORE}, trackers=trackers, parameters=parameters)
+    told = json.loads(env(container(pod, "podtune-agent"))["PODTUNE_TENSORBOARD"])
+    assert told == {
+        "metrics": ["accuracy"],
+        "parameters": [
+            {"name": "lr", "interval": [0.001, 0.1]},
+            {"name": "act", "choices": ["relu", "tanh"]},
+            {"name": "sizes"},
+            {"name": "decay"},
+            {"name": "double"},
+        ],
+        "dashboard": "https://podtune",
+    }
+    table = EventFileSettings.from_json(json.dumps(told))
+    assert table is not None
+    values = {"lr": 0.01, "act": "relu", "sizes": [1, 2], "decay": 0.5, "double": 0.02}
+    types = {parameter.name: parameter.type.name for parameter in table.list_parameters(values)}
+    assert types == {"lr": "NUMBER", "act": "STRING", "sizes": "STRING", "decay": "NUMBER", "double": "NUMBER"}
+    assert "PODTUNE_TENSORBOARD" not in env(container(manifest(), "podtune-agent"))
+    assert not [name for name in env(container(pod, "main")) if "TENSORBOARD" in name]
 
 
 def test_the_agent_alone_gets_at_a_tracking_server() -> None:

@@ -95,6 +95,13 @@ def test_nobody_is_told_of_runs_without_a_tracker() -> None:
     assert describe_tracked_run(experiment, made) == {}
 
 
+def test_agents_that_store_event_files_are_told_of_ends_and_storage_pods_are_not() -> None:
+    spec_ = make_spec(trackers={"tensorBoard": {}}, checkpoints={"store": {"bucket": "models"}})
+    made = make_machine(make_trial(state=TrialState.TERMINATED, reason=TrialReason.COMPLETED), spec_)
+    assert build_run_facts(made, is_flushed=True, is_best=False) == RunFacts(RunStatus.FINISHED)
+    assert describe_tracked_run(Experiment("ml", "e", "u", 1, 1, spec_, ExperimentStatus()), made) == {}
+
+
 def test_storage_pods_are_told_of_the_best_trial() -> None:
     made = make_machine(make_trial(state=TrialState.ERROR), make_spec(**TRACKED))
     status = ExperimentStatus(best=BestTrial(trial="e-0", value="1"))

@@ -16,6 +16,7 @@ class ReadEvent:
     step: int = 0
     version: str = ""
     scalars: dict[str, float] = field(default_factory=dict)
+    restarts: bool = False
     plugin_tags: list[str] = field(default_factory=list)
     plugin_data: list[bytes] = field(default_factory=list)
 
@@ -34,6 +35,7 @@ def read_events(data: bytes) -> list[ReadEvent]:
 
 def _read_event(fields: dict[int, list[Any]]) -> ReadEvent:
     event = ReadEvent(*fields.get(1, [0.0]), *fields.get(2, [0]), *(text.decode() for text in fields.get(3, [b""])))
+    event.restarts = 7 in fields
     for summary in fields.get(5, []):
         for value in read_fields(summary).get(1, []):
             read = read_fields(value)

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,15 @@ print(json.dumps(found))
 """
 
 
+def run_tensorboard(directory: Path) -> Any:
+    """What TensorBoard itself reads in a directory: by run, its scalars and what HParams is told."""
+    command: list[str | Path] = [Path(sys.executable).with_name("uv"), "run", "--quiet", "--no-project", "--isolated"]
+    command += ["--python", sys.executable, "--with-requirements", REQUIREMENTS, "python", "-c", READER, directory]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(LONGEST + 60)
 def test_tensorboard_reads_them(tmp_path: Path) -> None:
@@ -118,11 +128,7 @@ def test_tensorboard_reads_them(tmp_path: Path) -> None:
     (folder / format_file_name(2.0)).write_bytes(begin + encode_scalars(3.0, 1, {"loss": 0.5}))
     rest = encode_version(4.0) + encode_scalars(4.0, 2, {"loss": 0.25}) + encode_session_end(5.0, SessionStatus.SUCCESS)
     (folder / format_file_name(4.0)).write_bytes(rest)
-    command: list[str | Path] = [Path(sys.executable).with_name("uv"), "run", "--quiet", "--no-project", "--isolated"]
-    command += ["--python", sys.executable, "--with-requirements", REQUIREMENTS, "python", "-c", READER, tmp_path]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
+    found = run_tensorboard(tmp_path)
     assert found["digits-3"]["scalars"] == {"loss": [[1, 0.5], [2, 0.25]]}
     sessions = found["digits-3"]["sessions"]
     assert "STATUS_SUCCESS" in sessions["_hparams_/session_end_info"]
