@@ -24,7 +24,7 @@ SUBJECTS_AT_A_TIME = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ToldSubject:
     """How far the receiver is with an object.
 
     Attributes:
@@ -48,7 +48,7 @@ class Batch:
     """
 
     events: tuple[CloudEvent, ...]
-    progress: tuple[Progress, ...]
+    progress: tuple[ToldSubject, ...]
     missed: int = 0
 
 
@@ -115,7 +115,7 @@ class ReceiverOutbox:
     def take(self, limit: int) -> Batch:
         """The next events, up to a limit; none if what was looked at has none that the receiver wants."""
         events: list[CloudEvent] = []
-        progress: dict[str, Progress] = {}
+        progress: dict[str, ToldSubject] = {}
         missed = 0
         for due in islice(self._due.values(), SUBJECTS_AT_A_TIME):
             subject, end = due.subject, due.held.end
@@ -124,15 +124,15 @@ class ReceiverOutbox:
                     return Batch(tuple(events), tuple(progress.values()), missed)
                 events.append(held.decode())
                 missed += held.missed
-                progress[subject.uid] = Progress(subject, held.position)
+                progress[subject.uid] = ToldSubject(subject, held.position)
             for step in list_steps(subject, end or self.positions.find(subject)):
                 if self._receiver.wants(str(step.event["type"])):
                     if len(events) == limit:
                         return Batch(tuple(events), tuple(progress.values()), missed)
                     events.append(step.event)
                 missed += step.missed
-                progress[subject.uid] = Progress(subject, step.position, end)
-            progress[subject.uid] = Progress(subject, find_end(subject), end)
+                progress[subject.uid] = ToldSubject(subject, step.position, end)
+            progress[subject.uid] = ToldSubject(subject, find_end(subject), end)
         return Batch(tuple(events), tuple(progress.values()), missed)
 
     def confirm(self, batch: Batch) -> None:
@@ -155,7 +155,7 @@ class ReceiverOutbox:
                 self.positions.set(subject, find_end(subject))
         return len(given_up)
 
-    def _confirm(self, due: _Due, progress: Progress, told: frozenset[str]) -> None:
+    def _confirm(self, due: _Due, progress: ToldSubject, told: frozenset[str]) -> None:
         """The receiver has heard so much of an object, of which more may be held by now."""
         position, held = progress.position, due.held
         if held.end is not None:

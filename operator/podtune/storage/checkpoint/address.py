@@ -14,7 +14,7 @@ SHARDS = "parts"
 PACKS = "packs"
 LEDGER = "ledger.jsonl"
 ARTIFACTS = "artifacts"
-EVENT_FILES = "_tensorboard"
+EVENT_FILE_FOLDER = "_tensorboard"
 """No Trial can have this name."""
 
 
@@ -62,7 +62,7 @@ class TrialAddress:
 
     def event_files(self, trial: str = "") -> str:
         """What the keys of TensorBoard's files of a trial start with; without one, those of the whole experiment."""
-        chunks = (self.store.prefix, self.experiment_uid, EVENT_FILES, trial)
+        chunks = (self.store.prefix, self.experiment_uid, EVENT_FILE_FOLDER, trial)
         return "/".join(chunk for chunk in chunks if chunk) + "/"
 
     @property
