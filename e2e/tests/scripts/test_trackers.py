@@ -135,7 +135,7 @@ def check_event_files(cluster: Cluster, namespace: Kubernetes) -> None:
     """Beside the checkpoints there is a run for each trial: of the retried one, nothing is there twice."""
     uid = namespace.get(EXPERIMENTS, "counted")["metadata"]["uid"]
     top = f"{namespace.namespace}/{uid}/_tensorboard/"
-    files = {key.removeprefix(top): cluster.s3_client.get_bytes(key, 1 << 20) for key in cluster.s3_client.list(top)}
+    files = {key.removeprefix(top): cluster.s3_client.get(key) for key in cluster.s3_client.list(top)}
     assert Counter(name.partition("/")[0] for name in files if "/" in name) == {"counted-0": 2, "counted-1": 1}
     (table,) = (content for name, content in files.items() if "/" not in name)
     assert all(word in table for word in (b"_hparams_/experiment", b"base", b"value"))
