@@ -30,6 +30,7 @@ FILES: dict[str, list[str]] = {
     "unchanged-scripts.txt": ["requirements/unchanged-scripts.in"],
     "event-files.txt": ["requirements/event-files.in"],
     "mlflow.txt": ["requirements/mlflow.in"],
+    "wandb.txt": ["requirements/wandb.in"],
     "tensorboard.txt": ["requirements/tensorboard.in"],
     "pyright.txt": ["requirements/pyright.in"],
     "checkov.txt": ["requirements/checkov.in"],

@@ -228,4 +228,14 @@ UNCHANGED_SCRIPTS = (
         values=(10, 0.0001),
         reported=1,
     ),
+    UnchangedScript(
+        name="wandb",
+        heading="Weights & Biases, in offline mode",
+        command=["python3", "wandb_offline_file.py", _name("lr")],
+        objective={"metric": "val/loss", "mode": "min"},
+        results={"wandb": {}},
+        parameter="lr",
+        values=(0.5, 0.1),
+        reported=4,
+    ),
 )

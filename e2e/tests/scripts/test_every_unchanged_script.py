@@ -10,7 +10,7 @@ from e2e.kubernetes import Kubernetes
 from e2e.trials import EXPERIMENTS, TRIALS
 from e2e.unchanged.table import UNCHANGED_SCRIPTS, UnchangedScript, make_config_map
 
-ALWAYS = ("shell", "katib", "transformers-5", "mlflow-autolog")
+ALWAYS = ("shell", "katib", "transformers-5", "mlflow-autolog", "wandb")
 """One for each way in which results come; the long tests run all."""
 CHOSEN = [script for script in UNCHANGED_SCRIPTS if script.name in ALWAYS]
 

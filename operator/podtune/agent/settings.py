@@ -64,6 +64,7 @@ class Settings:
         endpoint_token: What these requests must bear; empty where there is none.
         scrape: Where the program serves metrics; None where they are not scraped.
         event_files: The names of the directories that lead to event files, `*` for any; empty where none are read.
+        wandb_files: Likewise, of the client of Weights & Biases.
         tracker: The tracking server that results go to as well; None where there is none.
         event_file_table: What TensorBoard shows of the experiment; None where no event files are stored.
         rank: The pod's rank in its gang; 0 where it is alone.
@@ -101,6 +102,7 @@ class Settings:
     endpoint_token: str
     scrape: ScrapeSettings | None
     event_files: tuple[str, ...]
+    wandb_files: tuple[str, ...]
     tracker: TrackerSettings | None
     event_file_table: EventFileSettings | None
     rank: int
@@ -198,6 +200,7 @@ class Settings:
             endpoint_token=(environ.get(env.POD_UID) or _read_pod_uid(token_file)) if sources else "",
             scrape=_read_scrape(environ),
             event_files=_read_names(environ, env.EVENT_FILES),
+            wandb_files=_read_names(environ, env.WANDB_FILES),
             tracker=_read_tracker(environ),
             event_file_table=_read_event_file_table(environ),
             drain_seconds=_read_seconds(environ, env.DRAIN_SECONDS, default=20.0),

@@ -92,6 +92,9 @@ SCRAPE = "PODTUNE_SCRAPE"
 EVENT_FILES = "PODTUNE_EVENT_FILES"
 """The directory below which the program writes event files of TensorBoard: a path in the shared directory, with `*` for
 any directory; unset: none are read."""
+WANDB_FILES = "PODTUNE_WANDB_FILES"
+"""The directory in which the program's client of Weights & Biases writes the files of its runs: a path in the shared
+directory, with `*` for any directory; unset: none are read."""
 COPY_MODULE = "copy-module"
 """Command of the agent that makes the copy of `podtune.trial` in a directory, which is its argument; a hook runs it."""
 DRAIN_SECONDS = "PODTUNE_DRAIN_SECONDS"

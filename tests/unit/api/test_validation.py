@@ -65,6 +65,9 @@ def test_each_value_counts_once_whatever_the_script_reports_by() -> None:
     assert "spec.results.tensorBoard: is set besides another source" in _said(
         _changed("results", to={"mlflow": {}, "tensorBoard": {}})
     )
+    assert "spec.results.wandb: is set besides another source" in _said(
+        _changed("results", to={"wandb": {}, "mlflow": {}})
+    )
     assert _said(_changed("results", to={"stdout": {"pattern": printed}, "scrape": {"port": 8000}})) == (
         "spec.results.stdout: reads accuracy besides scrape, so each value would count twice; remove one of them, or "
         "take accuracy out of the pattern"

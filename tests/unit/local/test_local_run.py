@@ -273,6 +273,22 @@ def test_what_a_program_serves_to_prometheus_is_scraped(tmp_path: Path) -> None:
     assert (trial.status.last_result["epoch"], trial.status.iteration) == ("3", 3)
 
 
+def test_what_a_program_logs_to_weights_and_biases_is_read(tmp_path: Path) -> None:
+    manifest = make_manifest(
+        trials=2, concurrent=2, results={"wandb": {}}, objective={"metric": "val/loss", "mode": "min"}
+    )
+    container = manifest["spec"]["trialTemplate"]["spec"]["containers"][0]
+    program = str(Path("e2e/unchanged/scripts/wandb_offline_file.py").resolve())
+    container["command"] = [sys.executable, program, "$(PODTUNE_PARAM_x)"]
+    run = make_run(manifest, tmp_path)
+    follow(run)
+    assert run.progress.outcome == (0, "all 2 trials are done")
+    for trial in _list_trials(run):
+        last = trial.status.last_result
+        assert float(last["val/loss"]) == pytest.approx((1 - float(trial.proposed["x"])) ** 4)
+        assert (last["step"], last["epoch"], trial.status.iteration) == ("3", "4", 4)
+
+
 def test_what_a_program_logs_for_tensorboard_is_read(tmp_path: Path) -> None:
     objective = {"metric": "validation/epoch_value", "mode": "max"}
     manifest = make_manifest(

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from podtune.agent.metric_files.logged_scalars import CorruptFile
 from podtune.storage.event_files.checksums import compute_crc32c, mask_checksum
 
 _LENGTH = struct.Struct("<Q")
@@ -20,10 +21,6 @@ _HEADER = _LENGTH.size + _CHECKSUM.size
 MAX_EVENT_RECORD = 1 << 18
 """Bytes of the longest record that is read."""
 _CHUNK = 1 << 18
-
-
-class CorruptFile(ValueError):
-    """From some place on, the file holds no records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,26 @@ Field numbers: https://github.com/tensorflow/tensorboard/tree/master/tensorboard
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""Types of fields on the wire."""
-_LENGTHS = {_FIXED64: 8, _FIXED32: 4}
-_EVENT_TIME, _EVENT_STEP, _EVENT_SUMMARY = (1, _FIXED64), (2, _VARINT), (5, _BYTES)
-_SUMMARY_VALUE = (1, _BYTES)
-_VALUE_TAG, _VALUE_SIMPLE, _VALUE_TENSOR, _VALUE_METADATA = (1, _BYTES), (2, _FIXED32), (8, _BYTES), (9, _BYTES)
-_METADATA_PLUGIN, _PLUGIN_NAME = (1, _BYTES), (1, _BYTES)
-_TENSOR_CONTENT = (4, _BYTES)
-_FLOATS, _ONE_FLOAT = (5, _BYTES), (5, _FIXED32)
-_DOUBLES, _ONE_DOUBLE = (6, _BYTES), (6, _FIXED64)
-_TENSOR_TYPE = (1, _VARINT)
+from podtune.agent.metric_files.logged_scalars import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    LoggedScalar,
+    ScalarEvent,
+    read_fields,
+    read_signed,
+)
+
+_EVENT_TIME, _EVENT_STEP, _EVENT_SUMMARY = (1, FIXED64), (2, VARINT), (5, BYTES)
+_SUMMARY_VALUE = (1, BYTES)
+_VALUE_TAG, _VALUE_SIMPLE, _VALUE_TENSOR, _VALUE_METADATA = (1, BYTES), (2, FIXED32), (8, BYTES), (9, BYTES)
+_METADATA_PLUGIN, _PLUGIN_NAME = (1, BYTES), (1, BYTES)
+_TENSOR_CONTENT = (4, BYTES)
+_FLOATS, _ONE_FLOAT = (5, BYTES), (5, FIXED32)
+_DOUBLES, _ONE_DOUBLE = (6, BYTES), (6, FIXED64)
+_TENSOR_TYPE = (1, VARINT)
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _FORMATS = {1: _FLOAT, 2: _DOUBLE}
 """By the number of the tensor's type."""
@@ -29,40 +35,8 @@ _SCALARS = b"scalars"
 """Name of the plugin that shows them."""
 _MAX_TAGS = 10_000
 """Tags that are known to be of scalars at most."""
-_LONGEST_VARINT = 10
 _SHORTEST_DIGITS, _MOST_DIGITS = 6, 9
 """A number of 32 bits is told by that many digits."""
-
-_Key = tuple[int, int]
-_Field = tuple[_Key, int, bytes]
-"""Number and type, the number that it holds, or its bytes."""
-
-
-class BadMessage(ValueError):
-    """Bytes are no message."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedScalar:
-    """One value of a tag."""
-
-    tag: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarEvent:
-    """What a record says.
-
-    Attributes:
-        time: When it was logged, in seconds since the epoch.
-        step: The step that it belongs to.
-        scalars: In their order, at least one.
-    """
-
-    time: float
-    step: int
-    scalars: tuple[LoggedScalar, ...]
 
 
 class ScalarParser:
@@ -79,19 +53,19 @@ class ScalarParser:
         """
         time, step = 0.0, 0
         scalars: list[LoggedScalar] = []
-        for key, number, content in _read_fields(record):
+        for key, number, content in read_fields(record):
             if key == _EVENT_TIME:
                 time = _DOUBLE.unpack(content)[0]
             elif key == _EVENT_STEP:
-                step = number - (1 << 64) if number >> 63 else number
+                step = read_signed(number)
             elif key == _EVENT_SUMMARY:
-                values = (body for field, _, body in _read_fields(content) if field == _SUMMARY_VALUE)
+                values = (body for field, _, body in read_fields(content) if field == _SUMMARY_VALUE)
                 scalars += filter(None, map(self._parse_value, values))
         return ScalarEvent(time, step, tuple(scalars)) if scalars else None
 
     def _parse_value(self, body: bytes) -> LoggedScalar | None:
         tag, simple, tensor, metadata = b"", b"", b"", b""
-        for key, _, content in _read_fields(body):
+        for key, _, content in read_fields(body):
             if key == _VALUE_TAG:
                 tag = content
             elif key == _VALUE_SIMPLE:
@@ -112,16 +86,16 @@ class ScalarParser:
 
 def _read_plugin(metadata: bytes) -> bytes:
     name = b""
-    for key, _, content in _read_fields(metadata):
+    for key, _, content in read_fields(metadata):
         if key == _METADATA_PLUGIN:
-            name = next((body for field, _, body in _read_fields(content) if field == _PLUGIN_NAME), b"")
+            name = next((body for field, _, body in read_fields(content) if field == _PLUGIN_NAME), b"")
     return name
 
 
 def _read_number(tensor: bytes) -> float | None:
     """The one number of a tensor; None where it has more or less, or others than floating-point numbers."""
     number_type, content = 0, b""
-    for key, number, body in _read_fields(tensor):
+    for key, number, body in read_fields(tensor):
         if key == _TENSOR_TYPE:
             number_type = number
         elif key in (_TENSOR_CONTENT, _FLOATS, _ONE_FLOAT, _DOUBLES, _ONE_DOUBLE):
@@ -143,34 +117,3 @@ def _shorten(content: bytes) -> float:
 
 
 _LARGEST_FLOAT: float = _FLOAT.unpack(b"\xff\xff\x7f\x7f")[0]
-
-
-def _read_fields(message: bytes) -> Iterator[_Field]:
-    position, end = 0, len(message)
-    while position < end:
-        key, position = _read_varint(message, position)
-        wire_type = key & 7
-        if wire_type == _VARINT:
-            number, position = _read_varint(message, position)
-            yield (key >> 3, wire_type), number, b""
-            continue
-        if wire_type == _BYTES:
-            length, position = _read_varint(message, position)
-        elif wire_type in _LENGTHS:
-            length = _LENGTHS[wire_type]
-        else:
-            raise BadMessage(f"type {wire_type} of a field is not known")
-        content, position = message[position : position + length], position + length
-        if position > end:
-            raise BadMessage("it ends in the midst of a field")
-        yield (key >> 3, wire_type), 0, content
-
-
-def _read_varint(message: bytes, position: int) -> tuple[int, int]:
-    """A number, and where what follows it begins."""
-    value = 0
-    for count, byte in enumerate(message[position : position + _LONGEST_VARINT]):
-        value |= (byte & 0x7F) << 7 * count
-        if byte < 0x80:
-            return value & 0xFFFF_FFFF_FFFF_FFFF, position + count + 1
-    raise BadMessage("a number has no end")

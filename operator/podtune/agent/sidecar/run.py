@@ -254,10 +254,13 @@ def _make_pollers(settings: Settings, log: EventLog) -> Iterator[Poller]:
         from podtune.agent.scraping.scraper import Scraper  # noqa: PLC0415 - few trials need it
 
         yield Scraper(settings.scrape, settings.directory, settings.objective, log)
-    if settings.event_files and not settings.follows:
-        from podtune.agent.event_files.event_file_reader import EventFileReader  # noqa: PLC0415 - likewise
+    if (settings.event_files or settings.wandb_files) and not settings.follows:
+        from podtune.agent.metric_files.file_kinds import EVENT_FILE_KIND, WANDB_FILE_KIND  # noqa: PLC0415 - likewise
+        from podtune.agent.metric_files.metric_file_reader import MetricFileReader  # noqa: PLC0415 - likewise
 
-        yield EventFileReader(settings.event_files, settings.directory, settings.objective, log)
+        for kind, pattern in ((EVENT_FILE_KIND, settings.event_files), (WANDB_FILE_KIND, settings.wandb_files)):
+            if pattern:
+                yield MetricFileReader(kind, pattern, settings.directory, settings.objective, log)
 
 
 def _keeps_segments(settings: Settings) -> bool:

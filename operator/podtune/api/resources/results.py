@@ -11,7 +11,7 @@ from podtune.api.base import ApiModel, Duration, FieldError, Form, Size, parse_d
 from podtune.api.tuning.objective import MetricName
 from podtune.protocol.agent_environment import ENDPOINT_PORT, HUGGING_FACE, MLFLOW, SOURCE_NAMES
 
-SCRIPT_SOURCES = (*SOURCE_NAMES, "scrape", "tensorBoard")
+SCRIPT_SOURCES = (*SOURCE_NAMES, "scrape", "tensorBoard", "wandb")
 """The fields of results for scripts that know nothing of Podtune, besides stdout."""
 _LONGEST_PERIOD = 3600
 _DIRECTORY = "([A-Za-z0-9_][A-Za-z0-9_.-]*|[*])"
@@ -123,6 +123,10 @@ class TensorBoardResults(ApiModel):
     )
 
 
+class WandbResults(ApiModel):
+    """How results are read from what a script logs to Weights & Biases; there is nothing to set."""
+
+
 class Results(ApiModel):
     """How results are read, besides the results file and `podtune.trial.report()`, which always work, and kept."""
 
@@ -158,6 +162,16 @@ class Results(ApiModel):
             "tags."
         ),
     )
+    wandb: WandbResults | None = Field(
+        default=None,
+        description=(
+            "Read results from a script that logs to Weights & Biases by the package wandb, and that stays as it is: "
+            "set it to {}. The script runs in offline mode, unless it has a key or trackers.wandb is set. The agent "
+            "reads the files of its runs. Each value of the objective becomes a result, with the metric step and the "
+            "latest values of all other metrics. Releases of wandb before 0.31 write their files late: schedulers hear "
+            "of most results at the end."
+        ),
+    )
     keep: Size = Field(
         default="256Mi",
         description=(
@@ -170,7 +184,7 @@ class Results(ApiModel):
     @property
     def script_sources(self) -> tuple[str, ...]:
         """Those of `SCRIPT_SOURCES` that are set."""
-        others = {"scrape": self.scrape, "tensorBoard": self.tensor_board}
+        others = {"scrape": self.scrape, "tensorBoard": self.tensor_board, "wandb": self.wandb}
         return (*self.sources, *(name for name, settings in others.items() if settings is not None))
 
     @property

@@ -41,6 +41,7 @@ from podtune.cluster.pods.result_sources import (
     list_hidden,
     make_endpoint_probe,
     make_source_variables,
+    make_wandb_variables,
 )
 from podtune.cluster.pods.scratch import find_scratch, make_scratch_mounts, make_scratch_volumes
 from podtune.cluster.pods.security_context import confine, make_agent_profile
@@ -280,8 +281,10 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
         **make_tracker_variables(_get_spec(experiment).trackers, experiment.name, action),
     }
     own = [{"name": name, "value": escape_expansions(value)} for name, value in values.items()]
-    sources = _get_spec(experiment).results.sources
-    return own + make_source_variables(experiment.namespace, action.trial, action.trial_uid, sources)
+    spec = _get_spec(experiment)
+    if spec.results.wandb is not None:
+        own += make_wandb_variables(is_offline=spec.trackers.wandb is None)
+    return own + make_source_variables(experiment.namespace, action.trial, action.trial_uid, spec.results.sources)
 
 
 def _find_kept_function(experiment: Experiment, template: Mapping[str, Any]) -> str:

@@ -18,8 +18,13 @@ _TOKEN = f"$({layout.ENV_DIRECTORY})/{layout.ENDPOINT_TOKEN}"
 _OF_SERVERS = {
     "KUBEFLOW_TRAINER_SERVER_URL": {"KUBEFLOW_TRAINER_SERVER_TOKEN"},
     "MLFLOW_TRACKING_URI": {"MLFLOW_TRACKING_TOKEN", "MLFLOW_RUN_ID"},
+    "WANDB_API_KEY": {"WANDB_MODE"},
 }
-"""The variables that have the token, or the run, for the server that another names."""
+"""What goes with our servers, by the variable of a template that leads to another one."""
+WANDB_RUNS = "wandb/*"
+"""Where the client of Weights & Biases keeps its runs, below WANDB_DIR: a directory for each, named after the time."""
+_WANDB_FLUSH = "1"
+"""Seconds after which it writes what it has gathered; releases that don't know this write when 32 KiB are full."""
 _PROBES = 60
 """How often it is looked whether the agent answers, each second, until its container is started again."""
 
@@ -31,6 +36,16 @@ def make_source_variables(namespace: str, trial: str, uid: str, sources: Sequenc
     address = f"http://127.0.0.1:{agent_env.ENDPOINT_PORT}"
     own = [variable for source in sources for variable in _VARIABLES[source](namespace, trial, uid)]
     return [{"name": layout.ENV_ENDPOINT, "value": address}, *own]
+
+
+def make_wandb_variables(*, is_offline: bool) -> list[Manifest]:
+    """The variables by which the client of Weights & Biases keeps its runs where the agent reads them.
+
+    Its directory has to exist: else older releases fall back to another one. Both online and offline it keeps them.
+    """
+    values = {"WANDB_DIR": f"$({layout.ENV_DIRECTORY})", "WANDB_X_TRANSACTION_LOG_FLUSH_INTERVAL": _WANDB_FLUSH}
+    mode = {"WANDB_MODE": "offline"} if is_offline else {}
+    return [{"name": name, "value": value} for name, value in (values | mode).items()]
 
 
 def encode_results(results: Results) -> dict[str, str]:
@@ -46,6 +61,8 @@ def encode_results(results: Results) -> dict[str, str]:
         values[agent_env.SCRAPE] = _encode_scrape(results.scrape)
     if results.tensor_board is not None:
         values[agent_env.EVENT_FILES] = results.tensor_board.directory
+    if results.wandb is not None:
+        values[agent_env.WANDB_FILES] = WANDB_RUNS
     return values
 
 

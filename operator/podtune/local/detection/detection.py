@@ -18,7 +18,7 @@ from podtune.agent.endpoint.server import Endpoint
 from podtune.agent.event_log import EventLog
 from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.settings import Settings
-from podtune.cluster.pods.result_sources import make_source_variables
+from podtune.cluster.pods.result_sources import make_source_variables, make_wandb_variables
 from podtune.local.detection.detected_sources import RESULTS_FILE, DetectedSource, make_detected_source
 from podtune.local.detection.metric_names import choose_objective
 from podtune.local.detection.printed_results import find_printed_results
@@ -26,6 +26,7 @@ from podtune.local.detection.recorded_requests import RequestRecorder, read_resu
 from podtune.local.detection.served_metrics import ServedMetrics
 from podtune.local.detection.watched_program import WatchedProgram
 from podtune.local.detection.written_event_files import WrittenEventFiles
+from podtune.local.detection.written_wandb_files import WrittenWandbFiles
 from podtune.local.program import expand, inherit
 from podtune.protocol import agent_environment as agent_env
 from podtune.trial import layout
@@ -134,6 +135,7 @@ class _DetectionTrial:
         for path in (shared, workplace):
             path.mkdir()
         self._event_files = WrittenEventFiles(command, shared, workplace / "event-files")
+        self._wandb_files = WrittenWandbFiles(shared, workplace / "wandb-files")
         self._served = ServedMetrics(shared)
         self._wanted = wanted
         self._settings = _make_settings(shared)
@@ -167,6 +169,7 @@ class _DetectionTrial:
             self._find_reported(),
             *map(self._find_sent, self._recorders.values()),
             self._event_files.find(self._wanted),
+            self._wandb_files.find(self._wanted),
             self._served.find(self._wanted),
             find_printed_results(lines, self._wanted),
         )
@@ -206,7 +209,10 @@ def _build_environment(environ: Mapping[str, str], settings: Settings, address: 
     places = {layout.ENV_DIRECTORY: str(settings.directory.root), layout.ENV_ENDPOINT: address}
     own = {
         entry["name"]: expand(entry["value"], places) if "value" in entry else settings.endpoint_token
-        for entry in make_source_variables(_NAMESPACE, _TRIAL, _UID, settings.sources)
+        for entry in (
+            *make_source_variables(_NAMESPACE, _TRIAL, _UID, settings.sources),
+            *make_wandb_variables(is_offline=True),
+        )
     }
     proxies = {name: f"{environ[name]},{_LOOPBACK}" if environ.get(name) else _LOOPBACK for name in _NO_PROXY}
     return {**inherit(environ), **own, **places, **proxies}

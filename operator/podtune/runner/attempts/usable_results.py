@@ -43,6 +43,8 @@ def describe_remedy(status: TrialStatus, spec: ExperimentSpec) -> str:
     if spec.results.tensor_board is not None:
         directory = f"$PODTUNE_DIR/{spec.results.tensor_board.directory}"
         return f"have the program log to {directory}, where results.tensorBoard has found nothing"
+    if spec.results.wandb is not None:
+        return "have the program log by wandb in the directory WANDB_DIR, where results.wandb has found no run"
     return (
         f"report {' and '.join(names)} by podtune.trial.report or as a line of JSON in $PODTUNE_DIR/results.jsonl, or "
         "set results.stdout to have read what the program prints"

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from e2e.programs.reporting.event_files import frame
-from podtune.agent.event_files.records import MAX_EVENT_RECORD, CorruptFile, RecordFile
+from podtune.agent.event_files.records import MAX_EVENT_RECORD, RecordFile
+from podtune.agent.metric_files.logged_scalars import CorruptFile
 from podtune.storage.event_files.checksums import compute_crc32c, mask_checksum
 
 LONG = bytes(range(256)) * (MAX_EVENT_RECORD // 256 + 1)

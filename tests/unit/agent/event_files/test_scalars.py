@@ -18,7 +18,8 @@ from e2e.programs.reporting.event_files import (
     encode_simple,
     encode_tensor,
 )
-from podtune.agent.event_files.scalars import BadMessage, LoggedScalar, ScalarParser
+from podtune.agent.event_files.scalars import ScalarParser
+from podtune.agent.metric_files.logged_scalars import BadMessage, LoggedScalar
 
 
 def read(*records: bytes) -> list[tuple[int, str, float]]:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from podtune.agent.event_files.file_search import EventFileSearch
 from podtune.agent.event_files.records import RecordFile
 from podtune.agent.event_files.scalars import ScalarParser
+from podtune.agent.metric_files.file_kinds import EVENT_FILE_KIND
+from podtune.agent.metric_files.file_search import MetricFileSearch
 from podtune.storage.directory import Directory
 
 ROOT = Path(__file__).parents[4]
@@ -41,7 +42,7 @@ def read_all(directory: Path) -> dict[str, Values]:
     """All scalars that the agent finds, by their names below a directory."""
     found: defaultdict[str, Values] = defaultdict(list)
     problems: list[OSError] = []
-    for file in EventFileSearch(problems.append).find(Directory(directory), ()):
+    for file in MetricFileSearch(EVENT_FILE_KIND, problems.append).find(Directory(directory), ()):
         parser = ScalarParser()
         with file.directory.open_file(file.name) as descriptor:
             for record in RecordFile(descriptor).read():

@@ -631,6 +631,27 @@ def test_the_agent_is_told_where_event_files_are() -> None:
         assert env(agent)["PODTUNE_EVENT_FILES"] == told
 
 
+def test_runs_of_weights_and_biases_are_kept_where_the_agent_reads_them() -> None:
+    pod = manifest(results={"wandb": {}})
+    program = env(container(pod, "main"))
+    assert env(container(pod, "podtune-agent"))["PODTUNE_WANDB_FILES"] == "wandb/*"
+    assert (program["WANDB_MODE"], program["WANDB_DIR"]) == ("offline", "/podtune")
+    names = [variable["name"] for variable in container(pod, "main")["env"]]
+    assert names.index("PODTUNE_DIR") < names.index("WANDB_DIR"), "else nobody expands it"
+    assert program["WANDB_X_TRANSACTION_LOG_FLUSH_INTERVAL"] == "1"
+    assert "startupProbe" not in container(pod, "podtune-agent")
+    assert not [name for name in env(container(manifest(), "main")) if name.startswith("WANDB")]
+
+
+def test_a_script_that_logs_to_the_server_of_weights_and_biases_still_does() -> None:
+    key = {"name": "WANDB_API_KEY", "value": "key"}
+    template = {"containers": [{"name": "main", "image": "i", "env": [key]}]}
+    for pod in (manifest(template, results={"wandb": {}}), manifest(results={"wandb": {}}, **WANDB)):
+        program = env(container(pod, "main"))
+        assert "WANDB_MODE" not in program
+        assert program["WANDB_DIR"] == "/podtune"
+
+
 def test_a_script_that_has_a_server_of_its_own_gets_no_token_for_another() -> None:
     own = {"name": "MLFLOW_TRACKING_URI", "value": "http://mlflow:5000"}
     template = {"containers": [{"name": "main", "image": "i", "env": [own]}]}

@@ -152,6 +152,23 @@ def test_metrics_are_found_at_whichever_port_they_are_served(monkeypatch: pytest
     assert [result["epoch"] for result in source.results] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("directory", ["", "WANDB_DIR=$PWD "], ids=["as it is told", "as it likes"])
+def test_runs_of_weights_and_biases_are_found_offline(
+    directory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wandb" / "offline-run-from-before").mkdir(parents=True)
+    before = tmp_path / "wandb" / "offline-run-from-before" / "run-old.wandb"
+    before.write_bytes(b":W&B")
+    os.utime(before, (1e9, 1e9))
+    report = shell(f"{directory}{sys.executable} {ROOT / 'e2e/unchanged/scripts/wandb_offline_file.py'} 0.5")
+    (source,) = report.sources
+    assert source.spec == {"objective": {"metric": "val/loss", "mode": "min"}, "results": {"wandb": {}}}
+    assert source.time_attribute == "epoch"
+    assert [result["val/loss"] for result in source.results] == [0.5, 0.25, 0.125, 0.0625]
+
+
 @pytest.mark.parametrize(
     ("directory", "field"),
     [

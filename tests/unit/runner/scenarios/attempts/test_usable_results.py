@@ -112,6 +112,10 @@ def test_the_message_says_what_was_reported_instead(value: object, words: str) -
             "have the program serve its metrics at port 8000, path /metrics, for results.scrape",
         ),
         ({"tensorBoard": {}}, "have the program log to $PODTUNE_DIR/tensorboard, where results.tensorBoard has found"),
+        (
+            {"wandb": {}},
+            "have the program log by wandb in the directory WANDB_DIR, where results.wandb has found no run",
+        ),
     ],
 )
 def test_of_a_program_that_reports_nothing_the_message_says_how_to_report(results: Any, remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""Tells which results the scalars make that a program has logged to event files.
+"""Tells which results the scalars make that a program has logged to files.
 
 Each value of the objective is a result. It belongs to a step, and has the latest values of all other tags. A program
 logs its tags one after the other: so a result waits for those that follow it at the same step, as far as they are there

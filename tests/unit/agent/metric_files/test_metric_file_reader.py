@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from e2e.programs.reporting.event_files import VERSION, encode_event, encode_simple, encode_tensor, frame
-from podtune.agent.event_files import event_file_reader
-from podtune.agent.event_files.event_file_reader import EventFileReader
-from podtune.agent.event_files.file_search import MAX_EVENT_FILES
 from podtune.agent.event_log import EventLog
+from podtune.agent.metric_files import metric_file_reader
+from podtune.agent.metric_files.file_kinds import EVENT_FILE_KIND
+from podtune.agent.metric_files.file_search import MAX_METRIC_FILES
+from podtune.agent.metric_files.metric_file_reader import MetricFileReader
 from podtune.agent.results.result_reader import prepare_directory
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.storage.directory import Directory
@@ -42,7 +43,9 @@ class LogDirectory:
     def restart(self) -> None:
         """Has another process of the agent read from now on."""
         log = EventLog(lambda: 1.0, stream=self.log)
-        self.reader = EventFileReader(self._pattern.split("/"), Directory(self.shared), self._objective, log)
+        self.reader = MetricFileReader(
+            EVENT_FILE_KIND, self._pattern.split("/"), Directory(self.shared), self._objective, log
+        )
 
     def add(self, step: int, run: str = "", /, file: str = FILE, **tags: float) -> None:
         """Logs values at a step, with underscores in the place of slashes."""
@@ -159,7 +162,7 @@ def test_a_corrupt_file_is_told_once_and_others_are_read_on(logs: LogDirectory) 
     logs.add(2, loss_val=0.25)
     assert [result["step"] for result in logs.look()] == [1, 2]
     ((event, message),) = logs.list_messages()
-    assert event == "event file is corrupt"
+    assert event == "metric file is corrupt"
     assert "the checksum of a record's length is wrong; the rest of it is passed over" in message
 
 
@@ -169,7 +172,7 @@ def test_a_damaged_record_costs_no_other(logs: LogDirectory) -> None:
     logs.write(bytes(damaged) + frame(b"\xff" * 20))
     logs.add(2, loss_val=0.25)
     assert [result["step"] for result in logs.look()] == [2]
-    assert [event for event, _ in logs.list_messages()] == ["event is damaged", "event is damaged"]
+    assert [event for event, _ in logs.list_messages()] == ["record is damaged", "record is damaged"]
 
 
 def test_links_lead_nowhere(logs: LogDirectory, tmp_path: Path) -> None:
@@ -184,7 +187,7 @@ def test_links_lead_nowhere(logs: LogDirectory, tmp_path: Path) -> None:
     logs.path.rmdir()
     logs.path.symlink_to(elsewhere.path)
     assert logs.look() == []
-    assert logs.list_messages()[0][0] == "event files can't be listed"
+    assert logs.list_messages()[0][0] == "metric files can't be listed"
 
 
 def test_a_file_that_takes_anothers_place_is_a_new_one(logs: LogDirectory) -> None:
@@ -217,11 +220,11 @@ def test_what_a_full_disk_refuses_is_written_later_and_once(
 
 
 def test_more_files_than_can_be_read_are_told(logs: LogDirectory) -> None:
-    for number in range(MAX_EVENT_FILES + 1):
+    for number in range(MAX_METRIC_FILES + 1):
         logs.add(number, f"{number:03}", lr=0.1)
     logs.look()
     assert logs.list_messages() == [
-        ("event file passed over", f"there are more than {MAX_EVENT_FILES}; log to fewer"),
+        ("metric file passed over", f"there are more than {MAX_METRIC_FILES}; log to fewer"),
     ]
 
 
@@ -234,7 +237,7 @@ def start(objective: str = "loss/val", **others: str) -> Mapping[str, str]:
 
 @pytest.fixture(autouse=True)
 def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_file_reader, "EVENT_FILES_PERIOD", 0.01)
+    monkeypatch.setattr(metric_file_reader, "METRIC_FILES_PERIOD", 0.01)
 
 
 def test_results_reach_the_operator_while_the_program_logs(
@@ -255,7 +258,7 @@ def test_results_reach_the_operator_while_the_program_logs(
 def test_what_a_short_program_leaves_is_read_at_its_end(
     start_agent: StartAgent, operator: StubOperator, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_file_reader, "EVENT_FILES_PERIOD", 3600.0)
+    monkeypatch.setattr(metric_file_reader, "METRIC_FILES_PERIOD", 3600.0)
     logs = LogDirectory(Path(environ["PODTUNE_DIR"]), "accuracy")
     agent = start_agent(start("accuracy"))
     logs.add(7, loss_val=0.5)

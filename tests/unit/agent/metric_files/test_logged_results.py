@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podtune.agent.event_files.logged_results import LoggedResults, ReadPosition
+from podtune.agent.metric_files.logged_results import LoggedResults, ReadPosition
 
 
 class Log:

@@ -1,4 +1,4 @@
-"""The thread that reads what a program logs for TensorBoard, and writes it as results.
+"""The thread that reads the files that a program logs metrics to, and writes what it finds as results.
 
 Where a result was read stands in its line of the results file: one write tells both, so an agent that is started again
 neither loses a result nor writes one twice. It reads the files from their starts, for the latest values of other tags.
@@ -9,22 +9,22 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from podtune.agent.endpoint.results_writer import ResultsWriter
-from podtune.agent.event_files.file_search import MAX_EVENT_FILES, EventFile, EventFileSearch
-from podtune.agent.event_files.logged_results import LoggedResults, ReadPosition
-from podtune.agent.event_files.records import CorruptFile, EventRecord, RecordFile
-from podtune.agent.event_files.scalars import BadMessage, ScalarEvent, ScalarParser
 from podtune.agent.event_log import EventLog, LogThrottle
+from podtune.agent.metric_files.file_kinds import FileKind, MetricRecord, RecordParser
+from podtune.agent.metric_files.file_search import MAX_METRIC_FILES, MetricFile, MetricFileSearch
+from podtune.agent.metric_files.logged_results import LoggedResults, ReadPosition
+from podtune.agent.metric_files.logged_scalars import BadMessage, CorruptFile, ScalarEvent
 from podtune.agent.results.poller import Poller
 from podtune.agent.results.program_metrics import make_metric_name
 from podtune.agent.results.results_file import ResultsFile
 from podtune.storage.directory import Directory
 from podtune.trial.layout import READ_FROM_KEY
 
-EVENT_FILES_PERIOD = 0.5
+METRIC_FILES_PERIOD = 0.5
 """Seconds between two looks at the files."""
 
 
@@ -40,7 +40,7 @@ class _ReadFile:
     """
 
     key: str
-    parser: ScalarParser = field(default_factory=ScalarParser)
+    parser: RecordParser
     position: int = 0
     is_corrupt: bool = False
 
@@ -54,19 +54,23 @@ class _LoggedEvent:
     read_from: ReadPosition
 
 
-class EventFileReader(Poller):
+class MetricFileReader(Poller):
     """Looks for what was added to the files; see `Poller`."""
 
-    def __init__(self, pattern: Sequence[str], directory: Directory, objective: str, log: EventLog) -> None:
+    def __init__(
+        self, kind: FileKind, pattern: Sequence[str], directory: Directory, objective: str, log: EventLog
+    ) -> None:
         """Prepares it.
 
         Args:
+            kind: The kind of files to read.
             pattern: The names of the directories that lead to the files, below the shared one; see `file_search`.
             directory: The directory shared with the program, where results are written, too.
             objective: Name of the objective's metric.
             log: Where to tell of trouble.
         """
-        super().__init__("event-files", EVENT_FILES_PERIOD)
+        super().__init__(kind.name, METRIC_FILES_PERIOD)
+        self._kind = kind
         self._pattern = tuple(pattern)
         self._directory = directory
         self._log = log
@@ -83,7 +87,7 @@ class EventFileReader(Poller):
             return
         for logged in heapq.merge(*map(self._read, self._find()), key=lambda logged: logged.event.time):
             if self.is_late:
-                self._complain("event files are not read to their ends", "the program has ended, and time is up")
+                self._complain("metric files are not read to their ends", "the program has ended, and time is up")
                 return
             if not self._write(self._take(logged)):
                 return
@@ -117,32 +121,32 @@ class EventFileReader(Poller):
         self._has_learned = True
         return True
 
-    def _find(self) -> list[EventFile]:
+    def _find(self) -> list[MetricFile]:
         """The files that hold more than was read."""
 
         def complain(error: OSError) -> None:
-            self._complain("event files can't be listed", error)
+            self._complain("metric files can't be listed", error)
 
-        found = EventFileSearch(complain).find(self._directory, self._pattern)
-        if len(found) > MAX_EVENT_FILES:
-            self._complain("event file passed over", f"there are more than {MAX_EVENT_FILES}; log to fewer")
-        known = ((file, self._know(file)) for file in found[:MAX_EVENT_FILES])
+        found = MetricFileSearch(self._kind, complain).find(self._directory, self._pattern)
+        if len(found) > MAX_METRIC_FILES:
+            self._complain("metric file passed over", f"there are more than {MAX_METRIC_FILES}; log to fewer")
+        known = ((file, self._know(file)) for file in found[:MAX_METRIC_FILES])
         return [file for file, state in known if state.position < file.size and not state.is_corrupt]
 
-    def _know(self, file: EventFile) -> _ReadFile:
+    def _know(self, file: MetricFile) -> _ReadFile:
         """What is known of a file; nothing of one that took another's place."""
         key = f"{file.path}#{file.inode}"
         known = self._files.get(file.path)
         if known is None or known.key != key or file.size < known.position:
-            known = self._files[file.path] = _ReadFile(key)
+            known = self._files[file.path] = _ReadFile(key, self._kind.make_parser())
         return known
 
-    def _read(self, file: EventFile) -> Iterator[_LoggedEvent]:
+    def _read(self, file: MetricFile) -> Iterator[_LoggedEvent]:
         """What was added to a file."""
         known = self._know(file)
         try:
             with file.directory.open_file(file.name) as descriptor:
-                records = RecordFile(descriptor, known.position)
+                records = self._kind.open_records(descriptor, known.position)
                 try:
                     for record in records.read():
                         if event := self._parse_record(known, record):
@@ -151,19 +155,19 @@ class EventFileReader(Poller):
                     known.position = records.position
                 except CorruptFile as error:
                     known.is_corrupt = True
-                    self._complain("event file is corrupt", f"{error}; the rest of it is passed over", file.path)
+                    self._complain("metric file is corrupt", f"{error}; the rest of it is passed over", file.path)
         except OSError as error:
-            self._complain("event file can't be read", error, file.path)
+            self._complain("metric file can't be read", error, file.path)
 
-    def _parse_record(self, known: _ReadFile, record: EventRecord) -> ScalarEvent | None:
+    def _parse_record(self, known: _ReadFile, record: MetricRecord) -> ScalarEvent | None:
         """The scalars of a record; None where it has none, or is damaged."""
         try:
             event = known.parser.parse(record.data)
         except BadMessage as error:
-            self._complain("event is damaged", f"{error}; it is passed over", known.key)
+            self._complain("record is damaged", f"{error}; it is passed over", known.key)
             return None
         if event is not None and not record.is_intact:
-            self._complain("event is damaged", "its checksum is wrong; it is passed over", known.key)
+            self._complain("record is damaged", "its checksum is wrong; it is passed over", known.key)
             return None
         return event
 

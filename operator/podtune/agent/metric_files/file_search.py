@@ -1,4 +1,4 @@
-"""Finds the event files below a directory that the training program writes to; links are not followed.
+"""Finds the files below a directory that the training program logs metrics to; links are not followed.
 
 The directory is a path below the shared one, in which `*` stands for any one directory: some scripts have one for each
 run, named after the time. What lies deeper than that is a part of the names of metrics.
@@ -12,20 +12,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
+from podtune.agent.metric_files.file_kinds import FileKind
 from podtune.storage.directory import Directory
 
-_MARK = "tfevents"
-"""What the name of each event file has in it."""
 ANY_DIRECTORY = "*"
-MAX_EVENT_FILES = 200
+MAX_METRIC_FILES = 200
 """Files that are read; of more, the first by their names."""
 _MAX_ENTRIES = 20_000
 """Entries of directories that are looked at, at most."""
-_MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class EventFile:
+class MetricFile:
     """A file that was found.
 
     Attributes:
@@ -57,23 +55,24 @@ class _Entry:
     status: os.stat_result | None
 
 
-class EventFileSearch:
+class MetricFileSearch:
     """One search below the shared directory, in which all that it looks at counts."""
 
-    def __init__(self, complain: Callable[[OSError], None]) -> None:
+    def __init__(self, kind: FileKind, complain: Callable[[OSError], None]) -> None:
         """Prepares it; `complain` is told of each directory that can't be read."""
+        self._kind = kind
         self._complain = complain
         self._entries = 0
 
-    def find(self, shared: Directory, pattern: Sequence[str]) -> list[EventFile]:
-        """Finds the event files in the order of their names, at most one more than `MAX_EVENT_FILES`.
+    def find(self, shared: Directory, pattern: Sequence[str]) -> list[MetricFile]:
+        """Finds the files in the order of their names, at most one more than `MAX_METRIC_FILES`.
 
         Args:
             shared: The directory shared with the program.
             pattern: The names of the directories that lead to where the files are, `*` for any.
         """
         files = (file for directory in self._match(shared, pattern) for file in self._walk(directory, ()))
-        return list(islice(files, MAX_EVENT_FILES + 1))
+        return list(islice(files, MAX_METRIC_FILES + 1))
 
     def _match(self, directory: Directory, pattern: Sequence[str]) -> Iterator[Directory]:
         """The directories that a pattern leads to."""
@@ -86,13 +85,13 @@ class EventFileSearch:
         else:
             yield from self._match(directory.join(pattern[0]), pattern[1:])
 
-    def _walk(self, directory: Directory, run: tuple[str, ...]) -> Iterator[EventFile]:
+    def _walk(self, directory: Directory, run: tuple[str, ...]) -> Iterator[MetricFile]:
         for entry in self._list(directory):
             if entry.is_directory:
-                if len(run) < _MAX_DEPTH:
+                if len(run) < self._kind.depth:
                     yield from self._walk(directory.join(entry.name), (*run, entry.name))
-            elif _MARK in entry.name and entry.status is not None:
-                yield EventFile(directory, entry.name, run, entry.status.st_ino, entry.status.st_size)
+            elif entry.status is not None:
+                yield MetricFile(directory, entry.name, run, entry.status.st_ino, entry.status.st_size)
 
     def _list(self, directory: Directory) -> list[_Entry]:
         """What is in a directory, by name; nothing where it is not there."""
@@ -100,18 +99,17 @@ class EventFileSearch:
             with directory.open_descriptor() as descriptor, os.scandir(descriptor) as scan:
                 found = list(islice(scan, _MAX_ENTRIES - self._entries))
                 self._entries += len(found)
-                return sorted(map(_examine, found), key=lambda entry: entry.name)
+                return sorted(map(self._examine, found), key=lambda entry: entry.name)
         except FileNotFoundError:
             return []  # not yet, or no longer
         except OSError as error:
             self._complain(error)
             return []
 
-
-def _examine(entry: os.DirEntry[str]) -> _Entry:
-    """Tells a directory from a file, and from a link to either, while the directory that it is in is open."""
-    status = None
-    if _MARK in entry.name and entry.is_file(follow_symlinks=False):
-        with suppress(FileNotFoundError):
-            status = entry.stat(follow_symlinks=False)
-    return _Entry(entry.name, entry.is_dir(follow_symlinks=False), status)
+    def _examine(self, entry: os.DirEntry[str]) -> _Entry:
+        """Tells a directory from a file, and from a link to either, while the directory that it is in is open."""
+        status = None
+        if self._kind.is_one(entry.name) and entry.is_file(follow_symlinks=False):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+        return _Entry(entry.name, entry.is_dir(follow_symlinks=False), status)
