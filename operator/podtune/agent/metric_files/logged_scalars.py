@@ -1,4 +1,4 @@
-"""What a record says of a file that a program has logged metrics to, whatever has written it, and what is wrong with it.
+"""What a record of a file says that a program has logged metrics to, whatever wrote it, and what is wrong with one.
 
 The records are messages in the encoding of protobuf: https://protobuf.dev/programming-guides/encoding/
 """
