@@ -25,8 +25,7 @@ from podtune.local.detection.printed_results import find_printed_results
 from podtune.local.detection.recorded_requests import RequestRecorder, read_results_file
 from podtune.local.detection.served_metrics import ServedMetrics
 from podtune.local.detection.watched_program import WatchedProgram
-from podtune.local.detection.written_event_files import WrittenEventFiles
-from podtune.local.detection.written_wandb_files import WrittenWandbFiles
+from podtune.local.detection.written_metric_files import WrittenEventFiles, WrittenWandbFiles
 from podtune.local.program import expand, inherit
 from podtune.protocol import agent_environment as agent_env
 from podtune.trial import layout

@@ -1,4 +1,4 @@
-"""The event files of TensorBoard that a program has written below its directories."""
+"""The files of TensorBoard and of Weights & Biases that a program has written below its directories."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from podtune.agent.metric_files.file_kinds import EVENT_FILE_KIND
+from podtune.agent.metric_files.file_kinds import EVENT_FILE_KIND, WANDB_FILE_KIND
 from podtune.agent.metric_files.file_search import MetricFile
+from podtune.cluster.pods.result_sources import WANDB_RUNS
 from podtune.local.detection.detected_sources import DetectedSource
 from podtune.local.detection.metric_file_copies import MetricFileCopies
 
@@ -21,7 +22,7 @@ _ANY = "*"
 
 
 class WrittenEventFiles:
-    """The event files of one program."""
+    """The event files of TensorBoard that one program has written."""
 
     def __init__(self, command: Sequence[str], shared: Path, workplace: Path) -> None:
         """Looks below the current directory, below those that the command names, and below the shared one.
@@ -62,6 +63,32 @@ class WrittenEventFiles:
         places = {root / file.path: (*((_DEFAULT,) if has_default else ()), *file.run, file.name) for file in files}
         settings = {} if pattern == (_DEFAULT,) else {"directory": "/".join(pattern)}
         return self._copies.read("tensorBoard", settings, pattern, places, wanted)
+
+
+class WrittenWandbFiles:
+    """The runs of Weights & Biases that one program has kept: where its variables say, or below the current directory.
+
+    Programs that name a directory themselves, such as those of Lightning, have it below the current one.
+    """
+
+    def __init__(self, shared: Path, workplace: Path) -> None:
+        """Prepares it.
+
+        Args:
+            shared: The program's PODTUNE_DIR.
+            workplace: An empty directory, for copies.
+        """
+        self._shared = shared
+        self._copies = MetricFileCopies(WANDB_FILE_KIND, workplace)
+
+    def find(self, wanted: str) -> DetectedSource | None:
+        """What the agent reads in them; None where there is nothing."""
+        pattern = WANDB_RUNS.split("/")
+        for root in (self._shared, Path.cwd()):
+            places = {root / file.path: file.path.split("/") for file in self._copies.search(root, pattern)}
+            if places and (found := self._copies.read("wandb", {}, pattern, places, wanted)):
+                return found
+        return None
 
 
 def _find_pattern(files: Sequence[MetricFile]) -> tuple[str, ...]:
