@@ -12,6 +12,7 @@ import yaml
 from docs.fenced_blocks import ROOT, find_blocks
 from podtune.api.validation import parse_experiment
 from podtune.cli.main import main
+from podtune.cluster.pods.trial_module import needs_trial_module
 
 EXAMPLES = ROOT / "examples"
 FOLDERS = sorted(page.parent.name for page in EXAMPLES.glob("*/README.md"))
@@ -19,6 +20,8 @@ MANIFESTS = sorted(EXAMPLES.glob("*/experiment.yaml"))
 KUSTOMIZED = sorted(EXAMPLES.glob("*/kustomization.yaml"))
 LARGEST_PICTURE = 60_000
 WITHOUT_PICTURE = ("digits", "simulation", "warm-pods")
+OURS = "localhost/podtune-examples:dev"
+"""The one image that has `podtune.trial`."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -60,6 +63,15 @@ def test_each_script_travels_to_where_its_trials_start(path: Path) -> None:
     assert container["volumeMounts"][0]["mountPath"] == container["workingDir"]
     assert all(path.with_name(file).is_file() for file in config_map["files"])
     assert set(config_map["files"]) & set(container["command"]), "the command starts another file"
+
+
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.parent.name)
+def test_each_script_finds_the_module_that_it_imports_in_an_image_without_it(manifest: Path) -> None:
+    template = read_yaml(manifest)["spec"]["trialTemplate"]["spec"]
+    [container] = template["containers"]
+    scripts = [path for path in map(manifest.with_name, container["command"]) if path.suffix == ".py" and path.exists()]
+    imports = any("from podtune import trial" in script.read_text(encoding="utf-8") for script in scripts)
+    assert needs_trial_module(template) == (imports and container["image"] != OURS)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
