@@ -1,7 +1,8 @@
 """Draws the pictures of the examples anew, each from a run of its example; look at each before you commit it.
 
-`python -m docs.draw_examples shell katib` runs these here, by `podtune run`. Two need a cluster, and are drawn of what
-has run there: `python -m e2e.devcluster exec -- python -m docs.draw_examples gang warm-pods --namespace NAME`.
+`python -m docs.draw_examples shell katib` runs these here, by `podtune run`; torch and gradient-boosting need their
+frameworks for it. Two need a cluster, and are drawn of what has run there:
+`python -m e2e.devcluster exec -- python -m docs.draw_examples gang warm-pods --namespace NAME`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from docs.svg_chart import Chart, Panel, Point
 from podtune.cli.views.numbers import format_number
@@ -216,6 +219,46 @@ def read_ends(trials: Sequence[Trial]) -> list[Point]:
     return [((end - begin).total_seconds(), float(count)) for count, end in enumerate(ends, start=1)]
 
 
+def draw_costs(directory: Path) -> Chart:
+    """Draws the best value over GPU-hours of a simulation, and of one that trains all trials to the end."""
+    manifest = yaml.safe_load((EXAMPLES / "simulation" / "experiment.yaml").read_text(encoding="utf-8"))
+    scheduler = manifest["spec"]["scheduler"]
+    lines = {}
+    for style, text, spec in (
+        ("best", "with ASHA", {"scheduler": scheduler}),
+        ("stopped", "all to the end", {"scheduler": {"fifo": {}}}),
+    ):
+        written = directory / f"{style}.yaml"
+        written.write_text(yaml.safe_dump({**manifest, "spec": {**manifest["spec"], **spec}}), encoding="utf-8")
+        lines[style] = text, simulate(written, iterations=scheduler["asha"]["maxTime"])
+    points = {style: read_improvements(outcome) for style, (_, outcome) in lines.items()}
+    chart = Chart(HEIGHT, "Best loss over GPU-hours, with ASHA and without")
+    x = Scale(0, max(hours for own in points.values() for hours, _ in own))
+    y = fit_scale((value for own in points.values() for _, value in own), is_log=True)
+    panel = chart.add_panel(TOP, HEIGHT - TOP - BOTTOM, x, y)
+    panel.draw_axes("GPU-hours", "best loss")
+    chart.draw_legend([(style, text) for style, (text, _) in lines.items()])
+    for style, own in sorted(points.items(), reverse=True):
+        panel.draw_line(own, style, is_stepped=True)
+        panel.draw_dot(*own[-1], style)
+        panel.write(*own[-1], f"{own[-1][0]:,.0f} h")
+    return chart
+
+
+def simulate(manifest: Path, iterations: int) -> dict[str, Any]:
+    """Simulates an Experiment as the example's README does."""
+    command = [sys.executable, "-m", "podtune.cli.main", "simulate", str(manifest), "--time-per-iteration", "4m"]
+    command += ["--function", "rosenbrock", "--gpus", "8", "--iterations", str(iterations), "--output", "json"]
+    outcome: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return outcome
+
+
+def read_improvements(outcome: dict[str, Any]) -> list[Point]:
+    """The best value after so many GPU-hours, up to all that were used."""
+    points = [(row["gpuHours"], row["value"]) for row in outcome["improvements"]]
+    return [*points, (outcome["gpuHours"], points[-1][1])]
+
+
 DRAWINGS: dict[str, Callable[[Run], Chart]] = {
     "shell": Curves("loss", "min", is_log=True).draw,
     "katib": Curves("loss", "min").draw,
@@ -225,7 +268,11 @@ DRAWINGS: dict[str, Callable[[Run], Chart]] = {
     "pbt": draw_population,
     "notebook": draw_parameter,
     "warm-pods": draw_pace,
+    "digits": Curves("accuracy", "max", low=0.8).draw,
+    "torch": Curves("accuracy", "max").draw,
+    "gradient-boosting": Curves("rmse", "min", x_label="tree", every=10, is_log=True).draw,
 }
+SIMULATION = "simulation"
 
 
 def run_here(name: str, directory: Path) -> Run:
@@ -246,17 +293,24 @@ def read_cluster(namespace: str, name: str) -> Run:
     return Run(own, beside=cold)
 
 
+def draw(name: str, directory: Path, namespace: str | None) -> Chart:
+    """Draws an example's picture: of a run in a namespace of the cluster, else of one here."""
+    if name == SIMULATION:
+        return draw_costs(directory)
+    return DRAWINGS[name](read_cluster(namespace, name) if namespace else run_here(name, directory / "run"))
+
+
 def main() -> None:
     """Draws those that are named, or all that run here."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*DRAWINGS, []], help="folders in examples")
+    choices = [*DRAWINGS, SIMULATION, []]
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=choices, help="folders in examples")
     parser.add_argument("--namespace", help="where they have run on the cluster of the current context")
     given = parser.parse_args()
     for name in given.names:
         with tempfile.TemporaryDirectory() as folder:
-            run = read_cluster(given.namespace, name) if given.namespace else run_here(name, Path(folder) / "run")
             picture = EXAMPLES / name / "picture.svg"
-            picture.write_text(DRAWINGS[name](run).render(), encoding="utf-8")
+            picture.write_text(draw(name, Path(folder), given.namespace).render(), encoding="utf-8")
             print(f"{picture.relative_to(EXAMPLES.parent)}: {picture.stat().st_size} bytes")
 
 

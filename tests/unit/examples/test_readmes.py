@@ -19,7 +19,7 @@ FOLDERS = sorted(page.parent.name for page in EXAMPLES.glob("*/README.md"))
 MANIFESTS = sorted(EXAMPLES.glob("*/experiment.yaml"))
 KUSTOMIZED = sorted(EXAMPLES.glob("*/kustomization.yaml"))
 LARGEST_PICTURE = 60_000
-WITHOUT_PICTURE = ("digits", "simulation", "warm-pods")
+WITHOUT_PICTURE = ("warm-pods",)
 OURS = "localhost/podtune-examples:dev"
 """The one image that has `podtune.trial`."""
 
