@@ -38,6 +38,7 @@ FILES: dict[str, list[str]] = {
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
     "uv.txt": ["requirements/uv.in"],
     "../examples/digits/requirements.txt": ["examples/digits/requirements.in"],
+    "../examples/gradient-boosting/requirements.txt": ["examples/gradient-boosting/requirements.in"],
 }
 
 

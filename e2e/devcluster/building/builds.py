@@ -11,7 +11,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from e2e.devcluster.building import packages
@@ -94,16 +94,19 @@ def build_image(
                 screen.say(f"building {tag}")
                 if not _buildah_has(base.tag):
                     _buildah("pull", "--quiet", f"docker-archive:{base.path}")
-                _build(archive, dockerfile, target, arguments, root)
+                _build(archive, dockerfile, target, arguments, root, has_apt="apt-get" in text)
     archive.make_current()
     return archive
 
 
-def _build(archive: Archive, dockerfile: Path, target: str, arguments: Mapping[str, str], context: Path) -> None:
-    with screen.task(short_name(archive.tag)) as task, _pip_configuration() as pip:
+def _build(
+    archive: Archive, dockerfile: Path, target: str, arguments: Mapping[str, str], context: Path, *, has_apt: bool
+) -> None:
+    apt_configuration = _apt_configuration() if has_apt else nullcontext[dict[Path, Path]]({})
+    with screen.task(short_name(archive.tag)) as task, _pip_configuration() as pip, apt_configuration as apt:
         options = ["--isolation", "chroot", "--network", "host", "--layers", "--target", target]
         options += [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
-        for outside, there in {**pip, _CERTIFICATES: _CERTIFICATES}.items():
+        for outside, there in {**pip, **apt, _CERTIFICATES: _CERTIFICATES}.items():
             if outside.exists():
                 options += ["--volume", f"{outside}:{there}:ro"]
         words = ["bud", *options, "--tag", archive.tag, "--file", str(dockerfile.absolute()), str(context)]
@@ -285,6 +288,22 @@ def _pip_configuration() -> Iterator[dict[Path, Path]]:
         with file.open("w") as stream:
             parser.write(stream)
         yield {file: Path("/etc/pip.conf"), **{folder: folder for folder in folders if folder.is_dir()}}
+
+
+@contextmanager
+def _apt_configuration(folder: Path = Path("/etc/apt")) -> Iterator[dict[Path, Path]]:
+    """Yield what to mount into a build so that its apt finds packages: the base image names no mirror of Debian.
+
+    Mounted, not copied: this machine's mirror is no part of an image.
+    """
+    files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
+    mirror = debian_mirror("\n".join(path.read_text() for path in files if path.is_file()))
+    with tempfile.TemporaryDirectory() as scratch:
+        sources = Path(scratch) / "sources.list"
+        sources.write_text(f"deb {mirror} {_SUITE} main\n")
+        sources.chmod(0o644)
+        settings = [path for path in (folder / "apt.conf.d", folder / "auth.conf.d") if path.is_dir()]
+        yield {sources: folder / "sources.list", **{path: path for path in settings}}
 
 
 def _store_locked() -> AbstractContextManager[None]:

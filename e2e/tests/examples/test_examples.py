@@ -1,13 +1,15 @@
 """The examples, applied as their READMEs say, all at once; each comes to what its README promises.
 
-In `make e2e` some of them have a few trials each. `make test-long` runs all trials of all.
+In `make e2e` some of them have a few trials each. `make test-long` runs all trials of all, also of those that need a
+framework, whose images it builds.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +17,8 @@ import pytest
 
 from docs.fenced_blocks import ROOT, Block, find_blocks
 from e2e.devcluster import Cluster
+from e2e.experiments import PROGRAMS
+from e2e.install import Image
 from e2e.kubernetes import Kubernetes, Object, condition
 from e2e.tests.typed_commands import make_environment, run_typed
 from e2e.trials import EXPERIMENTS, TRIALS
@@ -50,6 +54,23 @@ class Example:
         return self.name or self.folder
 
 
+@dataclass(frozen=True)
+class Framework:
+    """An example with an image of its own.
+
+    Attributes:
+        named: The image that its manifest names.
+        dockerfile: What is built in its place.
+        time: What counts up in its results, by `every` each time.
+    """
+
+    example: Example
+    named: str
+    dockerfile: Path
+    time: str
+    every: int
+
+
 LIGHT = (
     Example("pbt", 2, 0.25, ("epoch", "rate")),
     Example("gang", 1, 0.02, ("epoch", "ranks")),
@@ -61,6 +82,23 @@ LIGHT = (
     Example("notebook", 2, 0.88, ("epoch",), name="function"),
 )
 ALWAYS = ("gang", "katib", "notebook")
+FRAMEWORKS = (
+    Framework(
+        Example("torch", 2, 0.95, ("epoch", "loss")),
+        "pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime",
+        Path(__file__).with_name("torch.Dockerfile"),
+        time="epoch",
+        every=1,
+    ),
+    Framework(
+        Example("gradient-boosting", 2, 1.15, ("trees",)),
+        "registry.example/gradient-boosting:1",
+        EXAMPLES / "gradient-boosting" / "Dockerfile",
+        time="trees",
+        every=10,
+    ),
+)
+SCRIPT = "command: [python3, train.py]"
 
 
 class Reader:
@@ -81,6 +119,15 @@ class Reader:
                 for long, short in SHORTER:
                     text = text.replace(long, short)
             file.write_text(text, encoding="utf-8")
+
+    def replace(self, example: Example, texts: Mapping[str, str]) -> None:
+        """Replaces texts of the copied manifest."""
+        manifest = self._directory / example.folder / "experiment.yaml"
+        written = manifest.read_text(encoding="utf-8")
+        for text, other in texts.items():
+            assert text in written, (manifest, text)
+            written = written.replace(text, other)
+        manifest.write_text(written, encoding="utf-8")
 
     def apply(self, example: Example) -> None:
         """Types the first command of the README."""
@@ -108,6 +155,11 @@ def run_examples(reader: Reader, namespace: Kubernetes, examples: Sequence[Examp
     for example in examples:
         reader.copy(example, shorten=shorten)
         reader.apply(example)
+    follow_examples(reader, namespace, examples, shorten=shorten)
+
+
+def follow_examples(reader: Reader, namespace: Kubernetes, examples: Sequence[Example], *, shorten: bool) -> None:
+    """Waits for each example's end, and looks at what it has come to."""
     for example in examples:
         printed = reader.follow(example)
         experiment = namespace.get(EXPERIMENTS, example.experiment)
@@ -161,6 +213,15 @@ def check_clones(experiment: Object, trials: Sequence[Object]) -> None:
     assert any(entry["action"] == "EXPLOIT" for trial in trials for entry in trial["status"]["ledger"])
 
 
+def check_retry(cluster: Cluster, namespace: Kubernetes, framework: Framework) -> None:
+    """The first trial's second attempt went on from the checkpoint: no result is missing, and none came twice."""
+    command = ("results", f"{framework.example.experiment}-0", "-o", "json", "--endpoint", cluster.s3.endpoint)
+    rows = [json.loads(line) for line in namespace.podtune(*command).splitlines()]
+    found = [(row["attempt"], row["metrics"][framework.time]) for row in rows]
+    assert found == [(1 if number <= 2 else 2, framework.every * number) for number in range(1, len(rows) + 1)]
+    assert len(rows) > 2
+
+
 PARTICULARS = {
     "gang": check_gang,
     "warm-pods": check_pods,
@@ -182,3 +243,19 @@ def test_some_examples_work_as_their_readmes_say(reader: Reader, namespace: Kube
 @pytest.mark.long
 def test_the_examples_come_to_what_their_readmes_promise(reader: Reader, namespace: Kubernetes) -> None:
     run_examples(reader, namespace, LIGHT, shorten=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.example.folder)
+def test_the_frameworks_come_to_what_their_readmes_promise_though_a_trial_fails(
+    cluster: Cluster, reader: Reader, namespace: Kubernetes, framework: Framework
+) -> None:
+    example, image = framework.example, Image(framework.example.folder)
+    cluster.build_image(framework.dockerfile, image.target, image.tag)
+    cluster.load_image(image.tag)
+    reader.copy(example, shorten=False)
+    breaking = ["python3", "-c", (PROGRAMS / "breaking.py").read_text(encoding="utf-8"), "train.py"]
+    reader.replace(example, {framework.named: image.tag, SCRIPT: f"command: {json.dumps(breaking)}"})
+    reader.apply(example)
+    follow_examples(reader, namespace, [example], shorten=False)
+    check_retry(cluster, namespace, framework)
