@@ -19,7 +19,6 @@ FOLDERS = sorted(page.parent.name for page in EXAMPLES.glob("*/README.md"))
 MANIFESTS = sorted(EXAMPLES.glob("*/experiment.yaml"))
 KUSTOMIZED = sorted(EXAMPLES.glob("*/kustomization.yaml"))
 LARGEST_PICTURE = 60_000
-WITHOUT_PICTURE = ("warm-pods",)
 OURS = "localhost/podtune-examples:dev"
 """The one image that has `podtune.trial`."""
 
@@ -79,7 +78,7 @@ def test_each_readme_has_its_picture_and_is_in_the_index(folder: str) -> None:
     readme = (EXAMPLES / folder / "README.md").read_text(encoding="utf-8")
     assert f"({folder}/README.md)" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
     pictures = re.findall(r"!\[[^\]]+\]\(([\w.]+)\)", readme)
-    assert pictures or folder in WITHOUT_PICTURE
+    assert pictures
     for picture in pictures:
         assert (EXAMPLES / folder / picture).stat().st_size <= LARGEST_PICTURE
 
