@@ -36,7 +36,10 @@ FILES: dict[str, list[str]] = {
     "checkov.txt": ["requirements/checkov.in"],
     "docs.txt": ["requirements/docs.in"],
     "dev.txt": ["--all-extras", "--group", "dev", "pyproject.toml"],
+    # In one environment with dev.txt.
+    "build.txt": ["--constraint", "requirements/dev.txt", "requirements/build.in"],
     "uv.txt": ["requirements/uv.in"],
+    "release-checks.txt": ["requirements/release-checks.in"],
     "../examples/digits/requirements.txt": ["examples/digits/requirements.in"],
     "../examples/gradient-boosting/requirements.txt": ["examples/gradient-boosting/requirements.in"],
 }

