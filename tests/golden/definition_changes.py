@@ -206,13 +206,13 @@ def is_always_met(rule: str, *, without: Collection[str], having: Collection[str
         text = re.sub(rf"has\((self|oldSelf)\.{re.escape(field)}(\.[\w.]+)?\)", "false", text)
     for field in having:
         text = re.sub(rf"has\((self|oldSelf)\.{re.escape(field)}\)", "true", text)
-    return _judge(text) is True
+    return _resolve(text) is True
 
 
 _STRING = re.compile(r"""r?("[^"]*"|'[^']*')""")
 
 
-def _judge(text: str) -> bool | None:
+def _resolve(text: str) -> bool | None:
     """What an expression of `true`, `false`, and things unknown comes to; None if that depends on these."""
     text = text.strip()
     if len(_split(text, "?")) > 1:
@@ -220,18 +220,18 @@ def _judge(text: str) -> bool | None:
     for operator, decisive in (("||", True), ("&&", False)):
         parts = _split(text, operator)
         if len(parts) > 1:
-            values = [_judge(part) for part in parts]
+            values = [_resolve(part) for part in parts]
             return decisive if decisive in values else None if None in values else not decisive
     for operator in ("==", "!="):
         sides = _split(text, operator)
         if len(sides) == 2:
-            left, right = map(_judge, sides)
+            left, right = map(_resolve, sides)
             return None if left is None or right is None else (left == right) is (operator == "==")
     if text.startswith("!"):
-        value = _judge(text[1:])
+        value = _resolve(text[1:])
         return None if value is None else not value
     if text.startswith("(") and text.endswith(")") and len(_split(text[1:-1], ")")) == 1:
-        return _judge(text[1:-1])
+        return _resolve(text[1:-1])
     return {"true": True, "false": False}.get(text)
 
 
