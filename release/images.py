@@ -52,6 +52,7 @@ def _read(content: tarfile.TarFile, name: str) -> bytes:
     stream = content.extractfile(name)
     if stream is None:
         raise ValueError(f"{content.name}: {name} is no file")
+        raise ValueError(f"the image has no file {name}")
     return stream.read()
 
 

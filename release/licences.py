@@ -53,17 +53,13 @@ def find_licence(name: str) -> str | None:
     except PackageNotFoundError:
         return None
     classifiers = [text for text in found.get_all("Classifier") or () if text.startswith("License ::")]
-    named = [
-        found.get("License-Expression"),
-        found.get("License"),
-        *(text.rpartition(" :: ")[2] for text in classifiers),
-    ]
-    said = [text for text in named if text]
-    for text in said:
+    named: list[str] = [*(found.get_all("License-Expression") or ()), *(found.get_all("License") or ())]
+    named += [text.rpartition(" :: ")[2] for text in classifiers]
+    for text in named:
         expression = _SPELLINGS.get(text.strip().lower(), text.strip())
         if list_ids(expression) <= ACCEPTED:
             return expression
-    raise ValueError(f"{name} says of its licence {said}: read its licence file, and add it to STATED")
+    raise ValueError(f"{name} says of its licence {named}: read its licence file, and add it to STATED")
 
 
 def list_ids(expression: str) -> set[str]:

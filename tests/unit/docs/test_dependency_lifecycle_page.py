@@ -14,12 +14,18 @@ PAGE = (ROOT / "docs" / "explanation" / "dependency-lifecycle.md").read_text(enc
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
+def find(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    assert found is not None, pattern
+    return found[1]
+
+
 def test_each_package_is_named_with_its_range() -> None:
     ranges: dict[str, set[str]] = defaultdict(set)
     for requirements in PROJECT["optional-dependencies"].values():
         for requirement in requirements:
-            name, given = re.fullmatch(r"([\w-]+)(.*)", requirement).groups()
-            ranges[name].add(given)
+            name = find(r"^([\w-]+)", requirement)
+            ranges[name].add(requirement.removeprefix(name))
     rows = dict(re.findall(r"^\| ([\w-]+) \| (.*?`) \|", PAGE, re.MULTILINE))
     listed = {name: set(re.findall("`([^`]+)`", text)) for name, text in rows.items()}
     assert listed == ranges
@@ -31,15 +37,15 @@ def test_the_versions_of_python_are_those_of_the_package() -> None:
     assert f"| 3.{minors[0]} to 3.{minors[-1]} |" in PAGE
     for minor in minors:
         assert re.search(rf"3\.{minor} after October \d{{4}}|3\.{minor} after\nOctober \d{{4}}", PAGE)
-    image = re.search(r"BASE_IMAGE=python:(3\.\d+)-slim", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
-    assert f"images | {image[1]} |" in PAGE
+    image = find(r"BASE_IMAGE=python:(3\.\d+)-slim", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert f"images | {image} |" in PAGE
 
 
 def test_the_versions_of_kubernetes_are_those_of_charts_and_tests() -> None:
     for chart in ("podtune", "podtune-crds"):
         about = yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text(encoding="utf-8"))
-        minimum = re.fullmatch(r">=(1\.\d+)\.0-0", about["kubeVersion"])[1]
+        minimum = find(r"^>=(1\.\d+)\.0-0$", about["kubeVersion"])
         assert f"Podtune needs Kubernetes {minimum}," in PAGE
     modules = (ROOT / "e2e" / "devcluster" / "tools" / "go.mod").read_text(encoding="utf-8")
-    tested = re.search(r"k8s\.io/kubernetes v(1\.\d+)", modules)[1]
+    tested = find(r"k8s\.io/kubernetes v(1\.\d+)", modules)
     assert f"its tests run on {tested}." in PAGE
