@@ -51,7 +51,6 @@ def list_layers(archive: Path) -> list[str]:
 def _read(content: tarfile.TarFile, name: str) -> bytes:
     stream = content.extractfile(name)
     if stream is None:
-        raise ValueError(f"{content.name}: {name} is no file")
         raise ValueError(f"the image has no file {name}")
     return stream.read()
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 
 from e2e.devcluster.building import packages
 from e2e.devcluster.building.archives import Archive
@@ -92,8 +93,7 @@ def build_image(
         with _store_locked():
             if not archive.exists:  # whoever held the lock may have built it
                 screen.say(f"building {tag}")
-                if not _buildah_has(base.tag):
-                    _buildah("pull", "--quiet", f"docker-archive:{base.path}")
+                _ensure_base(base)
                 _build(archive, dockerfile, target, arguments, root, has_apt="apt-get" in text)
     archive.make_current()
     return archive
@@ -102,18 +102,55 @@ def build_image(
 def _build(
     archive: Archive, dockerfile: Path, target: str, arguments: Mapping[str, str], context: Path, *, has_apt: bool
 ) -> None:
-    apt_configuration = _apt_configuration() if has_apt else nullcontext[dict[Path, Path]]({})
-    with screen.task(short_name(archive.tag)) as task, _pip_configuration() as pip, apt_configuration as apt:
-        options = ["--isolation", "chroot", "--network", "host", "--layers", "--target", target]
-        options += [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
-        for outside, there in {**pip, **apt, _CERTIFICATES: _CERTIFICATES}.items():
+    words = ["bud", "--layers", "--target", target]
+    words += [word for key, value in arguments.items() for word in ("--build-arg", f"{key}={value}")]
+    words += ["--tag", archive.tag]
+    with _apt_configuration() if has_apt else nullcontext[dict[Path, Path]]({}) as apt:
+        _run_build(words, dockerfile, context, archive.path.with_name("build.log"), apt)
+    _export(archive.tag, archive)
+
+
+def build_as_told(words: Sequence[str], tag: str, dockerfile: Path, saved: Path) -> None:
+    """Build an image on top of the base image whatever is in the cache, and save it there as a docker-archive file.
+
+    Args:
+        words: What buildah is told, but for what has it find packages on this machine.
+        tag: Name that they give to the image.
+        dockerfile: The Dockerfile; it copies from its directory.
+        saved: The file to make.
+
+    Raises:
+        ClusterError: It does not build.
+    """
+    base = base_image()
+    packages.ensure_images()
+    with _store_locked():
+        _ensure_base(base)
+        _run_build(words, dockerfile, dockerfile.parent, saved.with_suffix(".log"))
+        _buildah("push", "--quiet", tag, f"docker-archive:{saved}:{tag}")
+        _buildah("rmi", tag)
+
+
+def _run_build(
+    words: Sequence[str],
+    dockerfile: Path,
+    context: Path,
+    log: Path,
+    mounted: Mapping[Path, Path] = MappingProxyType({}),
+) -> None:
+    tag = words[words.index("--tag") + 1]
+    with screen.task(short_name(tag)) as task, _pip_configuration() as pip:
+        here = ["--isolation", "chroot", "--network", "host"]
+        for outside, there in {**pip, **mounted, _CERTIFICATES: _CERTIFICATES}.items():
             if outside.exists():
-                options += ["--volume", f"{outside}:{there}:ro"]
-        words = ["bud", *options, "--tag", archive.tag, "--file", str(dockerfile.absolute()), str(context)]
-        command, environment = _buildah_command(*words)
-        log = archive.path.with_name("build.log")
+                here += ["--volume", f"{outside}:{there}:ro"]
+        command, environment = _buildah_command(*words, *here, "--file", str(dockerfile.absolute()), str(context))
         follow(command, log, lambda line: heed_build(task, line), timeout=1800, environment=environment)
-        _export(archive.tag, archive)
+
+
+def _ensure_base(base: Archive) -> None:
+    if not _buildah_has(base.tag):
+        _buildah("pull", "--quiet", f"docker-archive:{base.path}")
 
 
 def short_name(tag: str) -> str:

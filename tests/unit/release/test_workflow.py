@@ -50,6 +50,10 @@ def test_what_builds_has_no_right_to_publish_and_what_publishes_builds_nothing()
     assert not [step for job, step in STEPS if job == "publish" and "checkout" in step.get("uses", "")]
 
 
+def test_a_failure_anywhere_in_a_script_ends_it() -> None:
+    assert CONTENT["defaults"] == {"run": {"shell": "bash"}}, "else what fails in front of a pipe passes"
+
+
 def test_nothing_that_somebody_else_chooses_is_pasted_into_a_script() -> None:
     for script in SCRIPTS:
         assert "${{" not in script, "give it to the script as a variable"
