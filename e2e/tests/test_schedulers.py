@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -70,6 +72,7 @@ def test_asha_promotion_frees_the_gpu_of_a_paused_trial_and_resumes_the_best(
     check_promotions(namespace)
 
 
+@pytest.mark.long
 def test_hyperband_waits_for_a_bracket_and_resumes_its_best(cluster: Cluster, namespace: Kubernetes) -> None:
     scheduler = {"hyperband": {"timeAttribute": "epoch", "maxTime": 4, "reductionFactor": 2}}
     namespace.apply(rungs("bands", scheduler, cluster, trials=5))

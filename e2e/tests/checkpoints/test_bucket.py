@@ -262,6 +262,7 @@ def test_an_experiment_is_deleted_some_time_after_its_end(namespace: Kubernetes)
     eventually(lambda: namespace.list(TRIALS), lambda trials: not trials)
 
 
+@pytest.mark.long
 def test_a_half_done_experiment_goes_on_in_another_namespace(cluster: Cluster, namespace: Kubernetes) -> None:
     program = counter({"EPOCHS": "8", "HOLD_AT": "4"})
     search = {"algorithm": "random", "maxTrials": 3, "seed": 3}

@@ -65,7 +65,7 @@ class Cloud:
         return self.address.find_key(uri)
 
 
-@pytest.fixture(params=["google", "azure"])
+@pytest.fixture(params=[pytest.param("google", marks=pytest.mark.long), "azure"])
 def cloud(request: pytest.FixtureRequest, cluster: Cluster, namespace: Kubernetes, tmp_path: Path) -> Iterator[Cloud]:
     """A bucket, with its Secret in the namespace."""
     prefix, address = namespace.namespace, NODES[0].address

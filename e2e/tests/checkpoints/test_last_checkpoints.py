@@ -33,6 +33,7 @@ def slow_store(cluster: Cluster, namespace: Kubernetes) -> dict[str, Any]:
     return store(cluster, endpoint=f"http://{status['podIP']}:9000")
 
 
+@pytest.mark.long
 def test_a_slow_upload_is_waited_for_at_the_programs_end_and_at_a_pause(
     namespace: Kubernetes, slow_store: dict[str, Any]
 ) -> None:

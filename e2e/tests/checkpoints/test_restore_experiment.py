@@ -139,6 +139,7 @@ def test_an_experiment_whose_namespace_is_lost_goes_on_from_the_bucket(cluster: 
     check_restore(namespace, find_bucket(cluster))
 
 
+@pytest.mark.long
 def test_an_experiment_whose_namespace_is_lost_goes_on_from_its_volume(cluster: Cluster, namespace: Kubernetes) -> None:
     with provide_volume(cluster, namespace.namespace, ACCESS_MODE) as storage_class:
         check_restore(namespace, claim_volume(namespace, storage_class))

@@ -27,6 +27,7 @@ def restore_log(namespace: Kubernetes, pod: str) -> Object:
     return next((line for line in map(json.loads, lines) if line["event"] == "restored"), {})
 
 
+@pytest.mark.long
 def test_a_retry_takes_from_the_trials_volume_what_the_bucket_need_not_send(
     cluster: Cluster, namespace: Kubernetes, storage_class: str
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_deleted_experiment_takes_its_trials_and_pods_along(namespace: Kuberne
     eventually(lambda: not namespace.list("trials.podtune.dev") and not namespace.list("pods"))
 
 
+@pytest.mark.long
 def test_a_deleted_namespace_goes_although_an_experiment_runs_in_it(cluster: Cluster, namespace: Kubernetes) -> None:
     namespace.apply(experiment("inside", counter({"EPOCHS": "100000"}), checkpoints={"store": store(cluster)}))
     eventually(lambda: len(namespace.list("pods")) == 2)

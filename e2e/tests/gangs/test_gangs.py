@@ -6,6 +6,8 @@ import json
 from functools import partial
 from typing import Any
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.disruptions import provide_gpus, urgent_pod
 from e2e.experiments import experiment, program, store
@@ -51,6 +53,7 @@ def assert_resumed_whole(cluster: Cluster, status: Object) -> None:
     assert files_of(cluster, status["checkpoint"]["uri"]) == [f"shard-{rank}.json" for rank in range(4)]
 
 
+@pytest.mark.long
 def test_a_rank_out_of_memory_is_one_failure_of_the_gang(cluster: Cluster, namespace: Kubernetes) -> None:
     environment = {"EPOCHS": str(EPOCHS), "HOLD_AT": "4", "OOM_RANK": "2", "OOM_AT": "4"}
     namespace.apply(gang("memory", 4, environment, checkpoints={"store": store(cluster)}))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.experiments import Object, counter, experiment, store
 from e2e.kubernetes import Kubernetes, eventually
@@ -36,6 +38,7 @@ def memory_of(namespace: Kubernetes, pod: str) -> tuple[str, str]:
     return resources["limits"]["memory"], resources["requests"]["memory"]
 
 
+@pytest.mark.long
 def test_memory_is_raised_until_the_program_fits_and_it_goes_on_from_its_checkpoint(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:

@@ -24,6 +24,7 @@ def steered(*bases: float, limit: int = 3, held: bool = True) -> Object:
     return experiment("steered", counter(HELD if held else None), search=search, maxConcurrentTrials=1)
 
 
+@pytest.mark.long
 def test_what_is_appended_runs_next_and_nothing_else_may_change(namespace: Kubernetes) -> None:
     namespace.apply(steered(0.6))
     eventually(lambda: int(trial_status(namespace, "steered-0").get("iteration", 0)) >= 2, what="the first trial runs")
