@@ -372,7 +372,7 @@ def test_a_build_of_tools_shows_how_many_of_gos_packages_are_compiled(
             program.touch(0o755)
 
     monkeypatch.setattr(tools, "follow", go_on)
-    monkeypatch.setattr(tools, "_go", lambda: Path("go"))
+    monkeypatch.setattr(tools, "find_go", lambda: Path("go"))
     monkeypatch.setattr(tools, "screen", SimpleNamespace(say=shown.append, task=lambda *_: nullcontext(task)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert (tools.ensure("kwok") / "kwok").exists()

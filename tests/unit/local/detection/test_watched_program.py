@@ -48,8 +48,10 @@ def test_it_is_ended_as_by_ctrl_c_so_that_it_can_finish_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watched_program, "_GRACE", ((signal.SIGINT, 60.0),))
-    body = "import time\ntry:\n print('go', flush=True)\n time.sleep(600)\nexcept KeyboardInterrupt: print('finished')"
-    program = start(tmp_path, sys.executable, "-c", body)
+    # Where the tests themselves run in the background of a shell, programs ignore Ctrl-C unless they say otherwise.
+    heeding = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    body = "try:\n print('go', flush=True)\n time.sleep(600)\nexcept KeyboardInterrupt: print('finished')"
+    program = start(tmp_path, sys.executable, "-c", heeding + body)
     wait_until(lambda: program.lines == ["go"])
     program.end()
     assert program.lines == ["go", "finished"]
