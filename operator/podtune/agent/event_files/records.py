@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from podtune.agent.metric_files.growing_file import GrowingFile
 from podtune.agent.metric_files.logged_scalars import CorruptFile
 from podtune.storage.event_files.checksums import compute_crc32c, mask_checksum
 
@@ -54,8 +55,7 @@ class RecordFile:
         """Takes a file's descriptor, which stays the caller's."""
         self.position = position
         self._file = file
-        self._buffer = b""
-        self._buffered_from = 0
+        self._growing = GrowingFile(file, _CHUNK)
 
     def read(self) -> Iterator[EventRecord]:
         """The records that are complete.
@@ -65,7 +65,7 @@ class RecordFile:
             OSError: The file can't be read.
         """
         size = os.fstat(self._file).st_size
-        while len(header := self._read_at(self.position, _HEADER)) == _HEADER:
+        while len(header := self._growing.read_at(self.position, _HEADER)) == _HEADER:
             length = _LENGTH.unpack_from(header)[0]
             if mask_checksum(compute_crc32c(header[: _LENGTH.size])) != _CHECKSUM.unpack_from(header, _LENGTH.size)[0]:
                 raise CorruptFile(f"at byte {self.position}, the checksum of a record's length is wrong")
@@ -75,16 +75,8 @@ class RecordFile:
             if length > MAX_EVENT_RECORD:
                 self.position = end
                 continue
-            whole = self._read_at(begin, end - begin)
+            whole = self._growing.read_at(begin, end - begin)
             if len(whole) < end - begin:
                 return  # it was cut meanwhile
             self.position = end
             yield EventRecord(whole[:length], end, _CHECKSUM.unpack_from(whole, length)[0])
-
-    def _read_at(self, position: int, length: int) -> bytes:
-        """Bytes of the file; fewer where it ends."""
-        start = position - self._buffered_from
-        if start < 0 or start + length > len(self._buffer):
-            self._buffer = os.pread(self._file, max(length, _CHUNK), position)
-            self._buffered_from, start = position, 0
-        return self._buffer[start : start + length]

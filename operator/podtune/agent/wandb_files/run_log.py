@@ -9,12 +9,12 @@ https://github.com/google/leveldb/blob/main/doc/log_format.md
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from podtune.agent.metric_files.growing_file import GrowingFile
 from podtune.agent.metric_files.logged_scalars import CorruptFile
 
 _FILE_HEADER = struct.Struct("<4sHB")
@@ -54,9 +54,7 @@ class RunLog:
     def __init__(self, file: int, position: int = 0) -> None:
         """Takes a file's descriptor, which stays the caller's."""
         self.position = position
-        self._file = file
-        self._buffer = b""
-        self._buffered_from = 0
+        self._growing = GrowingFile(file, _READ_SIZE)
 
     def read(self) -> Iterator[RunRecord]:
         """The records that are complete.
@@ -74,7 +72,7 @@ class RunLog:
 
     def _skip_file_header(self) -> bool:
         """Whether the file's own header is there."""
-        header = self._read_at(0, _FILE_HEADER.size)
+        header = self._growing.read_at(0, _FILE_HEADER.size)
         if len(header) < _FILE_HEADER.size:
             return False
         if _FILE_HEADER.unpack(header) != _IDENTITY:
@@ -91,13 +89,13 @@ class RunLog:
             if room < _CHUNK_HEADER.size:
                 position += room
                 continue
-            header = self._read_at(position, _CHUNK_HEADER.size)
+            header = self._growing.read_at(position, _CHUNK_HEADER.size)
             if len(header) < _CHUNK_HEADER.size or not any(header):
                 return None
             checksum, length, kind = _CHUNK_HEADER.unpack(header)
             if kind not in expected or length > room - _CHUNK_HEADER.size:
                 raise CorruptFile(f"at byte {position}, there is no part of a record")
-            chunk = self._read_at(position + _CHUNK_HEADER.size, length)
+            chunk = self._growing.read_at(position + _CHUNK_HEADER.size, length)
             if len(chunk) < length:
                 return None
             if zlib.crc32(chunk, zlib.crc32(bytes([kind]))) != checksum:
@@ -107,11 +105,3 @@ class RunLog:
             if kind in (_FULL, _LAST):
                 return RunRecord(data, position)
             expected = (_MIDDLE, _LAST)
-
-    def _read_at(self, position: int, length: int) -> bytes:
-        """Bytes of the file; fewer where it ends."""
-        start = position - self._buffered_from
-        if start < 0 or start + length > len(self._buffer):
-            self._buffer = os.pread(self._file, _READ_SIZE, position)
-            self._buffered_from, start = position, 0
-        return self._buffer[start : start + length]
