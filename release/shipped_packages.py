@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from release.dockerfile import select_stages, split_stages
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = ("operator", "operator-gp", "agent", "dashboard", "dashboard-gp")
@@ -48,7 +49,7 @@ def list_packages(target: str, root: Path = ROOT) -> list[Package]:
         root: The repository.
     """
     packages: dict[str, Package] = {}
-    for stage in reversed(list(_trace_stages((root / "Dockerfile").read_text(encoding="utf-8"), target))):
+    for stage in split_stages(select_stages((root / "Dockerfile").read_text(encoding="utf-8"), target)):
         for lock in _INSTALLED.findall(stage):
             packages |= {package.name: package for package in read_lock(root / "requirements" / lock)}
         for removed in _REMOVED.findall(stage):
@@ -56,18 +57,3 @@ def list_packages(target: str, root: Path = ROOT) -> list[Package]:
             for name in (word.removesuffix("-*") for word in removed.split() if word.endswith("-*")):
                 packages.pop(normalize(name), None)
     return sorted(packages.values())
-
-
-def _trace_stages(dockerfile: str, target: str) -> Iterator[str]:
-    """Yields the stage of a target, and then those that its content is copied from, or that it begins with."""
-    stages: dict[str, tuple[str, str]] = {}
-    for stage in re.split(r"^(?=FROM )", dockerfile, flags=re.MULTILINE)[1:]:
-        base, _, name = stage.splitlines()[0].removeprefix("FROM ").partition(" AS ")
-        stages[name.strip()] = (base.strip(), stage)
-    waiting = [target]
-    while waiting:
-        name = waiting.pop()
-        if name in stages:
-            base, text = stages[name]
-            yield text
-            waiting += [base, *re.findall(r"^COPY --from=(\S+)", text, re.MULTILINE)]

@@ -24,6 +24,7 @@ from e2e.devcluster.locks import locked
 from e2e.devcluster.node import network
 from e2e.devcluster.processes import follow, run
 from e2e.devcluster.progress import Task, screen
+from release.dockerfile import select_stages
 
 _SUITE = "bookworm"
 _BASE_PACKAGES = ("python3", "python3-venv", "ca-certificates")
@@ -82,7 +83,7 @@ def build_image(
         ClusterError: It does not build.
     """
     root = (context or dockerfile.parent).absolute()
-    text = text_for(dockerfile.read_text(), target)
+    text = select_stages(dockerfile.read_text(), target)
     base = base_image()
     arguments = {"BASE_IMAGE": base.tag, **(build_args or {})}
     paths = content_paths if content_paths is not None else copied_paths(text, root)
@@ -164,24 +165,6 @@ def heed_build(task: Task, line: str) -> None:
     if found:
         stage, step, steps, instruction = found.groups()
         task.detail = f"stage {stage or 1}, step {step} of {steps} ({instruction})"
-
-
-def text_for(dockerfile: str, target: str) -> str:
-    """Return what of a Dockerfile a target is made by: its stage, and those that this begins with or copies from."""
-    head, *stages = re.split(r"^(?=FROM\s)", dockerfile, flags=re.MULTILINE | re.IGNORECASE)
-    sources: dict[str, list[str]] = {}
-    texts: dict[str, str] = {}
-    for stage in stages:
-        base, _, name = stage.splitlines()[0].removeprefix("FROM ").partition(" AS ")
-        texts[name.strip()] = stage
-        sources[name.strip()] = [base.strip(), *re.findall(r"--from=(\S+)", stage)]
-    needed, found = [target], set[str]()
-    while needed:
-        name = needed.pop()
-        if name in texts and name not in found:
-            found.add(name)
-            needed += sources[name]
-    return head + "".join(text for name, text in texts.items() if name in found)
 
 
 def copied_paths(dockerfile: str, context: Path) -> list[Path]:
