@@ -19,6 +19,9 @@ from podtune.runner.trial.machine import TrialMachine
 WAITING = frozenset({DecisionAction.STOP, DecisionAction.PAUSE, DecisionAction.FAIL, DecisionAction.RETRY})
 """Decisions on a running program. Once a rank of a gang has ended, no checkpoint can become complete."""
 
+_NONE_STORED = frozenset({TrialReason.STORE_UNUSABLE, TrialReason.NOT_PLACED, TrialReason.TEMPLATE_CHANGED})
+"""Why an attempt is given up that has stored nothing, or nothing that counts."""
+
 
 def waits_for_checkpoint(decision: Decision) -> bool:
     """Whether pods stay until the checkpoints are stored that the decision goes by."""
@@ -85,9 +88,10 @@ def _is_of_no_use(trial: TrialMachine, decision: Decision) -> bool:
     """Whether nothing the attempt left is stored, or would count.
 
     A clone continues from its donor's checkpoint, a trial that goes back from an earlier one of its own, a gang whose
-    ranks were not all placed has none, and an evaluation starts anew.
+    ranks were not all placed has none, an attempt that is made anew from another template has come to nothing, and an
+    evaluation starts anew.
     """
-    is_none_stored = decision.reason in (TrialReason.STORE_UNUSABLE, TrialReason.NOT_PLACED)
+    is_none_stored = decision.reason in _NONE_STORED
     return decision.stores_no_more or is_none_stored or trial.is_evaluated or clones.is_superseded(trial.saved)
 
 

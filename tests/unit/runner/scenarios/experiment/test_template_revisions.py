@@ -11,7 +11,17 @@ from podtune.api.conditions import find_condition
 from podtune.api.names import ConditionType, DesiredState, ExperimentReason, ExperimentState, TrialReason, TrialState
 from podtune.api.resources.resume import Resume
 from podtune.api.resources.trial_template import MAX_REVISIONS
-from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DropRevision, KeepRevision, TryPod
+from podtune.runner.actions import (
+    Action,
+    ActionResult,
+    ActionStatus,
+    CreatePod,
+    DeletePod,
+    DropRevision,
+    KeepRevision,
+    TryPod,
+)
+from podtune.runner.attempts import grace_periods
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
 from tests.unit.runner.world.simulated_program import Program
@@ -180,6 +190,17 @@ def test_a_gang_is_made_anew_if_one_of_its_pods_can_not_start_though_others_wait
     status = simulation.status()
     assert (status.attempt, status.failures, status.infrastructure_failures) == (2, 0, 0)
     assert simulation.run().api.experiment.status.trials.terminated == 1
+
+
+def test_ranks_that_wait_for_one_that_can_not_start_get_no_time_to_store_a_checkpoint() -> None:
+    """One that was not heard yet may train already, and ignore SIGTERM as it does until its handler is there."""
+    template = {"spec": {"containers": [{"name": "trial", "image": "example"}]}, "replicas": 2}
+    program = Program(steps=4, faults={0: (ScheduledFault(Fault.STUCK, rank=1),)}, seconds=60.0, silent=True)
+    simulation = start(program, search={**TWO, "maxTrials": 1}, trialTemplate=template).run(20.0)
+    assert simulation.api.pods["e-0-1-0"].training
+    simulation.edit_template(**mended())
+    simulation.run(10.0)
+    assert {action.grace for action in simulation.actions(DeletePod)} == {grace_periods.DEFAULT}
 
 
 def test_a_pod_that_a_late_request_has_made_of_an_earlier_template_counts_for_nothing() -> None:
