@@ -40,6 +40,7 @@ lint-all-but-types: install
 	@$(BIN)/python docs/generate_reference.py --check
 	@$(BIN)/python docs/generate_glossary.py --check
 	@$(BIN)/python docs/generate_rights.py --check
+	@$(BIN)/python docs/threat_model/generate.py --check
 	@$(BIN)/python docs/generate_argo_cd.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
@@ -92,8 +93,8 @@ component: cluster ## Run the tests of single parts against a real API server an
 
 .PHONY: e2e
 e2e: cluster ## Run the tests of the whole product on the local cluster
-	@$(CLUSTER) exec -- $(BIN)/pytest -n 4 --dist worksteal -m "not alone and not long" e2e/tests
-	@$(CLUSTER) exec -- $(BIN)/pytest -m "alone and not long" e2e/tests
+	@since=$$(date -u +%FT%TZ) && $(CLUSTER) exec -- $(BIN)/pytest -n 4 --dist worksteal -m "not alone and not long" e2e/tests \
+	  && $(CLUSTER) exec -- $(BIN)/pytest -m "alone and not long" e2e/tests && $(BIN)/python -m e2e.scans.rights --since $$since
 
 .PHONY: browser
 browser: install docs ## Open every page of the dashboard and of the site in Chromium, use it, examine it, and leave pictures in build/pictures
@@ -161,6 +162,7 @@ generate: install ## Write everything that is generated from the models
 	@$(BIN)/python docs/generate_reference.py --write
 	@$(BIN)/python docs/generate_glossary.py --write
 	@$(BIN)/python docs/generate_rights.py --write
+	@$(BIN)/python docs/threat_model/generate.py --write
 	@$(BIN)/python docs/generate_argo_cd.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write

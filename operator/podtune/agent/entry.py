@@ -3,11 +3,14 @@
 In a container the agent is process 1, and signals that such a process neither handles nor blocks never reach it: the
 kubelet would wait for the pod's whole grace period. So they are blocked from the start, and each command then defines
 what they mean to it. Threads inherit that, and no handler can interrupt anything.
+
+A crash leaves no core dump: it would hold the token and the bucket's credentials.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 
@@ -41,6 +44,7 @@ def start() -> int:
 
             return module_copy.run(directory)
     hold_back()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     from podtune.agent.main import main  # noqa: PLC0415 - takes a while, and the signals are held back first
 
     return main()

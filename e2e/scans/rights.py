@@ -1,0 +1,122 @@
+"""Compares what the operator may do with what it has done: `python -m e2e.scans.rights --since TIME`, after the e2e tests.
+
+The local cluster's audit log has each request of the operator's service account. A right that no test uses is one too
+many, or a test too few; a request that was refused is a right that the chart lacks. Either is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from docs.generate_rights import SCOPES, TEMPLATES, rules
+from e2e.devcluster import Cluster
+from e2e.install import OPERATOR_NAMESPACE, RELEASE
+
+OPERATOR = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
+"""The operator, as the API server knows it."""
+WITHOUT_REQUESTS = {
+    ("update", "experiments/finalizers"): "looked at by an admission plugin that the local cluster does not run",
+    ("update", "trials/finalizers"): "looked at by an admission plugin that the local cluster does not run",
+}
+"""Rights that no request shows, each with the reason."""
+OPTIONAL = frozenset({"podtune.webhookRules"})
+"""Lists of rules that the chart grants only where a value asks for them, which that of the tests does not."""
+
+
+class Right(NamedTuple):
+    """A verb on a resource, with its subresource behind a slash."""
+
+    verb: str
+    resource: str
+
+
+class Rights(NamedTuple):
+    """What was found in the audit log.
+
+    Attributes:
+        used: How often each right was used.
+        refused: How often the operator was refused a request.
+    """
+
+    used: Counter[Right]
+    refused: Counter[Right]
+
+
+def list_granted() -> Iterator[Right]:
+    """Lists the rights that the chart grants to the operator."""
+    file = TEMPLATES / "_helpers.tpl"
+    template = file.read_text(encoding="utf-8")
+    for name in SCOPES[file].keys() - OPTIONAL:
+        for _, rule in rules(template, name):
+            for resource in rule.get("resources", ()):
+                for verb in rule["verbs"]:
+                    yield Right(verb, resource)
+
+
+def read_rights(lines: Iterable[str], since: datetime) -> Rights:
+    """Reads the operator's requests from an audit log, those from a moment on."""
+    rights = Rights(Counter(), Counter())
+    for line in lines:
+        if OPERATOR not in line:
+            continue
+        event = json.loads(line)
+        if event["user"]["username"] != OPERATOR or "objectRef" not in event:
+            continue
+        if datetime.fromisoformat(event["requestReceivedTimestamp"]) < since:
+            continue
+        (rights.refused if is_missing_right(event) else rights.used)[find_right(event)] += 1
+    return rights
+
+
+def find_right(event: Mapping[str, Any]) -> Right:
+    """The right that a request needs."""
+    reference = event["objectRef"]
+    subresource = reference.get("subresource")
+    return Right(event["verb"], f"{reference['resource']}/{subresource}" if subresource else reference["resource"])
+
+
+def is_missing_right(event: Mapping[str, Any]) -> bool:
+    """Whether a request was refused for want of a right; quotas and admission refuse with the same status."""
+    return bool(event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid")
+
+
+def report(rights: Rights) -> list[str]:
+    """Says what is wrong: a line for each right without use, and for each refused request."""
+    granted = set(list_granted())
+    unused = sorted(granted - set(rights.used) - {Right(*right) for right in WITHOUT_REQUESTS})
+    return [
+        *(
+            f"no test has the operator {right.verb} {right.resource}: take the right away, or test it"
+            for right in unused
+        ),
+        *(
+            f"the operator was refused to {right.verb} {right.resource} ({times} times): the chart lacks the right"
+            for right, times in sorted(rights.refused.items())
+        ),
+    ]
+
+
+def main() -> int:
+    """Runs the comparison; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--since", type=datetime.fromisoformat, default=datetime.fromtimestamp(0, UTC))
+    since = parser.parse_args().since
+    log = Cluster.connect().audit_log
+    with log.open(encoding="utf-8") as lines:
+        rights = read_rights(lines, since)
+    problems = report(rights)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not problems:
+        print(f"the operator has used all of its {len(set(list_granted()))} rights, and was refused nothing")
+    return int(bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Rights that no test uses, and requests that were refused, are found in an audit log."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from e2e.scans.rights import OPERATOR, WITHOUT_REQUESTS, Right, list_granted, read_rights, report
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def event(verb: str, resource: str, *, user: str = OPERATOR, decision: str = "allow", later: float = 1.0) -> str:
+    """A line of an audit log."""
+    name, _, subresource = resource.partition("/")
+    return json.dumps(
+        {
+            "verb": verb,
+            "user": {"username": user},
+            "objectRef": {"resource": name, **({"subresource": subresource} if subresource else {})},
+            "annotations": {"authorization.k8s.io/decision": decision},
+            "requestReceivedTimestamp": (START + timedelta(seconds=later)).isoformat().replace("+00:00", "Z"),
+        }
+    )
+
+
+def events_of_all_rights() -> list[str]:
+    return [event(*right) for right in set(list_granted()) - {Right(*right) for right in WITHOUT_REQUESTS}]
+
+
+def test_where_all_rights_are_used_nothing_is_said() -> None:
+    assert report(read_rights(events_of_all_rights(), START)) == []
+
+
+def test_a_right_that_nothing_uses_is_named() -> None:
+    used = [line for line in events_of_all_rights() if line != event("deletecollection", "pods")]
+    assert report(read_rights(used, START)) == [
+        "no test has the operator deletecollection pods: take the right away, or test it"
+    ]
+
+
+def test_what_others_do_and_what_was_before_does_not_count() -> None:
+    others = [event("get", "secrets", user="kubernetes-admin"), event("get", "secrets", later=-1.0)]
+    assert read_rights(others, START).used == {}
+
+
+def test_a_request_without_the_right_is_named() -> None:
+    refused = [*events_of_all_rights(), event("get", "secrets", decision="forbid")]
+    assert report(read_rights(refused, START)) == [
+        "the operator was refused to get secrets (1 times): the chart lacks the right"
+    ]
