@@ -1,4 +1,4 @@
-"""Compares what the operator may do with what it has done: `python -m e2e.scans.rights --since TIME`, after the e2e tests.
+"""Compares what the operator may do with what it has done: `python -m e2e.scans.rights`, after the e2e tests.
 
 The local cluster's audit log has each request of the operator's service account. A right that no test uses is one too
 many, or a test too few; a request that was refused is a right that the chart lacks. Either is an error.
