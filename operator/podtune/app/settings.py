@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
+from podtune.api.base import FieldError
+from podtune.api.pods.container_resources import check_resources
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.controllers.pods.namespace_caps import PodLimits
@@ -74,6 +78,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             pull_policy=environment.get("PODTUNE_AGENT_PULL_POLICY", "IfNotPresent"),
             results_url=results_url,
             non_root=_read_boolean(environment, "PODTUNE_TRIALS_RUN_AS_NON_ROOT"),
+            resources=_read_resources(environment, "PODTUNE_AGENT_RESOURCES"),
         ),
         namespaces=_list(environment, "PODTUNE_NAMESPACES"),
         template_policy=_read_template_policy(environment, results_url),
@@ -129,6 +134,18 @@ def _read_boolean(environment: Mapping[str, str], name: str) -> bool:
     if written not in ("true", "false"):
         raise SettingsError(f"{name} is {written!r}; use true or false")
     return written == "true"
+
+
+def _read_resources(environment: Mapping[str, str], name: str) -> Mapping[str, Any] | None:
+    try:
+        resources: Mapping[str, Any] | None = json.loads(environment.get(name, "null"))
+    except ValueError as error:
+        raise SettingsError(f"{name} is no JSON: {error}; write {{}} for none") from error
+    try:
+        check_resources(resources, name)
+    except FieldError as error:
+        raise SettingsError(str(error)) from error
+    return resources
 
 
 def _read_pod_limits(environment: Mapping[str, str]) -> PodLimits:

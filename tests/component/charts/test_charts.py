@@ -14,6 +14,7 @@ import yaml
 from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import read_settings
 from podtune.controllers.pods.namespace_caps import PodLimits
+from podtune.kube.agent_pods import AGENT_CONFINES
 from tests.component.charts.rendered import CHARTS, NAME, NAMESPACE, find_one, list_kinds, render, run_helm, template
 
 pytestmark = [pytest.mark.cluster]
@@ -183,6 +184,7 @@ def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
     )
     settings = read_settings(_settings(documents))
     assert settings.agent.non_root is True
+    assert settings.agent.resources == AGENT_CONFINES["resources"]
     assert settings.template_policy == TemplatePolicy(
         service_accounts=("trainer",),
         priority_classes=("low", "team-*"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from podtune.api.pods.template_policy import TemplatePolicy
@@ -65,6 +67,12 @@ def test_what_templates_may_say_is_the_administrators_to_set() -> None:
     assert settings.agent.non_root is True
 
 
+def test_agents_have_the_resources_that_the_administrator_gives_them() -> None:
+    assert read_settings(MINIMAL).agent.resources is None
+    resources = {"requests": {"cpu": "10m"}, "limits": {"memory": "1Gi"}}
+    assert read_settings(MINIMAL | {"PODTUNE_AGENT_RESOURCES": json.dumps(resources)}).agent.resources == resources
+
+
 def test_limits_are_of_all_namespaces_or_of_single_ones() -> None:
     assert read_settings(MINIMAL).pod_limits == PodLimits()
     limits = {"PODTUNE_PODS_PER_NAMESPACE": "16", "PODTUNE_NAMESPACE_PODS": "a=8, b=unlimited,c=0"}
@@ -81,6 +89,12 @@ def test_limits_are_of_all_namespaces_or_of_single_ones() -> None:
         (MINIMAL | {"PODTUNE_PODS_PER_NAMESPACE": "many"}, "PODTUNE_PODS_PER_NAMESPACE"),
         (MINIMAL | {"PODTUNE_NAMESPACE_PODS": "a=8,b"}, "PODTUNE_NAMESPACE_PODS, of namespace 'b'"),
         (MINIMAL | {"PODTUNE_NAMESPACE_PODS": "a=-1"}, "PODTUNE_NAMESPACE_PODS"),
+        (MINIMAL | {"PODTUNE_AGENT_RESOURCES": "{"}, "PODTUNE_AGENT_RESOURCES is no JSON"),
+        (MINIMAL | {"PODTUNE_AGENT_RESOURCES": "5"}, "PODTUNE_AGENT_RESOURCES: 5 is not a map"),
+        (
+            MINIMAL | {"PODTUNE_AGENT_RESOURCES": '{"limits": {"memory": "much"}}'},
+            r"PODTUNE_AGENT_RESOURCES\.limits\.memory: 'much' is not a quantity",
+        ),
         (MINIMAL | {"PODTUNE_LISTEN_PROBES": "tcp://10.0.0.1:8081"}, "PODTUNE_LISTEN_PROBES"),
         (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "0"}, "PODTUNE_LISTEN_RESULTS"),
         (MINIMAL | {"PODTUNE_LISTEN_RESULTS": "65536"}, "PODTUNE_LISTEN_RESULTS"),

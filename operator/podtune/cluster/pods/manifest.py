@@ -94,12 +94,25 @@ class AgentSettings:
 
     Attributes:
         non_root: Whether a trial whose template does not say otherwise must not run as root.
+        resources: What the container requests, and its limits; None for what agents have by default.
     """
 
     image: str
     pull_policy: str
     results_url: str
     non_root: bool = False
+    resources: Mapping[str, Any] | None = None
+
+    def make_container(self, name: str, arguments: Sequence[str]) -> Manifest:
+        """A container of the agent's image that runs one of its commands, with what all of them have in common."""
+        return {
+            "name": name,
+            "image": self.image,
+            "imagePullPolicy": self.pull_policy,
+            "args": [*arguments],
+            **AGENT_CONFINES,
+            **({} if self.resources is None else {"resources": copy.deepcopy(dict(self.resources))}),
+        }
 
 
 def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, rank: int = 0) -> Manifest:
@@ -339,13 +352,9 @@ def _make_agent_container(
 ) -> Manifest:
     store_mounts = make_store_mounts(store, read_only=name == RESTORE_CONTAINER)
     return {
-        "name": name,
-        "image": agent.image,
-        "imagePullPolicy": agent.pull_policy,
-        "args": [command, escape_expansions(json.dumps(variables))],
+        **agent.make_container(name, [command, escape_expansions(json.dumps(variables))]),
         "env": make_credentials_env(store),
         "volumeMounts": [{"name": SHARED_VOLUME, "mountPath": layout.DIRECTORY}, *store_mounts],
-        **AGENT_CONFINES,
     }
 
 

@@ -15,7 +15,7 @@ from podtune.api.pods.pod_template import AGENT_UID
 from podtune.cluster.pods.manifest import AgentSettings, escape_expansions
 from podtune.cluster.pods.store_access import encode_store, make_credentials_env, make_store_mounts, make_store_volumes
 from podtune.cluster.pods.tracker_access import encode_tracker, make_tracker_mounts, make_tracker_volumes
-from podtune.kube.agent_pods import AGENT_CONFINES, choose_from_template, choose_volume_groups, let_agent_write
+from podtune.kube.agent_pods import choose_from_template, choose_volume_groups, let_agent_write
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_owner
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.storage_job import CHUNK_KEY, StorageTask
@@ -50,16 +50,12 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
     name = format_storage_pod_name(experiment.name, action.number)
     template = experiment.spec.trial_template.leading_role.template.spec
     container = {
-        "name": CONTAINER,
-        "image": agent.image,
-        "imagePullPolicy": agent.pull_policy,
-        "args": ["storage"],
+        **agent.make_container(CONTAINER, ["storage"]),
         "env": [
             *({"name": key, "value": escape_expansions(value)} for key, value in values.items()),
             *make_credentials_env(store),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        **AGENT_CONFINES,
     }
     spec: Manifest = {
         **choose_from_template(template),

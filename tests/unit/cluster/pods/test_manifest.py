@@ -320,6 +320,17 @@ def _has_token(of: Manifest) -> bool:
     return any(mount.get("subPath") != "parameters.json" for mount in inputs)
 
 
+def test_each_container_of_the_agent_has_the_resources_that_are_set() -> None:
+    resources = {"requests": {"memory": "48Mi"}, "limits": {"memory": "512Mi"}}
+    experiment = experiment_record(
+        trialTemplate={"spec": {"containers": [{"name": "main", "image": "i"}]}}, checkpoints={"store": STORE}
+    )
+    pod = make_pod(experiment, action(CHECKPOINTS), replace(AGENT, resources=resources))
+    assert [c["resources"] for c in pod["spec"]["initContainers"] if c["image"] == AGENT.image] == [resources] * 2
+    (program,) = pod["spec"]["containers"]
+    assert program.get("resources") != resources
+
+
 def test_the_token_is_where_the_agent_looks_for_it() -> None:
     pod = manifest()
     agent = container(pod, "podtune-agent")
