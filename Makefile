@@ -114,6 +114,10 @@ chaos: cluster ## Inject every fault, one at a time, and hold each run to the un
 chaos-sample: cluster ## Inject some of the faults, evenly chosen
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 25
 
+.PHONY: soak
+soak: cluster ## Keep experiments coming and going under faults for 45 minutes, and see that nothing grows
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.soak --json e2e/soak/figures.json
+
 .PHONY: test-long
 test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests
 	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal -m long tests/unit

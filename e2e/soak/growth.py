@@ -1,0 +1,96 @@
+"""What processes use over time, and whether it grows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from e2e.bench.processor_time import processes, resident_bytes_of
+
+MEASURES = ("memory", "threads", "files", "sockets")
+WARM_UP = 0.25
+"""Share of the samples, the first ones, in which caches fill."""
+MOST_MEMORY = 0.05
+"""How much of its median a process's memory may grow, by its slope, in the time that was looked at."""
+MOST_OTHERS = 3.0
+"""How many threads, files or sockets may be more at the end than at the beginning, by the slope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a process used at a moment.
+
+    Attributes:
+        seconds: Since the beginning.
+        used: Bytes of memory, and numbers of threads, files and sockets.
+    """
+
+    seconds: float
+    used: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a measure of a process has changed after the warm-up.
+
+    Attributes:
+        typical: Its median.
+        growth: By how much it has grown, by the slope of a straight line through all samples.
+        is_flat: Whether that is little enough.
+    """
+
+    typical: float
+    growth: float
+    is_flat: bool
+
+
+def sample_process(container: str, seconds: float) -> Sample | None:
+    """Looks at the only process of a container; None where it has none or ends meanwhile.
+
+    Args:
+        container: The container's id, which is in the name of its cgroup.
+        seconds: Since the beginning.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        (process,) = processes(container)
+        files = [_read_link(file) for file in (process / "fd").iterdir()]
+        used = {
+            "memory": float(resident_bytes_of(process)),
+            "threads": float(sum(1 for _ in (process / "task").iterdir())),
+            "files": float(len(files)),
+            "sockets": float(sum(name.startswith("socket:") for name in files)),
+        }
+        return Sample(seconds, used)
+    return None
+
+
+def _read_link(file: Path) -> str:
+    """What a descriptor is of; nothing where it was closed meanwhile."""
+    with contextlib.suppress(OSError):
+        return str(file.readlink())
+    return ""
+
+
+def measure_growth(samples: Sequence[Sample]) -> dict[str, Growth]:
+    """Measures how each measure has grown after the warm-up."""
+    counted = samples[int(len(samples) * WARM_UP) :]
+    return {name: _measure(name, counted) for name in MEASURES}
+
+
+def _measure(name: str, samples: Sequence[Sample]) -> Growth:
+    values = [sample.used[name] for sample in samples]
+    times = [sample.seconds for sample in samples]
+    growth = compute_slope(times, values) * (times[-1] - times[0])
+    most = MOST_MEMORY * median(values) if name == "memory" else MOST_OTHERS
+    return Growth(median(values), growth, growth <= most)
+
+
+def compute_slope(times: Iterable[float], values: Iterable[float]) -> float:
+    """Computes the slope of the straight line of least squares; 0 where all is at one time."""
+    points = list(zip(times, values, strict=True))
+    middle = fmean(time for time, _ in points)
+    spread = sum((time - middle) ** 2 for time, _ in points)
+    return sum((time - middle) * value for time, value in points) / spread if spread else 0.0
