@@ -54,6 +54,7 @@ class StorageTask:
         experiment_uid: Its UID, below which everything of it lies in the bucket.
         chunks: How many files with trials there are.
         export_to: URI below which exports go.
+        ends_event_files: Whether TensorBoard's files are to say which trials have failed.
     """
 
     purpose: StoragePurpose
@@ -62,6 +63,7 @@ class StorageTask:
     experiment_uid: str
     chunks: int = 0
     export_to: str = ""
+    ends_event_files: bool = False
 
     def to_json(self) -> str:
         """The job as the variable holds it."""
@@ -99,6 +101,7 @@ class StoredTrial:
         record: A record to store: the trial's; or the Experiment's or its warm start, whose name `trial` is then.
         uid: UID of the Trial, where its run in a tracker is to be told of it.
         run: What that run is to be shown as; None where there is no tracker.
+        attempt: Number of the attempt that ended last; 0 where none has, or where there is no tracker.
     """
 
     trial: str
@@ -108,6 +111,7 @@ class StoredTrial:
     record: SnapshotRecord | None = None
     uid: str = ""
     run: RunFacts | None = None
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,7 @@ def parse_task(text: str) -> StorageTask:
         experiment_uid=_read_part_of_key(body, "experiment_uid"),
         chunks=_count(body, "chunks"),
         export_to=_read_text(body, "export_to") if "export_to" in body else "",
+        ends_event_files=body.get("ends_event_files") is True,
     )
 
 
@@ -211,6 +216,7 @@ def read_chunk(data: bytes) -> Iterator[StoredTrial]:
             None if body.get("record") is None else parse_record(body["record"]),
             read_clipped(body, "uid", MAX_UID),
             parse_run_facts(body.get("run")),
+            _count(body, "attempt"),
         )
 
 

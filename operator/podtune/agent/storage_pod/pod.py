@@ -19,7 +19,7 @@ from podtune.agent.storage_pod.jobs import JOBS, Stores
 from podtune.agent.trackers.tracker_settings import TrackerSettings, TrackerSettingsError
 from podtune.protocol import agent_environment as env
 from podtune.protocol.fields import ProtocolError
-from podtune.protocol.storage_job import StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
+from podtune.protocol.storage_job import StoragePurpose, StorageReport, StorageTask, StoredTrial, parse_task, read_chunk
 from podtune.storage.address import StoreAddress, parse_store_address
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.download import CorruptCheckpoint
@@ -77,13 +77,14 @@ def run_storage(
     *,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
+    wall: Callable[[], float] = time.time,
 ) -> int:
     """Does the job and reports; returns the exit code."""
     stores = Stores(pod.address, make_store)
     backoff = ExponentialBackoff(1.0, 30.0, rng)
     give_up_at = clock() + STORE_PATIENCE
     while True:
-        report = _try(pod, stores, log)
+        report = _try(pod, stores, log, wall())
         wait = backoff.draw_wait()
         if not isinstance(report, Later) or clock() + wait > give_up_at:
             break
@@ -110,6 +111,15 @@ def _mark_runs(
     return marker.mark(pod.read_trials())
 
 
+def _end_event_files(pod: StoragePodSettings, stores: Stores, report: StorageReport, now: float) -> StorageReport:
+    """Has TensorBoard's files say which trials have failed; adds to the report how many."""
+    from podtune.agent.trackers.failed_ends import store_failed_ends  # noqa: PLC0415 - most have no event files
+
+    count = store_failed_ends(stores.own, pod.address, pod.task.experiment_uid, pod.read_trials(), now)
+    told = f"; {count} trials are shown as failed in TensorBoard" if count else ""
+    return replace(report, message=f"{report.message}{told}")
+
+
 @dataclass(frozen=True, slots=True)
 class Later:
     """The store did not answer: the job may be tried again."""
@@ -117,10 +127,12 @@ class Later:
     report: StorageReport
 
 
-def _try(pod: StoragePodSettings, stores: Stores, log: EventLog) -> StorageReport | Later:
+def _try(pod: StoragePodSettings, stores: Stores, log: EventLog, now: float) -> StorageReport | Later:
     purpose = pod.task.purpose
     try:
         report = JOBS[purpose](pod.task, pod.read_trials(), stores)
+        if pod.task.ends_event_files and purpose is not StoragePurpose.PURGE:
+            report = _end_event_files(pod, stores, report, now)
     except StoreError as error:
         log.warning("storage job failed", reason=error.reason, message=str(error))
         failed = StorageReport(purpose, ok=False, message=str(error))

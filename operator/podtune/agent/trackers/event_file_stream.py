@@ -8,15 +8,15 @@ rules as results are.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from podtune.agent.settings import Settings
 from podtune.agent.state.attempt import Attempt
+from podtune.agent.trackers.event_file_names import TABLE_FILE, EventFileNaming
 from podtune.agent.trackers.event_file_settings import EventFileSettings
+from podtune.agent.trackers.failed_ends import delete_failed_ends
 from podtune.agent.trial_parameters import read_trial_parameters
 from podtune.protocol.messages import Result
 from podtune.protocol.tracking import RunFacts, RunStatus
@@ -29,38 +29,14 @@ from podtune.storage.event_files.hparams import (
     encode_session_start,
 )
 from podtune.storage.object_store import ObjectStore
-from podtune.storage.segments.segment import SegmentName
 from podtune.storage.segments.segment_log import SegmentLog
 from podtune.storage.segments.segment_stream import ObjectStream
 
 MAX_EVENT_BYTES = 64 << 20
 """What stays in the store of an attempt's event files: the first one and the latest ones."""
-TABLE_FILE = "events.out.tfevents.0000000000.podtune"
-"""The experiment's own file, which is the same whoever stores it."""
 _END_SECONDS = 3.0
 _POLL = 0.3
 _GOOD_ENDS = (RunStatus.FINISHED, RunStatus.KILLED)
-_FILE = re.compile(r"events\.out\.tfevents\.([0-9]{10})\.podtune\.([0-9]{10})-([0-9]{13})")
-
-
-@dataclass(frozen=True, slots=True)
-class EventFileNaming:
-    """The names of an attempt's files: TensorBoard reads those of a folder in the order of names.
-
-    Attributes:
-        attempt: Number of the attempt among the trial's.
-    """
-
-    attempt: int
-
-    def format(self, name: SegmentName) -> str:
-        """See `SegmentNaming`."""
-        return f"events.out.tfevents.{self.attempt:010d}.podtune.{name.first:010d}-{name.time_ms:013d}"
-
-    def parse(self, text: str) -> SegmentName | None:
-        """See `SegmentNaming`; None of the files of other attempts."""
-        match = _FILE.fullmatch(text)
-        return SegmentName(int(match[2]), int(match[3])) if match and int(match[1]) == self.attempt else None
 
 
 class EventFileStream:
@@ -85,6 +61,8 @@ class EventFileStream:
         self._last: Result | None = None
         self._resumes = False
         self._has_table = False
+        self._is_open = settings.number <= 1
+        """Whether no earlier attempt's failure counts as the trial's end."""
         self._lock = threading.Lock()
 
     @property
@@ -115,11 +93,15 @@ class EventFileStream:
             self._store_table(first)
             self._has_table = True
         files.store_changes(is_over)
+        if not self._is_open and not is_over():
+            delete_failed_ends(self._store, self._address.event_files(self._settings.trial))
+            self._is_open = True
 
     def conclude(self) -> None:
         """Waits some seconds for the operator's word on how the trial ends, and notes a good end.
 
         A failed attempt may be followed by another one, and TensorBoard goes by the first word that it reads of an end.
+        So a storage pod notes that a trial has failed for good; see `podtune.agent.trackers.failed_ends`.
         """
         attempt, reuse = self._attempt, self._settings.reuse
         give_up_at = time.monotonic() + _END_SECONDS

@@ -42,6 +42,7 @@ def make_storage_pod(experiment: Experiment, action: CreateStoragePod, agent: Ag
         experiment_uid=experiment.uid,
         chunks=chunks,
         export_to=exports.build_export_prefix(experiment, experiment.spec),
+        ends_event_files=experiment.spec.trackers.tensor_board is not None,
     )
     values = {agent_env.STORAGE_JOB: task.to_json(), agent_env.STORE: encode_store(store)}
     trackers = experiment.spec.trackers

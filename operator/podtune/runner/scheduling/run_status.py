@@ -32,15 +32,18 @@ class RunDescription(TypedDict, total=False):
 
     uid: str
     run: RunFacts
+    attempt: int
 
 
 def describe_tracked_run(experiment: Experiment, trial: TrialMachine) -> RunDescription:
     """What a storage pod is to tell a tracker of a trial, by what is recorded; nothing where there is no tracker."""
-    if trial.context.spec.trackers.mlflow is None:
+    if not trial.context.spec.trackers.shows_ends:
         return {}
     best = experiment.status.best
     is_best = best is not None and best.trial == trial.name
-    return {"uid": trial.seen.uid, "run": RunFacts(find_run_status(trial.saved), is_best)}
+    last = trial.saved.last_attempt
+    facts = RunFacts(find_run_status(trial.saved), is_best)
+    return {"uid": trial.seen.uid, "run": facts, "attempt": last.attempt if last is not None else 0}
 
 
 def find_run_status(status: TrialStatus) -> RunStatus:

@@ -11,6 +11,7 @@ import pytest
 from podtune.agent.event_log import EventLog
 from podtune.agent.settings import AgentSettingsError
 from podtune.agent.storage_pod.pod import STORE_PATIENCE, StoragePodSettings, run_storage
+from podtune.agent.trackers.event_file_names import EventFileNaming, format_failure_file
 from podtune.agent.trackers.tracker_settings import TrackerSettings
 from podtune.protocol import agent_environment as env
 from podtune.protocol.snapshot import SnapshotRecord
@@ -24,6 +25,7 @@ from podtune.protocol.storage_job import (
 )
 from podtune.protocol.tracking import RunFacts, RunStatus
 from podtune.storage.errors import BucketNotFound, Unreachable
+from podtune.storage.segments.segment import SegmentName
 from tests.unit.storage.memory_store import MemoryStore
 
 STORE = json.dumps({"bucket": "b", "prefix": "demo"})
@@ -201,8 +203,41 @@ def test_a_pruning_stores_the_last_records_and_leaves_those_that_are_there(tmp_p
 
 
 def test_what_a_tracking_server_says_is_in_the_report_and_fails_no_job(tmp_path: Path) -> None:
-    trials = [StoredTrial("digits-0", uid="t-0", run=RunFacts(RunStatus.FAILED))]
+    trials = [StoredTrial("digits-0", uid="t-0", run=RunFacts(RunStatus.FAILED), attempt=1)]
     told = replace(pod(tmp_path, trials), tracker=TrackerSettings("http://127.0.0.1:1", "digits"))
     code, report = run(told, MemoryStore())
     assert (code, report.ok) == (0, True)
     assert "; runs in MLflow may not be up to date: no answer from MLflow at http://127.0.0.1:1" in report.message
+
+
+@pytest.mark.parametrize("purpose", [StoragePurpose.PRUNE, StoragePurpose.SNAPSHOT])
+def test_trials_that_failed_for_good_are_shown_so_in_event_files(tmp_path: Path, purpose: StoragePurpose) -> None:
+    failed, done = RunFacts(RunStatus.FAILED), RunFacts(RunStatus.FINISHED)
+    store, folder = MemoryStore(), "demo/uid/_tensorboard"
+    attempts = {"digits-0": (1, 3), "digits-1": (1,), "digits-2": (2,), "digits-3": (4,)}
+    for trial, numbers in attempts.items():
+        for number in numbers:
+            store.objects[f"{folder}/{trial}/{EventFileNaming(number).format(SegmentName(1, 1))}"] = b""
+    trials = [
+        StoredTrial("digits-0", uid="t-0", run=failed, attempt=3),
+        StoredTrial("digits-1", uid="t-1", run=done, attempt=1),
+        StoredTrial("digits-2", uid="t-2", run=failed, attempt=5),  # its last attempts have reported nothing
+        StoredTrial("digits-3", uid="t-3", run=failed, attempt=3),  # it has been retried since
+        StoredTrial("digits-4", uid="t-4", run=failed, attempt=1),  # it has never reported anything
+    ]
+    told = pod(tmp_path, trials, purpose)
+    told = replace(told, task=replace(told.task, ends_event_files=True))
+    code, report = run(told, store)
+    assert (code, report.ok) == (0, True)
+    assert report.message.endswith("; 2 trials are shown as failed in TensorBoard")
+    marks = {f"{folder}/digits-{trial}/{format_failure_file(number)}" for trial, number in ((0, 3), (2, 5))}
+    assert {key for key in store.objects if key.endswith("failed")} == marks
+    assert all(b"session_end_info" in store.objects[key] for key in marks)
+    assert max(key for key in store.objects if "digits-0" in key) in marks, "it is read after the attempts' files"
+    assert "TensorBoard" not in run(told, store)[1].message, "nothing is stored twice"
+
+
+def test_without_event_files_none_are_looked_for(tmp_path: Path) -> None:
+    store = MemoryStore()
+    run(pod(tmp_path, [StoredTrial("digits-0", run=RunFacts(RunStatus.FAILED), attempt=1)]), store)
+    assert not any("_tensorboard" in done for done in store.operations)

@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 
 from podtune.agent.settings import AgentSettingsError, Settings
 from podtune.agent.trackers import event_file_stream as stream_module
-from podtune.agent.trackers.event_file_stream import EventFileNaming
+from podtune.agent.trackers.event_file_names import EventFileNaming
+from podtune.agent.trackers.failed_ends import store_failed_ends
+from podtune.protocol.storage_job import StoredTrial
 from podtune.protocol.tracking import RunFacts, RunStatus
+from podtune.storage.address import parse_store_address
 from podtune.storage.segments.segment import LATEST, SegmentName
 from tests.unit.agent.running_agent import STORE, RunningAgent, StartAgent
 from tests.unit.agent.stub_operator import StubOperator, dumps, wait_until
@@ -178,6 +181,33 @@ def test_of_an_attempt_that_another_may_follow_no_end_is_told(
     assert b"session_end_info" not in store.objects[f"{RUN}{file}"]
 
 
+def fail_for_good(store: MemoryStore, attempt: int) -> int:
+    """A storage pod hears that the trial has failed."""
+    failed = StoredTrial("digits-7", uid="trial-7", run=RunFacts(RunStatus.FAILED), attempt=attempt)
+    address = parse_store_address(STORE["PODTUNE_STORE"])
+    return store_failed_ends(store, address, "experiment-1", [failed], 99.0)
+
+
+def run_attempt(start: Any, operator: StubOperator, attempt: int, status: RunStatus) -> None:
+    operator.run = RunFacts(status)
+    agent = start(PODTUNE_ATTEMPT=str(attempt), PODTUNE_POD_UID=f"pod-{attempt}")
+    agent.write(dumps(accuracy=0.5, training_iteration=attempt))
+    agent.end()
+    (agent.directory / "results.jsonl").unlink()
+
+
+def test_a_trial_that_failed_for_good_and_is_retried_later_has_not_failed(
+    start: Any, store: MemoryStore, operator: StubOperator
+) -> None:
+    run_attempt(start, operator, 1, RunStatus.FAILED)
+    assert fail_for_good(store, 1) == 1
+    assert [b"session_end_info" in store.objects[f"{RUN}{name}"] for name in list_files(store)] == [False, True]
+    run_attempt(start, operator, 2, RunStatus.FINISHED)
+    first, second = (store.objects[f"{RUN}{name}"] for name in list_files(store))
+    assert b"session_end_info" not in first
+    assert b"session_end_info" in second
+
+
 def test_a_wrong_table_is_said(environ: dict[str, str]) -> None:
     for text in (
         "{",
@@ -209,14 +239,36 @@ def test_tensorboard_shows_a_retried_trial_once(
     start: Any, store: MemoryStore, operator: StubOperator, tmp_path: Path
 ) -> None:
     test_a_retried_trial_is_one_run_and_no_result_is_there_twice(start, store, operator)
-    for key, content in store.objects.items():
-        if key.startswith(TOP):
-            file = tmp_path / "synced" / key.removeprefix(TOP)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-    found = run_tensorboard(tmp_path / "synced")
+    found = run_tensorboard(synchronize(store, tmp_path / "synced"))
     assert dict(found["digits-7"]["scalars"]["accuracy"]) == pytest.approx({1: 0.5, 2: 0.6, 3: 0.65, 4: 0.8})
     sessions = found["digits-7"]["sessions"]
     assert 'key: "lr"' in sessions["_hparams_/session_start_info"]
     assert "STATUS_SUCCESS" in sessions["_hparams_/session_end_info"]
     assert "domain_interval" in found["."]["sessions"]["_hparams_/experiment"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(LONGEST + 60)
+def test_tensorboard_shows_a_trial_that_failed_for_good_as_failed(
+    start: Any, store: MemoryStore, operator: StubOperator, tmp_path: Path
+) -> None:
+    for attempt in (1, 2):
+        run_attempt(start, operator, attempt, RunStatus.FAILED)
+    assert fail_for_good(store, 2) == 1
+    synchronize(store, tmp_path / "synced" / "failed")
+    run_attempt(start, operator, 3, RunStatus.FINISHED)
+    synchronize(store, tmp_path / "synced" / "retried")
+    found = run_tensorboard(tmp_path / "synced")
+    ends = {run: found[f"{run}/digits-7"]["sessions"]["_hparams_/session_end_info"] for run in ("failed", "retried")}
+    assert "STATUS_FAILURE" in ends["failed"]
+    assert "STATUS_SUCCESS" in ends["retried"]
+
+
+def synchronize(store: MemoryStore, directory: Path) -> Path:
+    """Copies the experiment's event files, as a person does."""
+    for key, content in store.objects.items():
+        if key.startswith(TOP):
+            file = directory / key.removeprefix(TOP)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+    return directory

@@ -78,6 +78,14 @@ def test_it_gets_at_the_tracking_server_as_agents_do() -> None:
     assert [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume] == ["s3", "mlflow"]
 
 
+@pytest.mark.parametrize(("trackers", "ends"), [({}, False), ({"tensorBoard": {}}, True)])
+def test_it_ends_event_files_where_agents_store_them(trackers: dict[str, Any], ends: bool) -> None:
+    experiment = experiment_record(checkpoints=CHECKPOINTS, trackers=trackers)
+    (container,) = make_storage_pod(experiment, ACTION, AGENT, 1)["spec"]["containers"]
+    (job,) = [variable["value"] for variable in container["env"] if variable["name"] == "PODTUNE_STORAGE_JOB"]
+    assert parse_task(job).ends_event_files is ends
+
+
 @pytest.mark.parametrize(("own", "group"), [({}, AGENT_UID), ({"securityContext": {"fsGroup": 7}}, 7)])
 def test_it_mounts_the_volume_that_checkpoints_are_on(own: dict[str, Any], group: int) -> None:
     template = {"containers": [{"name": "main", "image": "i"}]} | own

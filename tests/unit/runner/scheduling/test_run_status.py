@@ -95,18 +95,24 @@ def test_nobody_is_told_of_runs_without_a_tracker() -> None:
     assert describe_tracked_run(experiment, made) == {}
 
 
-def test_agents_that_store_event_files_are_told_of_ends_and_storage_pods_are_not() -> None:
+def test_agents_that_store_event_files_are_told_of_ends_and_so_are_storage_pods() -> None:
     spec_ = make_spec(trackers={"tensorBoard": {}}, checkpoints={"store": {"bucket": "models"}})
     made = make_machine(make_trial(state=TrialState.TERMINATED, reason=TrialReason.COMPLETED), spec_)
     assert build_run_facts(made, is_flushed=True, is_best=False) == RunFacts(RunStatus.FINISHED)
-    assert describe_tracked_run(Experiment("ml", "e", "u", 1, 1, spec_, ExperimentStatus()), made) == {}
+    experiment = Experiment("ml", "e", "u", 1, 1, spec_, ExperimentStatus())
+    told = {"uid": "trial-0", "run": RunFacts(RunStatus.FINISHED), "attempt": 0}
+    assert describe_tracked_run(experiment, made) == told
+    last = {"attempt": 3, "class": "Crash", "reason": "NonZeroExitCode"}
+    failed = make_trial(state=TrialState.ERROR, last_attempt=last)
+    told = {"uid": "trial-0", "run": RunFacts(RunStatus.FAILED), "attempt": 3}
+    assert describe_tracked_run(experiment, make_machine(failed, spec_)) == told
 
 
 def test_storage_pods_are_told_of_the_best_trial() -> None:
     made = make_machine(make_trial(state=TrialState.ERROR), make_spec(**TRACKED))
     status = ExperimentStatus(best=BestTrial(trial="e-0", value="1"))
     experiment = Experiment("ml", "e", "u", 1, 1, make_spec(**TRACKED), status)
-    assert describe_tracked_run(experiment, made) == {"uid": "trial-0", "run": RunFacts(RunStatus.FAILED, is_best=True)}
+    assert describe_tracked_run(experiment, made)["run"] == RunFacts(RunStatus.FAILED, is_best=True)
     other = replace(experiment, status=ExperimentStatus(best=BestTrial(trial="e-1", value="1")))
     assert describe_tracked_run(other, made)["run"] == RunFacts(RunStatus.FAILED)
 
