@@ -14,9 +14,10 @@ from prometheus_client import Counter, Gauge
 from podtune.kube.errors import ApiError
 from podtune.runner.backoff import Backoff
 from podtune.webhooks.events import Subject
+from podtune.webhooks.kept_events import decode_kept_events, encode_kept_events
 from podtune.webhooks.notices import Notices, WebhookReason
 from podtune.webhooks.outbox import Batch, ReceiverOutbox
-from podtune.webhooks.position_store import PositionStore
+from podtune.webhooks.position_store import MAX_CONFIG_MAP_BYTES, PositionStore, ReceiverRecord
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import DeliveryOutcome, SendResult, WebhookSender
@@ -41,7 +42,8 @@ GATHER_SECONDS = 0.5
 """How long news are gathered for a request with several events."""
 SAVE_SECONDS = 10.0
 """How often positions are kept, at most: so much is told again after a crash."""
-
+HELD_SAVE_SECONDS = 30.0
+"""How often what is held is kept while it grows, at most: it may be some hundred kB."""
 
 _READ = "read the present state from the API server"
 _RESTART = "restart the operator if it is to hear again"
@@ -67,6 +69,8 @@ class Delivery:
         self._news = asyncio.Event()
         self._limit = receiver.batch_size
         self._pending = WEBHOOK_PENDING.labels(receiver.name)
+        self._kept = b""
+        self._kept_at = monotonic()
         self._counted_left_out = 0
         self._unlogged_missed = 0
 
@@ -76,11 +80,18 @@ class Delivery:
         Raises:
             ApiError: The API server could not be asked.
         """
-        self._outbox = ReceiverOutbox(self._receiver, Positions(await self._store.load()))
+        record = await self._store.load()
+        positions = Positions(record.positions if record is not None else None)
+        self._kept = record.held if record is not None else b""
+        self._outbox = ReceiverOutbox(self._receiver, positions, decode_kept_events(self._kept))
 
     async def begin(self) -> None:
         """Everything that there is has been observed: a new receiver hears of what comes from now on."""
-        self._outbox.positions.end_loading()
+        self._outbox.end_loading()
+        if len(self._outbox):
+            self._news.set()
+        self._pending.set(len(self._outbox))
+        self._count_left_out()
         await self._save()
 
     def observe(self, subject: Subject, *, told_elsewhere: bool) -> None:
@@ -113,8 +124,9 @@ class Delivery:
 
     async def close(self) -> None:
         """Keeps the positions, and closes connections."""
-        if self._outbox.positions.has_changed:
-            await self._save()
+        outbox = self._outbox
+        if outbox.positions.has_changed or outbox.is_held_anew or outbox.is_held_told:
+            await self._save(at_end=True)
         await self._sender.close()
 
     async def _save_often(self) -> None:
@@ -123,16 +135,32 @@ class Delivery:
             if self._unlogged_missed:
                 log.warning("events missed by a webhook", receiver=self._receiver.name, count=self._unlogged_missed)
                 self._unlogged_missed = 0
-            if self._outbox.positions.has_changed:
+            if self._outbox.positions.has_changed or self._is_held_due():
                 await self._save()
 
-    async def _save(self) -> None:
-        """Keeps how far the receiver has heard."""
+    def _is_held_due(self) -> bool:
+        """Whether what is held is to be kept: at once where some of it was told, so that positions go with it."""
+        outbox, since = self._outbox, self._monotonic() - self._kept_at
+        return outbox.is_held_told or (outbox.is_held_anew and since >= HELD_SAVE_SECONDS)
+
+    async def _save(self, *, at_end: bool = False) -> None:
+        """Keeps how far the receiver has heard, and what is held for it."""
+        outbox, is_kept = self._outbox, False
+        positions = outbox.positions.encode()
+        held = outbox.list_held() if at_end or self._is_held_due() else None
         try:
-            await self._store.save(self._outbox.positions.encode())
+            if held is not None:
+                room = MAX_CONFIG_MAP_BYTES - sum(len(uid) + len(text) for uid, text in positions.items())
+                self._kept = await asyncio.to_thread(encode_kept_events, held, room)
+                self._kept_at = self._monotonic()
+            await self._store.save(ReceiverRecord(positions, self._kept))
+            is_kept = True
         except ApiError as error:
-            self._outbox.positions.mark_unkept()
             log.warning("positions of a webhook not kept", receiver=self._receiver.name, error=str(error))
+        finally:
+            if not is_kept:  # it may have been cancelled, too
+                outbox.positions.mark_unkept()
+                outbox.mark_unkept()
 
     async def _deliver(self) -> None:
         while True:

@@ -1,7 +1,8 @@
 """Events of one object that it does not tell of any more, kept until the receiver has heard them.
 
 A status has only the latest changes of state, the newest checkpoints, and a curve that is thinned out. So what falls
-out of it while a receiver is away is held here, as JSON: objects in memory would take several times as much.
+out of it while a receiver is away is held here, as JSON: objects in memory would take several times as much. What the
+next operator is to know of it: `podtune.webhooks.kept_events`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from podtune.webhooks.events import CloudEvent, Position, Step
+from podtune.webhooks.events import RESULT_TYPE, CloudEvent, Position, Step
 
 _OVERHEAD = 512
 """Bytes that an event takes besides its content, about."""
@@ -26,6 +27,13 @@ class HeldEvent:
     content: bytes
     position: Position
     missed: int
+    is_result: bool
+
+    @classmethod
+    def from_step(cls, step: Step) -> HeldEvent:
+        """The event of a step."""
+        event = step.event
+        return cls(str(event["id"]), orjson.dumps(event), step.position, step.missed, event["type"] == RESULT_TYPE)
 
     @property
     def size(self) -> int:
@@ -54,7 +62,7 @@ class HeldEvents:
     def add(self, steps: Iterable[Step], end: Position) -> None:
         """Holds events, and knows where the receiver is when it has heard them."""
         for step in steps:
-            event = HeldEvent(str(step.event["id"]), orjson.dumps(step.event), step.position, step.missed)
+            event = HeldEvent.from_step(step)
             self.events.append(event)
             self.size += event.size
         self.end = end

@@ -2,16 +2,20 @@
 
 So a receiver that is away takes hardly more memory than one that answers: the objects are there anyway. What is kept
 for it, up to a limit, is objects that are deleted before they were told, and events that an object no longer tells of.
+The operator before may have left such events. They are told before all others that their object has, or alone if there
+is no such object any more.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from podtune.webhooks.events import CloudEvent, Position, Step, Subject, find_end, forgets, is_told, list_steps
-from podtune.webhooks.held_events import HeldEvents
+from podtune.webhooks.held_events import HeldEvent, HeldEvents
+from podtune.webhooks.kept_events import HeldObject, KeptEvents
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
 
@@ -19,6 +23,8 @@ MAX_GONE = 10_000
 """Deleted objects that are kept until they are told."""
 MAX_HELD_BYTES = 16 << 20
 """Memory for events that are in no status any more: some 15,000 of them."""
+MAX_GONE_KEPT = 4000
+"""Events of deleted objects that the next operator is told of."""
 SUBJECTS_AT_A_TIME = 100
 """Objects that are looked at for a batch: some milliseconds."""
 
@@ -66,18 +72,37 @@ class ReceiverOutbox:
     Attributes:
         positions: How far the receiver has heard of each object.
         left_out: How many events were left out, since too many were held.
+        is_held_anew: Whether more is held than the next operator is told of.
+        is_held_told: Whether it is told of something that the receiver has heard by now.
     """
 
-    def __init__(self, receiver: Receiver, positions: Positions) -> None:
+    def __init__(self, receiver: Receiver, positions: Positions, kept: KeptEvents | None = None) -> None:
+        """Begins.
+
+        Args:
+            receiver: Whose it is.
+            positions: How far the receiver has heard of each object.
+            kept: What the operator before held for it.
+        """
         self._receiver = receiver
         self.positions = positions
-        self.left_out = 0
+        self.left_out = kept.left_out if kept is not None else 0
+        self.is_held_anew = self.is_held_told = False
         self._due: dict[str, _Due] = {}
         self._gone: dict[str, None] = {}
+        self._left: dict[str, HeldEvents] = {}
+        """What the operator before held of objects that have not been seen: once all have been, of deleted ones."""
         self._held_bytes = 0
+        for held in kept.objects if kept is not None else ():
+            self._take_up(held)
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self._due) + len(self._left)
+
+    def end_loading(self) -> None:
+        """All that there is has been seen."""
+        self.positions.end_loading()
+        self._left = {uid: held for uid, held in self._left.items() if held.events}
 
     def observe(self, subject: Subject) -> bool:
         """An object was seen; whether there is something to be told of it."""
@@ -85,9 +110,10 @@ class ReceiverOutbox:
             return False
         due = self._due.get(subject.uid)
         if due is None:
-            if is_told(subject, self.positions.find(subject)):
+            position, held = self.positions.find(subject), self._left.pop(subject.uid, None)
+            if held is None and is_told(subject, position):
                 return False
-            self._due[subject.uid] = _Due(subject)
+            self._due[subject.uid] = _Due(subject, held or HeldEvents())
             return True
         self._hold_forgotten(due, subject)
         due.subject = subject
@@ -98,6 +124,7 @@ class ReceiverOutbox:
         if self._receiver.serves(subject.experiment.namespace):
             self.positions.set(subject, find_end(subject))
             self._remove(subject.uid)
+            self._held_bytes -= self._left.pop(subject.uid, HeldEvents()).size
 
     def forget(self, subject: Subject) -> int:
         """An object was deleted; how many are given up for it, since there are too many such."""
@@ -105,6 +132,7 @@ class ReceiverOutbox:
             self._drop(subject)
             return 0
         self._gone[subject.uid] = None
+        self.is_held_anew = True
         if len(self._gone) <= MAX_GONE:
             return 0
         oldest = next(iter(self._gone))
@@ -117,6 +145,11 @@ class ReceiverOutbox:
         events: list[CloudEvent] = []
         progress: dict[str, ToldSubject] = {}
         missed = 0
+        for held in chain.from_iterable(left.events for left in self._left.values()):
+            if len(events) == limit:
+                return Batch(tuple(events), (), missed)
+            events.append(held.decode())
+            missed += held.missed
         for due in islice(self._due.values(), SUBJECTS_AT_A_TIME):
             subject, end = due.subject, due.held.end
             for held in due.held.events:
@@ -138,6 +171,7 @@ class ReceiverOutbox:
     def confirm(self, batch: Batch) -> None:
         """The receiver has heard of a batch, or never will."""
         told = frozenset(str(event["id"]) for event in batch.events)
+        self._confirm_left(told)
         for progress in batch.progress:
             due = self._due.get(progress.subject.uid)
             if due is not None:
@@ -146,18 +180,70 @@ class ReceiverOutbox:
     def give_up(self) -> int:
         """Leaves untold what there is to be told; of how many objects."""
         given_up = [due.subject for due in self._due.values()]
+        count = len(self)
         self._due.clear()
+        self._left.clear()
         self._held_bytes = 0
+        self.is_held_told = True
         for subject in given_up:
             if subject.uid in self._gone:
                 self._drop(subject)
             else:
                 self.positions.set(subject, find_end(subject))
-        return len(given_up)
+        return count
+
+    def list_held(self) -> KeptEvents:
+        """What the next operator can't find out by itself; from now on it counts as kept."""
+        self.is_held_anew = self.is_held_told = False
+        found = [HeldObject(uid, tuple(held.events), held.end) for uid, held in self._left.items()]
+        gone, left_out = self._list_gone()
+        for uid, due in self._due.items():
+            events = gone.get(uid, due.held.events)
+            if events:
+                found.append(HeldObject(uid, tuple(events), due.held.end))
+        return KeptEvents(tuple(found), left_out)
+
+    def mark_unkept(self) -> None:
+        """What was listed could not be kept."""
+        self.is_held_told = True
+
+    def _list_gone(self) -> tuple[dict[str, list[HeldEvent]], int]:
+        """All that is to be told of deleted objects, the newest first; and how many are too many."""
+        found: dict[str, list[HeldEvent]] = {}
+        left = MAX_GONE_KEPT
+        for uid in reversed(self._gone):
+            if left <= 0:
+                break
+            due = self._due[uid]
+            steps = self._list_wanted(due.subject, due.held.end or self.positions.find(due.subject))
+            found[uid] = [*due.held.events, *map(HeldEvent.from_step, steps)]
+            left -= len(found[uid])
+        return found, len(self._gone) - len(found)
+
+    def _take_up(self, kept: HeldObject) -> None:
+        """Holds what the operator before held of an object, as far as it is wanted."""
+        held = HeldEvents(deque(event for event in kept.events if self._is_wanted(event.decode())), kept.end)
+        held.size = sum(event.size for event in held.events)
+        self._left[kept.uid] = held
+        self._held_bytes += held.size
+
+    def _is_wanted(self, event: CloudEvent) -> bool:
+        return self._receiver.serves(str(event["data"]["namespace"])) and self._receiver.wants(str(event["type"]))
+
+    def _confirm_left(self, told: frozenset[str]) -> None:
+        """The receiver has heard of events that the operator before held."""
+        for uid, held in list(self._left.items()):
+            before = held.size
+            held.confirm(told)
+            self._held_bytes += held.size - before
+            self.is_held_told = self.is_held_told or held.size < before
+            if not held.events:
+                del self._left[uid]
 
     def _confirm(self, due: _Due, progress: ToldSubject, told: frozenset[str]) -> None:
         """The receiver has heard so much of an object, of which more may be held by now."""
         position, held = progress.position, due.held
+        self.is_held_told = self.is_held_told or bool(held.events) or due.subject.uid in self._gone
         if held.end is not None:
             self._held_bytes -= held.size
             held.confirm(told)
@@ -180,6 +266,7 @@ class ReceiverOutbox:
         before = due.held.size
         due.held.add(self._list_wanted(due.subject, known), find_end(due.subject))
         self._held_bytes += due.held.size - before
+        self.is_held_anew = True
         if self._held_bytes > MAX_HELD_BYTES:
             self._leave_out()
 

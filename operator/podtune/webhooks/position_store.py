@@ -1,14 +1,36 @@
-"""Keeps how far receivers have heard in a ConfigMap for each, in the operator's own namespace."""
+"""Keeps how far receivers have heard in a ConfigMap for each, in the operator's own namespace.
+
+What is held for a receiver is in there, too: both change in one write, so that they always go together.
+"""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from podtune.api.names import FIELD_MANAGER, LABEL_MANAGED_BY, MANAGED_BY
 from podtune.cluster.client import ClusterClient, read_if_there
 from podtune.kube import paths
 from podtune.kube.errors import ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
+
+MAX_CONFIG_MAP_BYTES = 960 << 10
+"""A ConfigMap may have 1 MiB."""
+_HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverRecord:
+    """What is kept for a receiver.
+
+    Attributes:
+        positions: See `Positions`.
+        held: See `podtune.webhooks.kept_events`.
+    """
+
+    positions: Mapping[str, str] = field(default_factory=dict)
+    held: bytes = b""
 
 
 class PositionStore:
@@ -27,7 +49,7 @@ class PositionStore:
         self.uid = ""
         self._version = ""
 
-    async def load(self) -> dict[str, str] | None:
+    async def load(self) -> ReceiverRecord | None:
         """Reads what was kept; None where nothing ever was.
 
         Raises:
@@ -36,23 +58,25 @@ class PositionStore:
         body = await read_if_there(self._client, paths.config_map(self.namespace, self.name))
         self._version = body["metadata"]["resourceVersion"] if body is not None else ""
         self.uid = str(body["metadata"].get("uid", "")) if body is not None else ""
-        return dict(body.get("data") or {}) if body is not None else None
+        return _read_record(body) if body is not None else None
 
-    async def save(self, data: Mapping[str, str]) -> None:
+    async def save(self, record: ReceiverRecord) -> None:
         """Puts it in the place of what was kept.
 
         Raises:
             ApiError: It could not be kept.
         """
         try:
-            await self._write(data)
+            await self._write(record)
         except (ResourceConflict, ResourceExists, ResourceNotFound):  # somebody has edited or deleted it
             await self.load()
-            await self._write(data)
+            await self._write(record)
 
-    async def _write(self, data: Mapping[str, str]) -> None:
+    async def _write(self, record: ReceiverRecord) -> None:
         metadata: Manifest = {"name": self.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}}
-        body: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}
+        body: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(record.positions)}
+        if record.held:
+            body["binaryData"] = {_HELD: base64.b64encode(record.held).decode()}
         params = {"fieldManager": FIELD_MANAGER}
         if self._version:
             metadata["resourceVersion"] = self._version
@@ -63,3 +87,8 @@ class PositionStore:
             written = await self._client.request("POST", path, params=params, body=body)
         self._version = written["metadata"]["resourceVersion"]
         self.uid = str(written["metadata"].get("uid", ""))
+
+
+def _read_record(body: Manifest) -> ReceiverRecord:
+    held = (body.get("binaryData") or {}).get(_HELD, "")
+    return ReceiverRecord(dict(body.get("data") or {}), base64.b64decode(held))

@@ -128,7 +128,7 @@ class _Loaded:
         try:
             fields = json.loads(text)
             self._own = Position(int(fields["own"]))
-            self._trials = {uid: _decode(entry) for uid, entry in fields["trials"].items()}
+            self._trials = {uid: decode_position(entry) for uid, entry in fields["trials"].items()}
             self._ended = {int(generation): set(_parse(ranges)) for generation, ranges in fields["ended"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):  # somebody has edited it: all is told again
             self._own, self._trials, self._ended = Position(), {}, {}
@@ -164,16 +164,22 @@ def _encode(kept: _Kept) -> str:
     fields = {
         "own": kept.own.transition if kept.own is not None else 0,
         "ended": {str(generation): format_indexes(indexes) for generation, indexes in sorted(ended.items())},
-        "trials": {
-            uid: [position.transition, position.result, position.curve, " ".join(sorted(position.checkpoints))]
-            for uid, position in kept.trials.items()
-            if uid not in kept.ended
-        },
+        "trials": {uid: encode_position(position) for uid, position in kept.trials.items() if uid not in kept.ended},
     }
     return json.dumps(fields, separators=(",", ":"))
 
 
-def _decode(entry: Any) -> Position:
+def encode_position(position: Position) -> list[int | str]:
+    """A position as JSON."""
+    return [position.transition, position.result, position.curve, " ".join(sorted(position.checkpoints))]
+
+
+def decode_position(entry: Any) -> Position:
+    """Reads a position back.
+
+    Raises:
+        ValueError, TypeError, AttributeError: It is none.
+    """
     transition, result, curve, checkpoints = entry
     return Position(int(transition), int(result), str(curve), frozenset(checkpoints.split()))
 

@@ -63,8 +63,12 @@ class Installation:
     receiver: StubReceiver
 
     @asynccontextmanager
-    async def operated(self) -> AsyncIterator[None]:
-        """An operator leads until the context ends; then it is killed, and has kept nothing since it last did."""
+    async def operated(self, *, ends_in_order: bool = False) -> AsyncIterator[None]:
+        """An operator leads until the context ends; then it is killed, and has kept nothing since it last did.
+
+        Args:
+            ends_in_order: It is told to end instead, as in an upgrade.
+        """
         settings = {
             "KUBECONFIG": str(self.kubeconfig),
             "PODTUNE_WEBHOOKS": json.dumps([{"name": "tracker", "url": self.receiver.url}]),
@@ -74,6 +78,10 @@ class Installation:
         async with operator(NAMESPACE, **settings) as process:
             await until(process, "leading")
             yield
+            if ends_in_order:
+                process.terminate()
+                async with asyncio.timeout(DEADLINE):
+                    await process.communicate()
 
     async def wait_for(self, holds: Callable[[], bool]) -> None:
         """Looks again and again until something holds."""
@@ -194,6 +202,7 @@ ATTEMPTS = 20
 async def test_a_receiver_that_is_down_while_a_trial_fails_again_and_again_hears_of_every_attempt(
     installation: Installation,
 ) -> None:
+    """Though operators are replaced meanwhile: each of them sees more than a status keeps."""
     receiver, pods, trial = installation.receiver, HandWrittenPods(installation.api, NAMESPACE, ""), "digits-0"
     failures = {"maxFailures": ATTEMPTS, "backoff": {"initial": "1s", "max": "1s"}}
     search = {"algorithm": "random", "maxTrials": 1, "seed": 7}
@@ -207,14 +216,16 @@ async def test_a_receiver_that_is_down_while_a_trial_fails_again_and_again_hears
         await installation.wait_for(lambda: installation.find_state(trial) == "RUNNING")
         recorded.update(list_recorded(installation.list_objects()))
 
+    made = installation.api.create(paths.experiments(NAMESPACE), told)
+    pods.store = f"s3://checkpoints/{made['metadata']['uid']}"
+    for first in range(1, ATTEMPTS + 1, ATTEMPTS // 2):
+        async with installation.operated(ends_in_order=True):
+            for attempt in range(first, first + ATTEMPTS // 2):
+                await runs(attempt)
+                pods.end(trial, attempt / 100, attempt, CRASHED)
+                await installation.wait_for(lambda: installation.find_state(trial) == "PENDING")
+                recorded.update(list_recorded(installation.list_objects()))
     async with installation.operated():
-        made = installation.api.create(paths.experiments(NAMESPACE), told)
-        pods.store = f"s3://checkpoints/{made['metadata']['uid']}"
-        for attempt in range(1, ATTEMPTS + 1):
-            await runs(attempt)
-            pods.end(trial, attempt / 100, attempt, CRASHED)
-            await installation.wait_for(lambda: installation.find_state(trial) == "PENDING")
-            recorded.update(list_recorded(installation.list_objects()))
         await runs(ATTEMPTS + 1)
         async with receiver.up():
             pods.end(trial, 0.9, ATTEMPTS + 1)

@@ -13,6 +13,7 @@ from podtune.runner.records import Trial
 from podtune.runner.transitions import record_of_trial
 from podtune.runner.trial.results import extend_curve
 from podtune.webhooks.events import CloudEvent, Subject
+from podtune.webhooks.kept_events import decode_kept_events
 from podtune.webhooks.outbox import ReceiverOutbox
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
@@ -69,9 +70,9 @@ class WrittenTrial:
         return Subject(EXPERIMENT, self.read())
 
 
-def make_outbox(kept: dict[str, str] | None = None, **fields: Any) -> ReceiverOutbox:
+def make_outbox(kept: dict[str, str] | None = None, held: bytes = b"", **fields: Any) -> ReceiverOutbox:
     """An outbox that goes on from what was kept."""
-    return ReceiverOutbox(RECEIVER.model_copy(update=fields), Positions(kept or {}))
+    return ReceiverOutbox(RECEIVER.model_copy(update=fields), Positions(kept or {}), decode_kept_events(held))
 
 
 def hear(outbox: ReceiverOutbox, limit: int = 1000) -> list[CloudEvent]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from podtune.api.names import TrialState
 from podtune.webhooks.events import CloudEvent, Subject
+from podtune.webhooks.kept_events import encode_kept_events
 from podtune.webhooks.outbox import ReceiverOutbox
 from tests.unit.webhooks.subjects import EXPERIMENT, WrittenTrial, make_outbox
 
@@ -31,6 +32,7 @@ class World:
     def __init__(self) -> None:
         self.trials = [WrittenTrial(0, "t-0"), WrittenTrial(1, "t-1")]
         self.kept: dict[str, str] = {}
+        self.held = b""
         self.heard: list[CloudEvent] = []
         self.steps = [0, 0]
         self.attempts = 0
@@ -40,13 +42,19 @@ class World:
 
     def lead(self) -> None:
         """Another operator takes over: it knows the objects, and what was kept."""
-        self.outbox = make_outbox(self.kept)
+        self.outbox = make_outbox(self.kept, self.held)
         for trial in self.trials:
             self.outbox.observe(trial.subject)
-        self.outbox.positions.end_loading()
+        self.outbox.end_loading()
 
     def write(self, trial: WrittenTrial) -> None:
         self.outbox.observe(trial.subject)
+
+    def save(self, *, at_end: bool) -> None:
+        """As a `Delivery` does."""
+        self.kept = self.outbox.positions.encode()
+        if at_end or self.outbox.is_held_told:
+            self.held = encode_kept_events(self.outbox.list_held())
 
     def deliver(self, limit: int, *, answered: bool = True) -> None:
         batch = self.outbox.take(limit)
@@ -59,7 +67,7 @@ class World:
             self.change(name, self.trials[which], which, what)
             self.write(self.trials[which])
         elif name == "save":
-            self.kept = self.outbox.positions.encode()
+            self.save(at_end=False)
         elif name == "crash":
             self.lead()
         else:
@@ -168,6 +176,54 @@ def test_what_falls_out_of_statuses_while_a_receiver_is_away_is_heard(
     for name in ("t-0", "t-1"):
         numbers = [event["data"]["number"] for event in first_heard if event["id"].startswith(f"{name}-transition-")]
         assert numbers == list(range(1, len(numbers) + 1)), "changes of state come in order, without a gap"
+
+
+WITH_RESTARTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("turn"), st.integers(0, 1), st.sampled_from(STATES)),
+        st.tuples(st.just("report"), st.integers(0, 1), st.integers(1, 90)),
+        st.tuples(st.just("store"), st.integers(0, 1), st.integers(1, 9)),
+        st.tuples(st.just("delete"), st.integers(0, 1), st.none()),
+        st.tuples(
+            st.sampled_from(("save", "restart", "deliver", "deliver one", "answer lost", "answer late")),
+            st.none(),
+            st.none(),
+        ),
+    ),
+    max_size=80,
+)
+
+
+class Upgrades(Outage):
+    """Operators end in order, one after the other: each leaves to the next what it holds."""
+
+    def act(self, name: str, which: int | None, what: object) -> None:
+        if name == "restart":
+            self.save(at_end=True)
+            self.lead()
+        elif name == "delete" and which is not None:
+            self.outbox.forget(self.trials[which].subject)
+            uid = f"t-{which}-{self.attempts}-{len(self.heard)}-{self.steps[which]}"
+            self.trials[which] = WrittenTrial(which, uid)
+            self.write(self.trials[which])
+        else:
+            super().act(name, which, what)
+
+
+@given(WITH_RESTARTS)
+def test_what_is_held_is_heard_though_operators_end_meanwhile(
+    happenings: list[tuple[str, int | None, object]],
+) -> None:
+    world = Upgrades()
+    for happening in happenings:
+        world.act(*happening)
+    world.act("restart", None, None)
+    while len(world.outbox):
+        world.deliver(7)
+    assert world.seen <= {event["id"] for event in world.heard}
+    assert world.outbox._held_bytes == 0, "nothing is held of what was told"
+    world.save(at_end=False)
+    assert not world.held, "nothing is left to the next operator"
 
 
 def name_fact(event: CloudEvent) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ from podtune.api.names import TrialState
 from podtune.cluster.client import ClusterClient
 from podtune.runner.backoff import Backoff
 from podtune.webhooks import delivery as delivery_module
+from podtune.webhooks import kept_events as kept_events_module
 from podtune.webhooks import notices as notices_module
 from podtune.webhooks import outbox as outbox_module
 from podtune.webhooks.delivery import Delivery
@@ -251,6 +252,64 @@ async def test_forty_changes_of_one_trial_while_a_receiver_is_down_are_told(
     assert len({event["data"]["uri"] for event in stub.events if "uri" in event["data"]}) == 40
     assert len(stub.ids) == len(set(stub.ids)) == 120
     assert not cluster.all("events")
+
+
+async def test_what_is_held_while_a_receiver_is_down_outlives_operators(
+    stub: StubReceiver, cluster: FakeCluster
+) -> None:
+    trial = WrittenTrial()
+    for first in (1, 21):
+        async with delivering(stub, cluster, trial) as delivery:
+            for attempt in range(first, first + 20):
+                tell(delivery, trial.turn(TrialState.RUNNING, attempt).store(attempt))
+                tell(delivery, trial.turn(TrialState.PENDING, attempt))
+            await delivery.close()
+    assert "held" in cluster.get(CONFIG_MAP)["binaryData"]  # type: ignore[index]
+    async with delivering(stub, cluster, trial) as delivery:
+        async with stub.up():
+            await until(lambda: not len(delivery._outbox))
+        await delivery.close()
+    numbers = [event["data"]["number"] for event in stub.events if "state" in event["data"]]
+    assert numbers == list(range(1, 81))
+    assert len({event["data"]["uri"] for event in stub.events if "uri" in event["data"]}) == 40
+    assert len(stub.ids) == len(set(stub.ids)) == 120
+    assert not cluster.all("events")
+    assert "binaryData" not in cluster.get(CONFIG_MAP)  # type: ignore[operator]
+
+
+async def test_what_is_held_is_kept_now_and_then_in_case_the_operator_is_killed(
+    stub: StubReceiver, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery_module, "HELD_SAVE_SECONDS", 0.1)
+    trial = WrittenTrial()
+    async with delivering(stub, cluster, trial) as delivery:
+        for attempt in range(1, 21):
+            tell(delivery, trial.turn(TrialState.RUNNING, attempt).turn(TrialState.PENDING, attempt))
+        await until(lambda: "binaryData" in (cluster.get(CONFIG_MAP) or {}))
+        writes = len(cluster.writes())
+        await asyncio.sleep(0.5)
+        assert len(cluster.writes()) == writes, "and not again while nothing changes"
+    async with stub.up(), delivering(stub, cluster, trial):
+        await stub.wait_until(lambda: "t-0-transition-40" in stub.ids)
+    assert stub.ids == [f"t-0-transition-{number}" for number in range(1, 41)]
+
+
+async def test_what_was_too_much_to_be_kept_is_said_by_the_next_operator(
+    stub: StubReceiver, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    missed = read_metric("podtune_webhook_events_total", outcome="missed")
+    monkeypatch.setattr(kept_events_module, "MAX_KEPT_CONTENT", 10_000)
+    trial = WrittenTrial()
+    async with delivering(stub, cluster, trial) as delivery:
+        for attempt in range(1, 41):
+            tell(delivery, trial.turn(TrialState.RUNNING, attempt).turn(TrialState.PENDING, attempt))
+        await delivery.close()
+    assert not cluster.all("events")
+    async with stub.up(), delivering(stub, cluster, trial):
+        await stub.wait_until(lambda: "t-0-transition-80" in stub.ids)
+        await until(lambda: bool(cluster.all("events")))
+    assert 80 - len(stub.ids) == read_metric("podtune_webhook_events_total", outcome="missed") - missed > 0
+    assert [event["reason"] for event in cluster.all("events")] == ["WebhookEventsMissed"]
 
 
 async def test_what_had_to_be_left_out_is_counted_and_said(

@@ -60,7 +60,7 @@ def test_what_happens_while_a_request_is_under_way_is_told_after_it() -> None:
 def test_a_new_receiver_hears_of_what_comes_from_now_on() -> None:
     outbox, trial = ReceiverOutbox(RECEIVER, Positions(None)), WrittenTrial().turn(TrialState.RUNNING)
     assert not outbox.observe(trial.subject)
-    outbox.positions.end_loading()
+    outbox.end_loading()
     assert not outbox.observe(trial.subject)
     assert outbox.observe(trial.turn(TrialState.TERMINATED).subject)
     other = WrittenTrial(1, "t-1").turn(TrialState.RUNNING)
@@ -125,7 +125,7 @@ def test_positions_that_somebody_has_damaged_count_for_nothing() -> None:
 
 def test_positions_of_experiments_that_are_gone_are_dropped() -> None:
     outbox = make_outbox({"e-gone": '{"own":1,"ended":{},"trials":{}}'})
-    outbox.positions.end_loading()
+    outbox.end_loading()
     assert outbox.positions.has_changed
     assert outbox.positions.encode() == {}
 
