@@ -24,23 +24,24 @@ _START_SECONDS = 300
 
 
 @contextmanager
-def running_mlflow_server(host: str, folder: Path) -> Iterator[str]:
+def running_mlflow_server(host: str, folder: Path, port: int = 0) -> Iterator[str]:
     """Runs a server at an address of this machine, and gives its URL.
 
     Args:
         host: The address.
         folder: Where its database and its log are.
+        port: Its port; 0 for any.
 
     Raises:
         ClusterError: It can't be installed, or does not answer in time.
     """
     _install()
-    port = free_port(host)
+    port = port or free_port(host)
     url = f"http://{host}:{port}"
     words = ["mlflow", "server", "--host", host, "--port", str(port), "--workers", "1"]
     words += ["--allowed-hosts", f"{host}:{port}", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db"]
     log = folder / "server.log"
-    with log.open("wb") as file:
+    with log.open("ab") as file:
         process = subprocess.Popen(
             [*_uv_run("--offline"), *words],
             cwd=folder,

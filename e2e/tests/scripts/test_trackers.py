@@ -5,21 +5,23 @@ from __future__ import annotations
 import base64
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
+from e2e.chaos.processes.free_ports import free_port
 from e2e.devcluster import Cluster, kind
 from e2e.devcluster.layout import NODES
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.trackers.mlflow_server import running_mlflow_server
-from e2e.trials import EXPERIMENTS, TRIALS
+from e2e.trials import EXPERIMENTS, TRIALS, read_stored_results, touch, trial_status
 from e2e.unchanged.table import UNCHANGED_SCRIPTS, make_config_map
-from podtune.agent.trackers.mlflow_client import FoundRun, MlflowClient
+from podtune.agent.trackers.mlflow_client import FoundRun, MlflowClient, TrackerError
 from tests.unit.agent.trackers.mlflow_receiver import MlflowReceiver
 from tests.unit.storage.event_files.reading import read_events
 
@@ -34,27 +36,45 @@ class Tracker:
 
     Attributes:
         authorizations: How requests to it were signed; None where it does not look.
+        go_down: Has it answer nobody.
+        come_up: Has it answer again, with all that it had.
     """
 
     url: str
     authorizations: set[str] | None
+    go_down: Callable[[], None]
+    come_up: Callable[[], None]
 
     def describe(self) -> dict[str, Any]:
         """It, as `spec.trackers`."""
         return {"dashboard": DASHBOARD, "mlflow": {"uri": self.url, "credentialsSecret": "mlflow"}}
 
 
+@pytest.fixture(scope="module")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracker]:
+    """MLflow's own server, which takes long to start."""
+    host, folder, running = NODES[0].address, tmp_path_factory.mktemp("mlflow"), ExitStack()
+    port = free_port(host)
+
+    def come_up() -> None:
+        running.enter_context(running_mlflow_server(host, folder, port))
+
+    with running:
+        come_up()
+        yield Tracker(f"http://{host}:{port}", None, running.close, come_up)
+
+
 @pytest.fixture(params=["receiver", pytest.param("mlflow", marks=pytest.mark.long)])
-def tracker(request: pytest.FixtureRequest, namespace: Kubernetes, tmp_path: Path) -> Iterator[Tracker]:
+def tracker(request: pytest.FixtureRequest, namespace: Kubernetes) -> Iterator[Tracker]:
     """A tracking server that pods reach, with its token in the namespace."""
     data = {"MLFLOW_TRACKING_TOKEN": base64.b64encode(TOKEN.encode()).decode()}
     namespace.apply({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mlflow"}, "data": data})
     if request.param == "mlflow":
-        with running_mlflow_server(NODES[0].address, tmp_path) as url:
-            yield Tracker(url, None)
+        yield request.getfixturevalue("mlflow_server")
     else:
         receiver = MlflowReceiver(NODES[0].address)
-        yield Tracker(receiver.uri, receiver.authorizations)
+        turn = partial(setattr, receiver, "is_down")
+        yield Tracker(receiver.uri, receiver.authorizations, partial(turn, True), partial(turn, False))
         receiver.close()
 
 
@@ -163,3 +183,103 @@ def check_script(client: MlflowClient, namespace: Kubernetes) -> None:
         alpha = float(run.params["alpha"])
         assert fetch_values(client, run, "rmse") == pytest.approx({step: alpha + 1 / step for step in range(1, 5)})
         assert fetch_values(client, run, "step") == {1: 1, 2: 2, 3: 3, 4: 4}
+
+
+NO_GPU = {"requests": {"cpu": "10m", "memory": "32Mi"}}
+STOP = '{"spec": {"desiredState": "Stopped"}}'
+
+
+@pytest.mark.long
+def test_a_run_ends_as_its_trial_does(
+    cluster: Cluster, namespace: Kubernetes, tracker: Tracker, client: MlflowClient
+) -> None:
+    container = counter({"CRASH_AT": "2", "CRASH_TRIAL": "0", "CRASH_ALWAYS": "", "HOLD_AT": "3"}, resources=NO_GPU)
+    checkpoints = {"store": store(cluster, prefix=namespace.namespace)}
+    trackers = {**tracker.describe(), "tensorBoard": {}}
+    ends = experiment(
+        "ends",
+        container,
+        checkpoints=checkpoints,
+        trackers=trackers,
+        search={"algorithm": "random", "maxTrials": 3, "seed": 1},
+        maxConcurrentTrials=3,
+    )
+    namespace.apply(ends)
+    for trial in ("ends-1", "ends-2"):
+        eventually(partial(trial_status, namespace, trial), lambda status: status.get("iteration") == 2, what=trial)
+    namespace.kubectl("patch", TRIALS, "ends-1", "--type=merge", "-p", STOP)
+    eventually(partial(trial_status, namespace, "ends-1"), lambda status: status.get("state") == "TERMINATED")
+    (pod,) = namespace.list("pods", "podtune.dev/trial=ends-2")
+    touch(namespace, pod["metadata"]["name"], "go")
+    namespace.wait_for_condition(EXPERIMENTS, "ends", "Complete")
+    wanted = {"ends-0": ("FAILED", "2", False), "ends-1": ("KILLED", "1"), "ends-2": ("FINISHED", "1")}
+    eventually(
+        lambda: show(list_runs(client, namespace, "ends")),
+        lambda shown: {trial: end[: len(wanted[trial])] for trial, end in shown.items()} == wanted,
+        what="the runs are up to date",
+    )
+    assert all(run.end_ms for run in list_runs(client, namespace, "ends"))
+    top = f"{namespace.namespace}/{namespace.get(EXPERIMENTS, 'ends')['metadata']['uid']}/_tensorboard/"
+    contents = {key.removeprefix(top): cluster.s3_client.get(key) for key in cluster.s3_client.list(top)}
+    ended = {name for name, content in contents.items() if b"session_end_info" in content}
+    assert Counter(name.partition("/")[0] for name in ended) == {"ends-0": 1, "ends-1": 1, "ends-2": 1}
+    assert [name for name in ended if name.endswith(".failed")] == [max(n for n in contents if n.startswith("ends-0/"))]
+
+
+@pytest.mark.long
+def test_a_tracker_that_is_away_for_a_while_misses_nothing_and_holds_no_trial_up(
+    cluster: Cluster, namespace: Kubernetes, tracker: Tracker, client: MlflowClient
+) -> None:
+    container = counter({"EPOCHS": "6", "HOLD_EACH": ""}, resources=NO_GPU)
+    checkpoints = {"store": store(cluster, prefix=namespace.namespace)}
+    search = {"algorithm": "random", "maxTrials": 1, "seed": 1}
+    namespace.apply(experiment("told", container, checkpoints=checkpoints, trackers=tracker.describe(), search=search))
+
+    def list_steps() -> list[int]:
+        try:
+            return [step for run in list_runs(client, namespace, "told") for step in fetch_values(client, run, "value")]
+        except TrackerError:  # its connection has ended with the server
+            return []
+
+    eventually(list_steps, [1].__eq__, what="the first result is told")
+    tracker.go_down()
+    (pod,) = namespace.list("pods", "podtune.dev/trial=told-0")
+    for epoch in range(2, 6):
+        touch(namespace, pod["metadata"]["name"], f"go-{epoch}")
+    eventually(
+        partial(trial_status, namespace, "told-0"), lambda status: status.get("iteration") == 5, what="it goes on"
+    )
+    assert trial_status(namespace, "told-0")["checkpoint"]["step"] == 5
+    tracker.come_up()
+    eventually(list_steps, [1, 2, 3, 4, 5].__eq__, what="what was missed is told")
+    touch(namespace, pod["metadata"]["name"], "go-6")
+    namespace.wait_for_condition(EXPERIMENTS, "told", "Complete")
+    eventually(
+        lambda: show(list_runs(client, namespace, "told")), {"told-0": ("FINISHED", "1", True)}.__eq__, what="its end"
+    )
+    assert list_steps() == [1, 2, 3, 4, 5, 6]
+
+
+WANDB_VARIABLES = ("WANDB_RUN_ID", "WANDB_RESUME", "WANDB_RUN_GROUP", "WANDB_NAME")
+LOGS_ITS_RUN = f"""
+import os, sys
+from podtune import trial
+trial.report({{"value": 1.0, **{{name: os.environ.get(name, "") for name in {WANDB_VARIABLES}}}}})
+sys.exit(os.environ["PODTUNE_ATTEMPT"] == "1")
+"""
+"""What a client of Weights & Biases would go by: there is no server of it to be had."""
+
+
+@pytest.mark.long
+def test_all_attempts_of_a_trial_are_one_run_of_weights_and_biases(cluster: Cluster, namespace: Kubernetes) -> None:
+    container = counter(resources=NO_GPU, command=["python3", "-c", LOGS_ITS_RUN])
+    checkpoints = {"store": store(cluster, prefix=namespace.namespace)}
+    namespace.apply(experiment("logged", container, checkpoints=checkpoints, trackers={"wandb": {}}))
+    namespace.wait_for_condition(EXPERIMENTS, "logged", "Complete")
+    prefix = f"{namespace.namespace}/{namespace.get(EXPERIMENTS, 'logged')['metadata']['uid']}/"
+    for trial in namespace.list(TRIALS):
+        name, uid = trial["metadata"]["name"], trial["metadata"]["uid"]
+        found = read_stored_results(cluster, prefix, name)
+        assert len({result.attempt for result in found}) == len(found) == 2
+        told = {tuple(result.result.metrics[variable] for variable in WANDB_VARIABLES) for result in found}
+        assert told == {(uid.replace("-", ""), "allow", "logged", name)}
