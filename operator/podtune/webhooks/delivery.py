@@ -17,7 +17,7 @@ from podtune.webhooks.events import Subject
 from podtune.webhooks.kept_events import decode_kept_events, encode_kept_events
 from podtune.webhooks.notices import Notices, WebhookReason
 from podtune.webhooks.outbox import Batch, ReceiverOutbox
-from podtune.webhooks.position_store import MAX_CONFIG_MAP_BYTES, PositionStore, ReceiverRecord
+from podtune.webhooks.position_store import MAX_RECORD_BYTES, PositionStore, ReceiverRecord
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import DeliveryOutcome, SendResult, WebhookSender
@@ -150,7 +150,7 @@ class Delivery:
         held = outbox.list_held() if at_end or self._is_held_due() else None
         try:
             if held is not None:
-                room = MAX_CONFIG_MAP_BYTES - sum(len(uid) + len(text) for uid, text in positions.items())
+                room = MAX_RECORD_BYTES - sum(len(uid) + len(text) for uid, text in positions.items())
                 self._kept = await asyncio.to_thread(encode_kept_events, held, room)
                 self._kept_at = self._monotonic()
             await self._store.save(ReceiverRecord(positions, self._kept))

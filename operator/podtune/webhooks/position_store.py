@@ -15,7 +15,7 @@ from podtune.kube import paths
 from podtune.kube.errors import ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
 
-MAX_CONFIG_MAP_BYTES = 960 << 10
+MAX_RECORD_BYTES = 960 << 10
 """A ConfigMap may have 1 MiB."""
 _HELD = "held"
 
