@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.chaos.processes.free_ports import free_port
@@ -23,25 +24,44 @@ _START_SECONDS = 300
 """It imports much, which takes a minute and more on a busy machine."""
 
 
+@dataclass(frozen=True, slots=True)
+class MlflowServer:
+    """A server that runs.
+
+    Attributes:
+        group: Its processes.
+    """
+
+    url: str
+    group: int
+
+    def hang(self) -> None:
+        """It takes connections and answers nobody; starting anew would take a minute and more."""
+        os.killpg(self.group, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """It answers again, also what it was asked meanwhile."""
+        os.killpg(self.group, signal.SIGCONT)
+
+
 @contextmanager
-def running_mlflow_server(host: str, folder: Path, port: int = 0) -> Iterator[str]:
-    """Runs a server at an address of this machine, and gives its URL.
+def running_mlflow_server(host: str, folder: Path) -> Iterator[MlflowServer]:
+    """Runs a server at an address of this machine.
 
     Args:
         host: The address.
         folder: Where its database and its log are.
-        port: Its port; 0 for any.
 
     Raises:
         ClusterError: It can't be installed, or does not answer in time.
     """
     _install()
-    port = port or free_port(host)
+    port = free_port(host)
     url = f"http://{host}:{port}"
     words = ["mlflow", "server", "--host", host, "--port", str(port), "--workers", "1"]
     words += ["--allowed-hosts", f"{host}:{port}", "--backend-store-uri", f"sqlite:///{folder}/mlflow.db"]
     log = folder / "server.log"
-    with log.open("ab") as file:
+    with log.open("wb") as file:
         process = subprocess.Popen(
             [*_uv_run("--offline"), *words],
             cwd=folder,
@@ -57,7 +77,7 @@ def running_mlflow_server(host: str, folder: Path, port: int = 0) -> Iterator[st
 
     try:
         wait_until(lambda: _answers(url), f"MLflow does not answer at {url}", _START_SECONDS, check_alive)
-        yield url
+        yield MlflowServer(url, process.pid)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
