@@ -113,6 +113,7 @@ class ReceiverOutbox:
             position, held = self.positions.find(subject), self._left.pop(subject.uid, None)
             if held is None and is_told(subject, position):
                 return False
+            self.positions.set(subject, position)  # it may have counted as ended, with all told
             self._due[subject.uid] = _Due(subject, held or HeldEvents())
             return True
         self._hold_forgotten(due, subject)

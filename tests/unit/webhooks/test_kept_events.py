@@ -109,3 +109,13 @@ def test_what_was_given_up_is_left_to_nobody() -> None:
     assert outbox.give_up() == 1
     assert outbox.is_held_told
     assert outbox.list_held() == KeptEvents()
+
+
+def test_what_comes_after_a_trials_end_was_told_is_told_by_the_next_operator() -> None:
+    outbox, trial = make_outbox(), WrittenTrial().turn(TrialState.TERMINATED)
+    outbox.observe(trial.subject)
+    hear(outbox)
+    outbox.observe(trial.report(1, 0.5).subject)
+    following = make_outbox(outbox.positions.encode())
+    following.observe(trial.subject)
+    assert [event["data"]["step"] for event in hear(following)] == [1]
