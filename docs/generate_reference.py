@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that follow from the code, and what the charts say of themselves.
+"""Writes the pages of docs/reference that follow from the code, what the charts say of themselves, and dashboards.
 
 They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, the agent's protocol, the
 chart's values, and the commands, exit codes and output formats of `kubectl podtune`.
@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +26,9 @@ from docs.reference_pages.agent_protocol import agent_protocol_page  # noqa: E40
 from docs.reference_pages.artifact_hub import chart_metadata  # noqa: E402
 from docs.reference_pages.chart_values import CHART, chart_readme, chart_values_page  # noqa: E402
 from docs.reference_pages.command_line import command_line_page  # noqa: E402
+from docs.reference_pages.metrics import metrics_page  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
+from integrations.grafana.dashboards import build_files  # noqa: E402
 from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
 from podtune.cli.command_table import GROUPS, PODTUNE, Command  # noqa: E402
@@ -48,7 +49,7 @@ def pages() -> dict[Path, str]:
     texts[REFERENCE / "helm-values.md"] = HEADER + chart_values_page()
     texts |= {CHART / "README.md": chart_readme(), **chart_metadata()}
     texts |= {REFERENCE / "exit-codes.md": exit_codes_page(), REFERENCE / "output-formats.md": output_formats_page()}
-    return texts | {REFERENCE / "metrics.md": metrics_page()}
+    return texts | {REFERENCE / "metrics.md": HEADER + metrics_page(), **build_files()}
 
 
 def exit_codes_page() -> str:
@@ -188,50 +189,6 @@ def _prose(text: str) -> str:
 
 def _cell(text: str) -> str:
     return _prose(text).replace("|", r"\|").replace("\n", " ")
-
-
-def metrics_page() -> str:
-    """The operator's own metrics; the Python process's come besides."""
-    from podtune.controllers import metrics  # noqa: PLC0415 - needs the operator's dependencies
-    from podtune.webhooks import delivery  # noqa: PLC0415 - as above
-
-    lines = [
-        "# Metrics\n",
-        "The operator serves these at `/metrics` on port 8081, in the text format of Prometheus, beside those of its "
-        "Python process. A standby serves them too; only the leader counts experiments and trials.\n",
-        "| metric | type | labels | meaning |",
-        "|---|---|---|---|",
-        *sorted([*_metrics(metrics), *_list_own(delivery)]),
-    ]
-    return HEADER + "\n".join(lines) + "\n"
-
-
-def _list_own(module: ModuleType) -> Iterator[str]:
-    """The metrics that a module defines."""
-    from prometheus_client.metrics import MetricWrapperBase  # noqa: PLC0415 - see above
-
-    for metric in vars(module).values():
-        if isinstance(metric, MetricWrapperBase):
-            family = next(iter(metric.describe()))
-            yield _metric(family.name, family.type, metric._labelnames, family.documentation)
-
-
-def _metrics(module: ModuleType) -> Iterator[str]:
-    yield from _list_own(module)
-    for family in module.TrialsCollector(_NoExperiments()).collect():
-        yield _metric(family.name, family.type, family._labelnames, family.documentation)
-
-
-def _metric(name: str, kind: str, labels: tuple[str, ...], meaning: str) -> str:
-    shown = f"{name}_total" if kind == "counter" else name
-    return f"| `{shown}` | {kind} | {', '.join(f'`{label}`' for label in labels)} | {_cell(meaning)} |"
-
-
-class _NoExperiments:
-    """A store in which there is nothing to count: the families are described all the same."""
-
-    def list_entries(self) -> tuple[()]:
-        return ()
 
 
 def main() -> int:

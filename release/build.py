@@ -16,13 +16,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from podtune import __version__
-from release.charts import CHARTS, pack_chart
+from release.charts import CHARTS, ELSEWHERE, pack_chart
 from release.licences import read_licences, write_list
 from release.sbom import build_sbom
 from release.shipped_packages import OURS, ROOT, list_packages, read_lock
 
-ELSEWHERE = "https://…/podtune"
-"""How files of the repository write where it is: that is known only where a release is made."""
 DESCRIPTIONS = ("SECURITY-INSIGHTS.yml", "podtune.openvex.json")
 DIGESTS = "SHA256SUMS"
 
@@ -93,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     epoch = find_epoch()
     build_wheel(ROOT, folder, epoch=epoch)
     for name in CHARTS:
-        pack_chart(ROOT / "charts" / name, folder, epoch=epoch, registry=given.registry)
+        pack_chart(ROOT / "charts" / name, folder, epoch=epoch, registry=given.registry, repository=given.repository)
     write_sboms(ROOT, folder, epoch=epoch)
     write_descriptions(ROOT, folder, repository=given.repository)
     if given.base:

@@ -8,10 +8,26 @@ from typing import Literal
 from pydantic import Field
 
 from podtune.api.base import StatusModel
-from podtune.api.names import ConditionType
+from podtune.api.names import ConditionType, ExperimentReason
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 MAX_MESSAGE = 1024
+ORDINARY_IF_FALSE = frozenset(
+    {
+        ConditionType.COMPLETE,
+        ConditionType.FAILED,
+        ConditionType.STALLED,
+        ConditionType.RECONCILING,
+        ConditionType.RUNNING,
+        ConditionType.SUCCESS_CRITERIA_MET,
+        ConditionType.FAILURE_TARGET,
+        ConditionType.SUSPENDED,
+        ConditionType.POD_LIMIT_REACHED,
+    }
+)
+"""Conditions that are False where all is well. Of all others, those of a newer operator included, False is bad."""
+UNDER_WAY = frozenset({ExperimentReason.IN_PROGRESS, ExperimentReason.STORAGE_WORK_PENDING})
+"""Reasons for which a condition does not hold yet."""
 
 
 class Condition(StatusModel):
@@ -77,3 +93,9 @@ def set_condition(
 def find_condition(conditions: Iterable[Condition], type_: ConditionType) -> Condition | None:
     """The condition of this type, if there is one."""
     return next((c for c in conditions if c.type == type_), None)
+
+
+def find_bad_conditions(conditions: Iterable[Condition]) -> list[Condition]:
+    """Those that say that something is wrong."""
+    untrue = (c for c in conditions if c.status == "False" and c.type not in ORDINARY_IF_FALSE)
+    return [condition for condition in untrue if condition.reason not in UNDER_WAY]

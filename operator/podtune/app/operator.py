@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 from prometheus_client import REGISTRY
+from prometheus_client.registry import Collector
 
 from podtune import __version__
 from podtune.app.servers import Probes, serve
@@ -27,6 +28,7 @@ from podtune.cluster.executor import Executor
 from podtune.cluster.lease import LeaderLabel, Lease, LeaseSettings
 from podtune.controllers import metrics
 from podtune.controllers.action_runner import ActionRunner
+from podtune.controllers.collectors import BacklogCollector, StoreCollector
 from podtune.controllers.decision_loop import DecisionLoop
 from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.pods.overdue_pods import OverduePods
@@ -97,6 +99,10 @@ class Operator:
         executor = Executor(client, observer, settings.agent, self._build_reporter())
         pod_waiters = PodWaiters()
         actions = ActionRunner(queue, executor, SearcherThreads(), settings.proposal_deadline, time.time)
+        self._collectors = (
+            StoreCollector(self._store),
+            BacklogCollector(lambda: len(queue), actions.count_waiting, self._health.compute_lag),
+        )
         self._decisions = DecisionLoop(
             self._store,
             queue,
@@ -140,7 +146,7 @@ class Operator:
 
     async def _lead(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
         """Decides, until `stop` is set or a part fails; nothing goes on after it."""
-        with _count_in_metrics(self._store):
+        with _shown_in_metrics(self._collectors):
             async with asyncio.TaskGroup() as group:
                 holding = group.create_task(self._lease.hold())
                 await self._fill()
@@ -197,15 +203,16 @@ class Operator:
 
 
 @contextlib.contextmanager
-def _count_in_metrics(store: Store) -> Any:
+def _shown_in_metrics(collectors: Iterable[Collector]) -> Iterator[None]:
     """Shows in the metrics that we lead, and what."""
-    collector = metrics.TrialsCollector(store)
     metrics.LEADING.set(1)
-    REGISTRY.register(collector)
+    for collector in collectors:
+        REGISTRY.register(collector)
     try:
         yield
     finally:
-        REGISTRY.unregister(collector)
+        for collector in collectors:
+            REGISTRY.unregister(collector)
         metrics.LEADING.set(0)
 
 

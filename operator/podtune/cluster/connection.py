@@ -10,10 +10,17 @@ from typing import Any
 import aiohttp
 from kubernetes.aio import client as kubernetes_client
 from kubernetes.aio import config as kubernetes_config
+from prometheus_client import Counter
 
 from podtune.kube.answers import parse_refusal
 from podtune.kube.errors import AnswerTimeout, AnswerTooLarge, ApiError, NotSent, Unanswered
 from podtune.kube.paths import check_path
+
+API_REQUESTS = Counter(
+    "podtune_api_requests",
+    "Requests to the API server but for streams, by method and HTTP status; none: there was no whole answer.",
+    ["method", "code"],
+)
 
 MAX_CONNECTIONS = 64
 """Connections for requests; streams have theirs beside them, or a few that stand still would stop everything."""
@@ -74,11 +81,16 @@ class Connection:
         if self._requests is None:
             timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
             self._requests = self._open_session(MAX_CONNECTIONS, timeout)
-        with keep_kind(f"{method} {path}"):
-            async with self._requests.request(
-                method, url, params=params, data=data, headers=headers | await self._read_credentials()
-            ) as response:
-                answer = await _read(response, f"{method} {path}")
+        code = "none"
+        try:
+            with keep_kind(f"{method} {path}"):
+                async with self._requests.request(
+                    method, url, params=params, data=data, headers=headers | await self._read_credentials()
+                ) as response:
+                    answer = await _read(response, f"{method} {path}")
+            code = str(response.status)
+        finally:
+            API_REQUESTS.labels(method, code).inc()
         _raise_for_status(response, answer)
         return answer
 

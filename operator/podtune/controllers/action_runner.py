@@ -73,6 +73,11 @@ class ActionRunner:
                 case _:
                     self._requests.add(uid, work, routine=isinstance(action, WriteTrialStatus) and action.routine)
 
+    def count_waiting(self) -> dict[str, int]:
+        """How many actions wait for their turn, by pool."""
+        pools = {"requests": self._requests, "look_ups": self._look_ups, "proposals": self._searchers}
+        return {name: tasks.waiting for name, tasks in pools.items()}
+
     def cancel(self, uid: str) -> None:
         """An experiment is gone: what it looks up, and its searcher, are of no use; its requests are let go on."""
         self._look_ups.cancel(uid)

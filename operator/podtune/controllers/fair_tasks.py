@@ -59,6 +59,9 @@ class FairQueue(Generic[T]):
         self._turns: deque[str] = deque()
         """The keys that an item may be handed out of, each once, in the order of their turns."""
 
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
     def add(self, key: str, item: T, *, routine: bool = False) -> None:
         """Puts an item in its key's queue; it is `routine` where nothing waits for it."""
         is_new = key not in self._waiting
@@ -116,6 +119,11 @@ class FairTasks:
         self._seated: set[asyncio.Task[None]] = set()
         """The tasks that keep others from being started."""
         self._is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks have not been started."""
+        return len(self._queue)
 
     def add(self, key: str, work: Work, *, routine: bool = False) -> None:
         """Has the coroutine that `work` makes run when it is its turn; it is `routine` where nothing waits for it."""

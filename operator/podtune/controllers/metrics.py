@@ -1,18 +1,22 @@
-"""The operator's own metrics, for Prometheus."""
+"""The operator's own metrics, for Prometheus: what is counted as it happens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
-from podtune.controllers.store.store import Store
+from podtune import __version__
+from podtune.runner.attempts.classification import FailureClass
 
+BUILD_INFO = Gauge("podtune_build_info", "1, with the version of this process.", ["version"])
+BUILD_INFO.labels(__version__).set(1)
 RESULTS_TAKEN = Counter("podtune_results", "Results taken in from agents, those sent twice included.")
 ACTIONS = Counter("podtune_actions", "Actions carried out, by kind and outcome.", ["action", "outcome"])
 ACTION_SECONDS = Histogram("podtune_action_seconds", "Time from an action's start to its outcome.", ["action"])
+DECISION_WAIT_SECONDS = Histogram(
+    "podtune_decision_wait_seconds",
+    "Time from when something happened to an experiment to when it was decided what to do about it.",
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
 RECONCILE_SECONDS = Histogram(
     "podtune_reconcile_seconds",
     "Time to decide what to do for one experiment.",
@@ -26,35 +30,6 @@ CHECKPOINTS_LEFT = Counter(
 )
 LEADING = Gauge("podtune_leading", "1 while this process leads.")
 
-
-class TrialsCollector(Collector):
-    """Counts experiments and trials by state when it is asked."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def collect(self) -> Iterator[Metric]:
-        """Reads the statuses that were seen last."""
-        trials = GaugeMetricFamily(
-            "podtune_trials", "Trials by experiment and state.", labels=["namespace", "experiment", "state"]
-        )
-        passed_over = CounterMetricFamily(
-            "podtune_results_passed_over",
-            "Results that lacked a metric where objective.missing is lenient, by experiment.",
-            labels=["namespace", "experiment"],
-        )
-        avoided = GaugeMetricFamily(
-            "podtune_avoided_nodes",
-            "Nodes that an experiment avoids since they failed too many of its trials.",
-            labels=["namespace", "experiment"],
-        )
-        for entry in self._store.list_entries():
-            experiment = entry.experiment
-            counts = experiment.status.trials
-            for state in ("pending", "running", "paused", "terminated", "error"):
-                trials.add_metric([experiment.namespace, experiment.name, state], getattr(counts, state))
-            passed_over.add_metric([experiment.namespace, experiment.name], experiment.status.missing_metrics)
-            avoided.add_metric([experiment.namespace, experiment.name], len(experiment.status.avoided_nodes))
-        yield trials
-        yield avoided
-        yield passed_over
+# A series that begins with 1 has not increased, as Prometheus sees it: the first failure would go unnoticed.
+for _class in FailureClass:
+    ATTEMPTS.labels(_class)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
+from podtune.controllers.metrics import DECISION_WAIT_SECONDS
 from podtune.runner.backoff import Backoff
 
 RETRY_BACKOFF = Backoff(1.0, 300.0)
@@ -21,14 +22,15 @@ class WorkQueue:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._dirty: dict[str, None] = {}
+        self._dirty: dict[str, float] = {}
+        """When each key has become dirty."""
         self._filled = asyncio.Event()
         self._timers: dict[str, tuple[float, asyncio.TimerHandle]] = {}
         self._failures: dict[str, int] = {}
 
     def add(self, key: str) -> None:
         """Makes a key dirty."""
-        self._dirty[key] = None
+        self._dirty.setdefault(key, self._now())
         self._filled.set()
 
     def add_at(self, key: str, moment: float) -> None:
@@ -59,7 +61,7 @@ class WorkQueue:
             self._filled.clear()
             await self._filled.wait()
         key = next(iter(self._dirty))
-        del self._dirty[key]
+        DECISION_WAIT_SECONDS.observe(max(0.0, self._now() - self._dirty.pop(key)))
         return key
 
     def remove(self, key: str) -> None:

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import structlog
 from aiohttp import web
+from prometheus_client import Counter, Gauge
 
 from podtune.cluster.client import ClusterClient
 from podtune.kube import paths
@@ -26,6 +27,10 @@ log = structlog.get_logger(__name__)
 
 ROUTE = "/v1/namespaces/{namespace}/trials/{trial}"
 RETRY_AFTER = {"Retry-After": "1"}
+REPORTS = Counter(
+    "podtune_reports", "Reports of agents, by the HTTP status that they were answered with; none: broken off.", ["code"]
+)
+LOG_RELAYS = Gauge("podtune_log_relays", "Logs of programs that are passed on to their agents at present.")
 SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """A point in time as RFC 3339 has it."""
 _TAIL = re.compile(r"[1-9]\d{0,3}", re.ASCII)
@@ -96,6 +101,21 @@ class ResultsServer:
         return application
 
     async def _post_results(self, request: web.Request) -> web.Response:
+        code = "none"
+        try:
+            response = await self._answer_report(request)
+            code = str(response.status)
+            return response
+        except web.HTTPException as answer:
+            code = str(answer.status)
+            raise
+        except Exception:
+            code = "500"
+            raise
+        finally:
+            REPORTS.labels(code).inc()
+
+    async def _answer_report(self, request: web.Request) -> web.Response:
         await self._limiter.wait()
         caller = await self._authenticate(request)
         try:
@@ -141,12 +161,14 @@ class ResultsServer:
             return not follows or await self._has_ended(pod, source.container)
 
         self._relays += 1
+        LOG_RELAYS.set(self._relays)
         try:
             async with aclosing(self._client.stream(paths.log_of(pod), params=params)) as chunks:
                 paced = follows and not source.is_urgent
                 return await _relay(request, _limit(chunks, self._chunk_limiter), has_ended, paced=paced)
         finally:
             self._relays -= 1
+            LOG_RELAYS.set(self._relays)
 
     async def _has_ended(self, pod: str, container: str) -> bool:
         """Whether a container of a pod will print nothing more.

@@ -71,6 +71,8 @@ class Delivery:
         self._pending = WEBHOOK_PENDING.labels(receiver.name)
         self._kept = b""
         self._kept_at = monotonic()
+        for outcome in (DeliveryOutcome.DELIVERED, DeliveryOutcome.REFUSED, "missed", "given_up"):
+            WEBHOOK_EVENTS.labels(receiver.name, outcome)  # from 0 on, or the first one would not count as an increase
         self._counted_left_out = 0
         self._unlogged_missed = 0
 

@@ -235,6 +235,9 @@ def test_common_labels_are_on_every_object_and_pod_but_select_nothing() -> None:
         dashboard__enabled=True,
         podDisruptionBudget__enabled=True,
         apiPriority__enabled=True,
+        metrics__serviceMonitor__enabled=True,
+        metrics__prometheusRule__enabled=True,
+        metrics__grafanaDashboards__enabled=True,
     )
     assert {kind for kind, _ in list_kinds(documents)} >= {"PodDisruptionBudget", "FlowSchema", "ServiceAccount"}
     for document in documents:

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from prometheus_client import REGISTRY
 
 from podtune.cluster import client as client_module
 from podtune.cluster import connection as connection_module
@@ -419,3 +420,14 @@ def test_what_the_library_raises_keeps_its_kind(raised: Exception, kind: type[Un
     with pytest.raises(Unanswered, match=r"GET /a: .+") as caught, keep_kind("GET /a"):
         raise raised
     assert type(caught.value) is kind
+
+
+async def test_each_try_is_counted_by_what_the_server_answered(script: Script, client: KubernetesClient) -> None:
+    def count(code: str) -> float:
+        labels = {"method": "PATCH", "code": code}
+        return REGISTRY.get_sample_value("podtune_api_requests_total", labels) or 0.0
+
+    before = {code: count(code) for code in ("none", "503", "200")}
+    script.answers = [broken, error(503), ok()]
+    await client.request("PATCH", PATH)
+    assert {code: count(code) - known for code, known in before.items()} == {"none": 1, "503": 1, "200": 1}

@@ -137,3 +137,13 @@ async def test_none_is_started_after_the_end() -> None:
     await tasks.close()
     await asyncio.sleep(60)
     assert (len(recorder.begun), recorder.ended) == (1, 0)
+
+
+@in_virtual_time
+async def test_tasks_that_were_not_started_are_counted() -> None:
+    tasks, recorder = FairTasks(1, 1), Recorder()
+    for key in ("a", "a", "b"):
+        tasks.add(key, partial(recorder.work, 10.0))
+    assert tasks.waiting == 2
+    await asyncio.sleep(15)
+    assert tasks.waiting == 1

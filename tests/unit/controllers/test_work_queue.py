@@ -6,6 +6,7 @@ import asyncio
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from podtune.controllers.work_queue import WorkQueue
 from tests.unit.cluster.virtual_time import in_virtual_time, now, settle
@@ -113,3 +114,17 @@ async def test_a_key_whose_processing_fails_again_and_again_comes_back_later_and
     queue.add_rate_limited("a")
     await queue.get()
     assert now() - begun <= 1
+
+
+@in_virtual_time
+async def test_a_keys_wait_counts_from_when_it_first_came_in() -> None:
+    def waited() -> float:
+        return REGISTRY.get_sample_value("podtune_decision_wait_seconds_sum") or 0.0
+
+    queue, before = WorkQueue(now), waited()
+    queue.add("a")
+    await asyncio.sleep(2)
+    queue.add("a")
+    await asyncio.sleep(3)
+    assert await queue.get() == "a"
+    assert waited() - before == 5

@@ -72,19 +72,27 @@ def read_chart(path: Path) -> dict[str, bytes]:
         return {entry.name: stream.read() for entry in archive if (stream := archive.extractfile(entry)) is not None}
 
 
-def test_a_packed_chart_holds_the_chart_and_names_the_registry_of_its_images(tmp_path: Path) -> None:
+def test_a_packed_chart_holds_the_chart_and_names_where_its_images_and_its_pages_are(tmp_path: Path) -> None:
     plain = read_chart(pack_chart(ROOT / "charts" / "podtune", tmp_path, epoch=EPOCH))
     files = {path for path in (ROOT / "charts" / "podtune").rglob("*") if path.is_file()}
     assert plain == {
         f"podtune/{path.relative_to(ROOT / 'charts' / 'podtune').as_posix()}": path.read_bytes() for path in files
     }
     released = read_chart(
-        pack_chart(ROOT / "charts" / "podtune", tmp_path, epoch=EPOCH, registry="registry.example.com/team")
+        pack_chart(
+            ROOT / "charts" / "podtune",
+            tmp_path,
+            epoch=EPOCH,
+            registry="registry.example.com/team",
+            repository="https://git.example.com/team/tuning",
+        )
     )
     values = yaml.safe_load(io.BytesIO(released["podtune/values.yaml"]))
     assert values["image"]["repository"] == "registry.example.com/team/podtune-operator"
     assert values["agent"]["image"]["repository"] == "registry.example.com/team/podtune-agent"
     assert values["dashboard"]["image"]["repository"] == "registry.example.com/team/podtune-dashboard"
+    runbooks = values["metrics"]["prometheusRule"]["runbooks"]
+    assert runbooks == "https://git.example.com/team/tuning/blob/main/docs/runbooks"
     del plain["podtune/values.yaml"], released["podtune/values.yaml"]
     assert plain == released
 

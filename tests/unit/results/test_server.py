@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
+from prometheus_client import REGISTRY
 
 from podtune.kube.errors import ApiError
 from podtune.protocol.assignment import Assignment
@@ -456,3 +457,15 @@ async def test_no_more_logs_are_passed_on_than_there_is_room_for(
             await cluster.changed.wait()
     async with session.get(f"{URL}/log") as third:
         assert third.status == 200
+
+
+async def test_reports_are_counted_by_how_they_were_answered(site: Site, gate: Gate) -> None:
+    def count(code: str) -> float:
+        return REGISTRY.get_sample_value("podtune_reports_total", {"code": code}) or 0.0
+
+    before = {code: count(code) for code in ("200", "400", "401")}
+    await site.post()
+    await site.post(b"{}")
+    gate.error = Unauthenticated("no")
+    await site.post()
+    assert {code: count(code) - known for code, known in before.items()} == {"200": 1, "400": 1, "401": 1}

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from podtune.api.conditions import find_bad_conditions
 from podtune.api.names import ConditionType
 from podtune.cli.client.api_client import Api, Change
 from podtune.cli.client.resources import (
@@ -17,7 +18,7 @@ from podtune.cli.client.resources import (
     read_trial,
 )
 from podtune.cli.errors import CliError, NoSuchObject
-from podtune.cli.views.troubles import find_bad_conditions, find_troubled_trials
+from podtune.cli.views.troubles import find_troubled_trials
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 from podtune.kube.manifests import select_experiment

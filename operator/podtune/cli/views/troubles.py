@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from podtune.api.conditions import Condition
-from podtune.api.names import ConditionType, ExperimentReason, TrialReason
+from podtune.api.conditions import Condition, find_bad_conditions
+from podtune.api.names import TrialReason
 from podtune.api.resources.experiment import ExperimentStatus
 from podtune.api.resources.trial import TrialStatus
 from podtune.cli.client.resources import ExperimentView, TrialView
 
-ORDINARY_IF_FALSE = frozenset(
-    {
-        ConditionType.COMPLETE,
-        ConditionType.FAILED,
-        ConditionType.STALLED,
-        ConditionType.RECONCILING,
-        ConditionType.RUNNING,
-        ConditionType.SUCCESS_CRITERIA_MET,
-        ConditionType.FAILURE_TARGET,
-        ConditionType.SUSPENDED,
-        ConditionType.POD_LIMIT_REACHED,
-    }
-)
-"""Conditions that are False where all is well. Of all others, those of a newer operator included, False is bad."""
-UNDER_WAY = frozenset({ExperimentReason.IN_PROGRESS, ExperimentReason.STORAGE_WORK_PENDING})
-"""Reasons for which a condition does not hold yet."""
 AWAITS_CORRECTION = frozenset(
     {
         TrialReason.INVALID_OVERRIDES,
@@ -39,12 +23,6 @@ AWAITS_CORRECTION = frozenset(
     }
 )
 """Why a trial that has not ended does not run, where that is no mere wait for its turn."""
-
-
-def find_bad_conditions(conditions: Iterable[Condition]) -> list[Condition]:
-    """Those that say that something is wrong."""
-    untrue = (c for c in conditions if c.status == "False" and c.type not in ORDINARY_IF_FALSE)
-    return [condition for condition in untrue if condition.reason not in UNDER_WAY]
 
 
 def find_experiment_troubles(view: ExperimentView) -> list[str]:

@@ -62,10 +62,13 @@ class WatchHealth:
     @property
     def is_alive(self) -> bool:
         """Whether all writes have come back in time."""
+        return self.compute_lag() <= ECHO_PATIENCE
+
+    def compute_lag(self) -> float:
+        """For how many seconds the watch that is furthest behind has not brought a write; 0 where all have."""
         now = self._monotonic()
-        return all(
-            watch.awaited <= watch.seen or now - watch.since <= ECHO_PATIENCE for watch in self._watches.values()
-        )
+        behind = (now - watch.since for watch in self._watches.values() if watch.awaited > watch.seen)
+        return max(behind, default=0.0)
 
     def _get_progress(self, kind: str, body: Mapping[str, Any]) -> tuple[_Progress, int]:
         metadata = body["metadata"]

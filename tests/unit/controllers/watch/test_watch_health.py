@@ -105,3 +105,18 @@ def test_a_watch_that_lags_by_less_than_a_minute_is_alive_for_ever(writes: list[
             if moment + lag == second:
                 health.saw("Trial", body(moment + 1))
         assert health.is_alive
+
+
+def test_the_lag_is_that_of_the_watch_that_is_furthest_behind() -> None:
+    clock = Clock()
+    health = WatchHealth(clock)
+    assert health.compute_lag() == 0
+    health.wrote("Trial", body(5, "one"))
+    clock.time = 10
+    health.wrote("Trial", body(6, "two"))
+    clock.time = 15
+    assert health.compute_lag() == 15
+    health.saw("Trial", body(5, "one"))
+    assert health.compute_lag() == 5
+    health.saw("Trial", body(6, "two"))
+    assert health.compute_lag() == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from podtune.api.conditions import Condition
+from podtune.api.conditions import Condition, find_bad_conditions
 from podtune.api.names import LABEL_EXPERIMENT, ConditionType
 from podtune.api.pods.quantities import parse_quantity
 from podtune.cli.client.resources import ExperimentView, get_experiment, list_experiments, list_trials
@@ -13,7 +13,6 @@ from podtune.cli.client.store_access import find_store_uri, open_experiment_stor
 from podtune.cli.commands.doctor.findings import Diagnosis, Health, Patient
 from podtune.cli.commands.doctor.pods import NO_IMAGE, list_waits
 from podtune.cli.errors import CliError, NoSuchObject
-from podtune.cli.views.troubles import find_bad_conditions
 from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 from podtune.storage.errors import ClockSkewed, StoreError, Unreachable
