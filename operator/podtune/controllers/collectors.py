@@ -117,11 +117,13 @@ def _make_gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
 
 
 def _list_problems(status: ExperimentStatus) -> Iterator[tuple[str, str]]:
-    """Type and reason of each condition that is as it should not be."""
+    """Type and reason of each condition that is as it should not be; that an experiment has failed, its state says."""
     for condition in find_bad_conditions(status.conditions):
-        yield condition.type, condition.reason
+        if condition.type != ConditionType.READY:  # which sums up others
+            yield condition.type, condition.reason
     stalled = find_condition(status.conditions, ConditionType.STALLED)
-    if stalled is not None and stalled.status == "True":
+    has_ended = status.state is not None and status.state.is_finished
+    if stalled is not None and stalled.status == "True" and not has_ended:
         yield stalled.type, stalled.reason
 
 

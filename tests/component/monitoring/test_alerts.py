@@ -12,6 +12,7 @@ import yaml
 from prometheus_client import generate_latest
 
 from docs.reference_pages.metrics import list_metrics
+from e2e.prometheus_server import shrink_durations
 from tests.component.monitoring.monitoring_tools import ALERTS, list_alerts, run_promtool
 
 CASES = Path(__file__).parent / "alert_cases.yaml"
@@ -82,3 +83,11 @@ def test_promtool_finds_nothing_wrong_with_the_metrics() -> None:
     checked = run_promtool("check", "metrics", given=own)
     said = [line for line in (checked.stdout + checked.stderr).splitlines() if "_created" not in line]
     assert said == []
+
+
+def test_every_duration_is_shrunk_where_faults_are_real() -> None:
+    shrunk = list_alerts(shrink_durations(ALERTS.read_text(encoding="utf-8")))
+    for name, rule in list_alerts().items():
+        assert shrunk[name]["for"] == rule["for"].replace("m", "s")
+        assert not re.search(r"\d[mhd]\b", shrunk[name]["expr"]), name
+        assert len(re.findall(r"\ds\b", shrunk[name]["expr"])) == len(re.findall(r"\d[mhd]\b", rule["expr"]))

@@ -45,7 +45,7 @@ def test_experiments_are_counted_by_namespace_and_state() -> None:
 
 def test_a_condition_that_tells_of_a_problem_has_a_series_and_the_others_have_none() -> None:
     conditions = [
-        {"type": "Ready", "status": "True", "reason": "Running"},
+        {"type": "Ready", "status": "False", "reason": "PodsRefused"},
         {"type": "Complete", "status": "False", "reason": "InProgress"},
         {"type": "Stalled", "status": "True", "reason": "PodsRefused"},
         {"type": "Exported", "status": "False", "reason": "StorageWorkFailed"},
@@ -56,6 +56,16 @@ def test_a_condition_that_tells_of_a_problem_has_a_series_and_the_others_have_no
         f'podtune_experiment_problems{{condition="Stalled",{labels},reason="PodsRefused"}} 1.0',
         f'podtune_experiment_problems{{condition="Exported",{labels},reason="StorageWorkFailed"}} 1.0',
     }
+
+
+def test_an_experiment_that_has_failed_is_no_problem_any_more_but_its_bucket_may_be() -> None:
+    conditions = [
+        {"type": "Stalled", "status": "True", "reason": "AllTrialsFailed"},
+        {"type": "BucketPruned", "status": "False", "reason": "StorageWorkFailed"},
+    ]
+    store = make_store({"state": "Failed", "conditions": [condition | SINCE for condition in conditions]})
+    [series] = list_of(store, "podtune_experiment_problems")
+    assert 'condition="BucketPruned"' in series
 
 
 def test_running_trials_that_cannot_store_are_counted() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from release.build import ELSEWHERE
+from release.charts import ELSEWHERE
 from release.shipped_packages import OURS, ROOT, list_packages
 
 INSIGHTS: dict[str, Any] = yaml.safe_load((ROOT / "SECURITY-INSIGHTS.yml").read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ def list_alerts() -> dict[str, dict[str, Any]]:
 
 def list_sections() -> dict[str, str]:
     """By the address of each section, relative to the runbooks: its text."""
-    found = {}
+    found: dict[str, str] = {}
     for page in RUNBOOKS.glob("*.md"):
         parts = re.split(r"^## (\w+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         found |= {f"{page.name}#{name.lower()}": text for name, text in zip(parts[1::2], parts[2::2], strict=True)}
