@@ -20,13 +20,16 @@ import pytest
 from e2e.chaos.processes.free_ports import free_port
 from e2e.devcluster.building import tools
 from e2e.devcluster.errors import ClusterError
-from e2e.prometheus_server import SCRAPE_JOB, SCRAPED_NAMESPACE, PrometheusServer, running_prometheus
+from e2e.tests.monitoring.prometheus_server import SCRAPE_JOB, SCRAPED_NAMESPACE, PrometheusServer, running_prometheus
 from integrations.grafana.dashboards import DASHBOARDS
+from podtune.api.names import FINALIZER, TOKEN_AUDIENCE
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest
-from podtune.simulation.faults import CRASHED
+from podtune.protocol.messages import Report, Result, StoreProblem
+from podtune.runner.records import ContainerEnd
+from podtune.simulation.faults import COMPLETED, CRASHED
 from tests.component.operator_process import LEASE, events, operator
 from tests.component.own_api_server import create_definitions, running_api_server
 from tests.component.webhooks.hand_written_pods import HandWrittenPods
@@ -36,7 +39,14 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 NAMESPACE = "vision"
 ACCOUNT = "default"
 DEADLINE = 180.0
+JUST_STARTED = "time() - process_start_time_seconds < 30 and time() - timestamp(process_start_time_seconds) < 2"
+"""Prometheus has seen a process that has begun."""
 CRASHES = 20
+UNFIT = 8
+"""Trials whose pods a rule of failures says their nodes are to blame for."""
+STORE = {"store": {"bucket": "checkpoints", "credentialsSecret": "none"}}
+AWAY = StoreProblem("Unreachable", "the bucket does not answer", permanent=False)
+ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CHOICES = {
@@ -47,11 +57,9 @@ CHOICES = {
     "$experiment": ".+",
 }
 """Grafana's variables, as it fills them in."""
-EMPTY_IF_WELL = ("podtune_storage_jobs", "podtune_trials_not_storing{")
-"""What has no series while nothing is wrong with it, which here it is not."""
 
 
-def make_experiment(name: str, trials: int, account: str = ACCOUNT) -> Manifest:
+def make_experiment(name: str, trials: int, account: str = ACCOUNT, **spec: Any) -> Manifest:
     return {
         "apiVersion": "podtune.dev/v1alpha1",
         "kind": "Experiment",
@@ -62,6 +70,7 @@ def make_experiment(name: str, trials: int, account: str = ACCOUNT) -> Manifest:
             "search": {"algorithm": "random", "maxTrials": trials, "seed": 7},
             "maxConcurrentTrials": trials,
             "failures": {"maxFailures": 0},
+            **spec,
             "trialTemplate": {
                 "spec": {"serviceAccountName": account, "containers": [{"name": "trial", "image": "none"}]}
             },
@@ -76,19 +85,22 @@ class Scene:
     kubeconfig: Path
     api: HttpApi
     server: PrometheusServer
-    probe_port: int
+    probe_ports: tuple[int, int]
     results_port: int = field(default_factory=free_port)
 
     @asynccontextmanager
-    async def operated(self, event: str) -> AsyncIterator[None]:
+    async def operated(self, event: str, number: int = 0, lease: str = LEASE) -> AsyncIterator[None]:
         """An operator runs until the context ends, when it is killed; waits until it says something."""
-        receiver = {"name": "tracker", "url": f"http://127.0.0.1:{free_port()}"}  # nobody listens
+        nobody = f"http://127.0.0.1:{free_port()}"
+        receivers = [{"name": "patient", "url": nobody}, {"name": "hasty", "url": nobody, "retrySeconds": 5}]
         settings = {
             "KUBECONFIG": str(self.kubeconfig),
-            "PODTUNE_WEBHOOKS": json.dumps([receiver]),
+            "PODTUNE_WEBHOOKS": json.dumps(receivers),
             "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": ACCOUNT,
-            "PODTUNE_LISTEN_PROBES": str(self.probe_port),
-            "PODTUNE_LISTEN_RESULTS": str(self.results_port),
+            "PODTUNE_LISTEN_PROBES": str(self.probe_ports[number]),
+            "PODTUNE_LISTEN_RESULTS": str(self.results_port if number == 0 else free_port()),
+            "PODTUNE_LEASE_NAME": lease,
+            "PODTUNE_POD_UID": "always-the-same",  # the next one need not wait until the Lease has expired
         }
         async with operator(NAMESPACE, **settings) as process:
             said = asyncio.Event()
@@ -124,15 +136,22 @@ class Scene:
 
         await self.wait_for(look, lambda: {name: self.server.list_rules()[name] for name in left})
 
-    async def report_without_a_token(self) -> None:
-        """Somebody who has no token reports, again and again."""
-        url = f"http://127.0.0.1:{self.results_port}/v1/namespaces/{NAMESPACE}/trials/crashing-0/results"
-        async with aiohttp.ClientSession() as session:
-            while True:
-                with suppress(aiohttp.ClientError):
-                    async with session.post(url, data=b"{}") as answer:
-                        await answer.read()
-                await asyncio.sleep(0.2)
+    async def report(self, trial: str, report: bytes, token: str) -> int:
+        """What an operator answers to a report: an HTTP status, 0 where it does not answer."""
+        url = f"http://127.0.0.1:{self.results_port}/v1/namespaces/{NAMESPACE}/trials/{trial}/results"
+        with suppress(aiohttp.ClientError):
+            async with (
+                aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
+                session.post(url, data=report) as answer,
+            ):
+                return answer.status
+        return 0
+
+    async def report_with_a_wrong_token(self) -> None:
+        """Somebody whose token is wrong reports, again and again."""
+        while True:
+            await self.report("crashing-0", b"{}", "wrong")
+            await asyncio.sleep(0.2)
 
 
 @pytest.fixture
@@ -140,7 +159,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     binaries = tools.installed("cluster")
     if binaries is None:
         pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
-    port, token = free_port(), tmp_path / "token"
+    ports, token = (free_port(), free_port()), tmp_path / "token"
     for folder in ("api", "prometheus"):
         (tmp_path / folder).mkdir()
     with running_api_server(binaries, tmp_path / "api") as kubeconfig:
@@ -149,16 +168,17 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         token.write_text(make_token(api))
         try:
-            with running_prometheus(tmp_path / "prometheus", f"127.0.0.1:{port}", token) as server:
-                yield Scene(kubeconfig, api, server, port)
+            targets = [f"127.0.0.1:{port}" for port in ports]
+            with running_prometheus(tmp_path / "prometheus", targets, token) as server:
+                yield Scene(kubeconfig, api, server, ports)
         except ClusterError as error:
             pytest.skip(str(error))
 
 
 def make_token(api: HttpApi) -> str:
     """A token of an account that may read metrics, and nothing else."""
-    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-    api.create(accounts, {"metadata": {"name": "prometheus"}})
+    for name in ("prometheus", ACCOUNT):
+        api.create(ACCOUNTS, {"metadata": {"name": name}})
     rule = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "metrics-reader"}, "rules": [rule]})
     binding = {
@@ -168,7 +188,15 @@ def make_token(api: HttpApi) -> str:
     }
     api.create(f"{RBAC}/clusterrolebindings", binding)
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    return str(api.create(f"{accounts}/prometheus/token", asked)["status"]["token"])
+    return str(api.create(f"{ACCOUNTS}/prometheus/token", asked)["status"]["token"])
+
+
+def make_agents_token(api: HttpApi, pod: Manifest) -> str:
+    """The token that an agent has in its pod."""
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    spec = {"audiences": [TOKEN_AUDIENCE], "expirationSeconds": 3600, "boundObjectRef": bound}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    return str(api.create(f"{ACCOUNTS}/{ACCOUNT}/token", asked)["status"]["token"])
 
 
 def break_admission(api: HttpApi, experiment: str) -> None:
@@ -196,54 +224,109 @@ def list_queries() -> list[str]:
     return [fill_in(query) for board in DASHBOARDS for query in board.list_queries()]
 
 
+def list_experiments() -> list[Manifest]:
+    """Each has another fault."""
+    unfit = {"maxFailures": 0, "maxInfrastructureFailures": 0, "rules": [{"exitCodes": [7], "action": "ExcludeNode"}]}
+    stuck = make_experiment("stuck", 1, "admin", checkpoints=STORE | {"deletionPolicy": "Delete"})
+    stuck["metadata"]["finalizers"] = [FINALIZER]
+    return [
+        stuck,
+        make_experiment("blocked", 3),
+        make_experiment("crashing", CRASHES),
+        make_experiment("unfit", UNFIT, failures=unfit),
+        make_experiment("unstored", 1, checkpoints=STORE),
+        make_experiment("unpruned", 1, checkpoints=STORE),
+    ]
+
+
+class Programs:
+    """The programs of all trials, and what becomes of them."""
+
+    def __init__(self, api: HttpApi) -> None:
+        self._api = api
+        self._pods = HandWrittenPods(api, NAMESPACE, "")
+        self._ends = {f"crashing-{index}": CRASHED for index in range(CRASHES)}
+        self._ends |= {f"unfit-{index}": ContainerEnd("trial", 7, "Error") for index in range(UNFIT)}
+        self._ends["unpruned-0"] = COMPLETED
+
+    def end_all(self) -> bool:
+        """Whether all that are to end have ended, and those that are to run do."""
+        there = {pod["metadata"]["name"] for pod in self._api.list_all(paths.pods(NAMESPACE))}
+        for trial in (*self._ends, "unstored-0"):
+            if f"{trial}-1" in there and trial not in self._pods.started:
+                self._pods.run(trial)
+                if trial in self._ends:
+                    self._pods.end(trial, 0.5, end=self._ends[trial])
+        return set(self._pods.started) >= {*self._ends, "unstored-0"}
+
+    async def fail_to_prune(self) -> None:
+        """Each storage pod finds that the bucket does not answer."""
+        while True:
+            await asyncio.to_thread(self._pods.prune, ok=False)
+            await asyncio.sleep(0.5)
+
+    def list_started(self) -> list[str]:
+        return sorted(self._pods.started)
+
+
 async def test_alerts_fire_at_faults_and_every_query_is_answered(scene: Scene) -> None:
     api, server = scene.api, scene.server
-    pods = HandWrittenPods(api, NAMESPACE, "")
-    crashing = [f"crashing-{index}" for index in range(CRASHES)]
+    programs = Programs(api)
 
-    def crash_all() -> bool:
-        """Whether all trials have had a pod; the program of each has crashed."""
-        for trial in crashing:
-            if trial not in pods.started and pods.is_there(trial):
-                pods.run(trial)
-                pods.end(trial, 0.5, end=CRASHED)
-        return len(pods.started) == CRASHES
-
-    def list_without_data() -> list[str]:
-        return [q for q in list_queries() if not server.query(q) and not any(name in q for name in EMPTY_IF_WELL)]
+    async with scene.operated("leading"), scene.operated("leading", 1, "another-lease"):
+        # What has failed before the first scrape is no increase.
+        await scene.wait_for(
+            lambda: len(server.query('podtune_attempts_total{class="user"} == 0')) == 2, server.list_targets
+        )
+        await scene.wait_until_firing("PodtuneSeveralLeaders")
+    await scene.wait_until_firing("PodtuneDown")
 
     async with scene.operated("leading"):
-        # What has failed before the first scrape is no increase.
         await scene.wait_for(
             lambda: bool(server.query('podtune_attempts_total{class="user"} == 0')), server.list_targets
         )
-        reporting = asyncio.create_task(scene.report_without_a_token())
         break_admission(api, "blocked")
-        for made in (
-            make_experiment("blocked", 3),
-            make_experiment("stuck", 1, "admin"),
-            make_experiment("crashing", CRASHES),
-        ):
+        for made in list_experiments():
             await asyncio.to_thread(api.create, paths.experiments(NAMESPACE), made)
-        await scene.wait_for(crash_all, lambda: pods.started)
+        await scene.wait_for(programs.end_all, programs.list_started)
+        pod = api.get(paths.pod(NAMESPACE, "unstored-0-1"))
+        report = Report(pod["metadata"]["uid"], results=(Result(1, 1.0, {"accuracy": 0.5}, 1),), store_problem=AWAY)
+        assert await scene.report("unstored-0", report.to_json(), make_agents_token(api, pod)) == 200
+        others = [asyncio.create_task(work) for work in (scene.report_with_a_wrong_token(), programs.fail_to_prune())]
         await scene.wait_until_firing(
             "PodtuneApiErrors",
             "PodtuneExperimentStuck",
             "PodtuneProgramsFailing",
             "PodtuneReportsRefused",
+            "PodtuneStorageJobFailing",
+            "PodtuneStoreUnusable",
+            "PodtuneTrialsFailing",
+            "PodtuneWebhookEventsLost",
             "PodtuneWebhookFailing",
         )
-        await scene.wait_for(lambda: not list_without_data(), list_without_data)
-        for query in list_queries():
-            server.query(query)  # those that may be empty are valid, too
-        assert {name: rule["lastError"] for name, rule in server.list_rules().items() if rule.get("lastError")} == {}
-        assert "PodtuneDown" not in server.list_firing()
-        assert [target["lastError"] for target in server.list_targets()] == [""]
-        reporting.cancel()
-    await scene.wait_until_firing("PodtuneDown")
+        await assert_queries_are_answered(scene)
+        stuck = paths.experiment(NAMESPACE, "stuck")
+        await asyncio.to_thread(api.delete, stuck, api.get(stuck)["metadata"]["uid"])
+        await scene.wait_until_firing("PodtuneCheckpointsLeft")
+        for other in others:
+            other.cancel()
 
     lease = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}"
     api.patch(lease, {"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": 3600}})
     async with scene.operated("waiting for the lease"):
         await scene.wait_until_firing("PodtuneNoLeader")
         await scene.wait_for(lambda: "PodtuneDown" not in server.list_firing(), server.list_firing)
+    while "PodtuneRestarting" not in server.list_firing():
+        async with scene.operated("waiting for the lease"):
+            await scene.wait_for(lambda: bool(server.query(JUST_STARTED)), server.list_targets)
+
+
+async def assert_queries_are_answered(scene: Scene) -> None:
+    """All queries of the dashboards return something, and no rule has an error."""
+    server = scene.server
+
+    def list_without_data() -> list[str]:
+        return [query for query in list_queries() if not server.query(query)]
+
+    await scene.wait_for(lambda: not list_without_data(), list_without_data)
+    assert {name: rule["lastError"] for name, rule in server.list_rules().items() if rule.get("lastError")} == {}

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client import generate_latest
 
 from docs.reference_pages.metrics import list_metrics
-from e2e.prometheus_server import shrink_durations
+from e2e.tests.monitoring.prometheus_server import shrink_durations
 from tests.component.monitoring.monitoring_tools import ALERTS, list_alerts, run_promtool
 
 CASES = Path(__file__).parent / "alert_cases.yaml"

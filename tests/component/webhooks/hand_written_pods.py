@@ -53,9 +53,10 @@ class HandWrittenPods:
 
         self._write(_name(trial, attempt), write)
 
-    def prune(self) -> bool:
-        """Whether the experiment's storage pod was there; it has then found nothing to delete in the bucket."""
-        words = StorageReport(StoragePurpose.PRUNE, ok=True, message="0 objects deleted").to_json()
+    def prune(self, *, ok: bool = True) -> bool:
+        """Whether an experiment's storage pod was there; it has then found nothing to delete, or no bucket."""
+        message = "0 objects deleted" if ok else "the bucket does not answer"
+        words = StorageReport(StoragePurpose.PRUNE, ok=ok, message=message).to_json()
         found = self.api.list_all(paths.pods(self.namespace), {"labelSelector": LABEL_STORAGE})
         for pod in found:
             path = paths.pod(self.namespace, pod["metadata"]["name"])

@@ -8,7 +8,7 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,12 +75,12 @@ class PrometheusServer:
 
 
 @contextmanager
-def running_prometheus(directory: Path, target: str, token: Path) -> Iterator[PrometheusServer]:
+def running_prometheus(directory: Path, targets: Sequence[str], token: Path) -> Iterator[PrometheusServer]:
     """Runs it until the context ends.
 
     Args:
         directory: For its files.
-        target: Host and port of the operator's metrics.
+        targets: Host and port of each operator's metrics; its pod is called podtune-0, and so on.
         token: A file with the token to send; an operator that asks for none takes no notice of it.
 
     Raises:
@@ -88,7 +88,7 @@ def running_prometheus(directory: Path, target: str, token: Path) -> Iterator[Pr
     """
     program = prometheus.ensure() / "prometheus"
     (directory / "alerts.yaml").write_text(shrink_durations(ALERT_RULES.read_text(encoding="utf-8")), encoding="utf-8")
-    (directory / "prometheus.yaml").write_text(yaml.safe_dump(_configure(target, token)), encoding="utf-8")
+    (directory / "prometheus.yaml").write_text(yaml.safe_dump(_configure(targets, token)), encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
     options = ("--config.file=prometheus.yaml", "--storage.tsdb.path=data", f"--web.listen-address={address}")
     log = directory / "prometheus.log"
@@ -107,13 +107,16 @@ def running_prometheus(directory: Path, target: str, token: Path) -> Iterator[Pr
         process.wait()
 
 
-def _configure(target: str, token: Path) -> dict[str, Any]:
+def _configure(targets: Sequence[str], token: Path) -> dict[str, Any]:
     """Its configuration; like the ServiceMonitor it keeps the namespace of what metrics are about."""
     scrape = {
         "job_name": SCRAPE_JOB,
         "honor_labels": True,
         "authorization": {"credentials_file": str(token)},
-        "static_configs": [{"targets": [target], "labels": {"namespace": SCRAPED_NAMESPACE, "pod": "podtune-0"}}],
+        "static_configs": [
+            {"targets": [target], "labels": {"namespace": SCRAPED_NAMESPACE, "pod": f"podtune-{number}"}}
+            for number, target in enumerate(targets)
+        ],
     }
     intervals = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
     return {"global": intervals, "rule_files": ["alerts.yaml"], "scrape_configs": [scrape]}
