@@ -20,8 +20,8 @@ import pytest
 from e2e.chaos.processes.free_ports import free_port
 from e2e.devcluster.building import tools
 from e2e.devcluster.errors import ClusterError
-from e2e.tests.monitoring.prometheus_server import SCRAPE_JOB, SCRAPED_NAMESPACE, PrometheusServer, running_prometheus
-from integrations.grafana.dashboards import DASHBOARDS
+from e2e.tests.monitoring.dashboard_queries import list_unanswered
+from e2e.tests.monitoring.prometheus_server import PrometheusServer, running_prometheus
 from podtune.api.names import FINALIZER, TOKEN_AUDIENCE
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
@@ -49,14 +49,6 @@ AWAY = StoreProblem("Unreachable", "the bucket does not answer", permanent=False
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-CHOICES = {
-    "$__rate_interval": "10s",
-    "$job": SCRAPE_JOB,
-    "$operator": SCRAPED_NAMESPACE,
-    "$namespace": ".+",
-    "$experiment": ".+",
-}
-"""Grafana's variables, as it fills them in."""
 
 
 def make_experiment(name: str, trials: int, account: str = ACCOUNT, **spec: Any) -> Manifest:
@@ -213,17 +205,6 @@ def break_admission(api: HttpApi, experiment: str) -> None:
     api.create(WEBHOOKS, {"metadata": {"name": "broken"}, "webhooks": [hook]})
 
 
-def fill_in(query: str) -> str:
-    for name, value in CHOICES.items():
-        query = query.replace(name, value)
-    return query
-
-
-def list_queries() -> list[str]:
-    """Of all panels of the dashboards, as Grafana sends them."""
-    return [fill_in(query) for board in DASHBOARDS for query in board.list_queries()]
-
-
 def list_experiments() -> list[Manifest]:
     """Each has another fault."""
     unfit = {"maxFailures": 0, "maxInfrastructureFailures": 0, "rules": [{"exitCodes": [7], "action": "ExcludeNode"}]}
@@ -324,9 +305,5 @@ async def test_alerts_fire_at_faults_and_every_query_is_answered(scene: Scene) -
 async def assert_queries_are_answered(scene: Scene) -> None:
     """All queries of the dashboards return something, and no rule has an error."""
     server = scene.server
-
-    def list_without_data() -> list[str]:
-        return [query for query in list_queries() if not server.query(query)]
-
-    await scene.wait_for(lambda: not list_without_data(), list_without_data)
+    await scene.wait_for(lambda: not list_unanswered(server), lambda: list_unanswered(server))
     assert {name: rule["lastError"] for name, rule in server.list_rules().items() if rule.get("lastError")} == {}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.devcluster import cleanup, kind, layout
-from e2e.devcluster.building import archives, builds, images
+from e2e.devcluster.building import archives, builds, images, prometheus
 from e2e.devcluster.building.archives import File
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.layout import NODES, Layout
@@ -210,3 +210,15 @@ def test_the_storage_manifest_is_a_list_of_objects_with_the_pinned_image() -> No
 def test_kinds_workers_carry_the_labels_of_the_nodes(tmp_path: Path) -> None:
     configuration = json.loads(json.dumps(kind.cluster_configuration(Layout(tmp_path))))
     assert [node.get("labels") for node in configuration["nodes"]] == [None, *(node.labels for node in NODES)]
+
+
+def test_who_may_not_unpack_prometheus_is_told_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("e2e.devcluster.building.prometheus.find_program", lambda name: None)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match="install Prometheus, so that both are on the PATH"):
+        prometheus.ensure()
+
+
+def test_prometheus_of_the_machine_is_used_where_both_programs_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("e2e.devcluster.building.prometheus.find_program", lambda name: f"/opt/prometheus/{name}")
+    assert prometheus.ensure() == Path("/opt/prometheus")
