@@ -88,6 +88,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
         "deniedSecrets": ["admin-*"],
         "trialsRunAsNonRoot": True,
     },
+    "dashboards": {"metrics": {"grafanaDashboards": {"enabled": True, "annotations": {"grafana_folder": "Podtune"}}}},
     "flows": {"apiPriority": {"enabled": True, "shares": 5}},
     "webhooks": {
         "webhooks": [

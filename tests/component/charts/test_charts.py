@@ -371,6 +371,7 @@ def test_the_notes_say_what_to_do_next(noted_chart: Path) -> None:
     [
         (["watchNamespaces={a,b}"], "in a, b."),
         (["metrics.serviceMonitor.enabled=true"], "networkPolicy.metricsNamespaces"),
+        (["metrics.prometheusRule.enabled=true"], "call the job podtune-metrics"),
         (["podDisruptionBudget.enabled=true"], "set replicas to 2"),
         (["dashboard.enabled=true", "dashboard.open=true"], "It is OPEN"),
         (
