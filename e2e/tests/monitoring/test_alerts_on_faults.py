@@ -42,8 +42,10 @@ DEADLINE = 180.0
 JUST_STARTED = "time() - process_start_time_seconds < 30 and time() - timestamp(process_start_time_seconds) < 2"
 """Prometheus has seen a process that has begun."""
 CRASHES = 20
-UNFIT = 8
-"""Trials whose pods a rule of failures says their nodes are to blame for."""
+UNFIT = 10
+"""Trials of an experiment whose rule of failures says which of their ends a node is to blame for."""
+ON_A_BAD_NODE = 8
+"""So many of them are on one: of two nodes, one may be avoided."""
 STORE = {"store": {"bucket": "checkpoints", "credentialsSecret": "none"}}
 AWAY = StoreProblem("Unreachable", "the bucket does not answer", permanent=False)
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -207,7 +209,8 @@ def break_admission(api: HttpApi, experiment: str) -> None:
 
 def list_experiments() -> list[Manifest]:
     """Each has another fault."""
-    unfit = {"maxFailures": 0, "maxInfrastructureFailures": 0, "rules": [{"exitCodes": [7], "action": "ExcludeNode"}]}
+    rules = [{"exitCodes": [7], "action": "ExcludeNode"}]
+    unfit = {"maxFailures": 0, "maxInfrastructureFailures": 0, "avoidNodeAfter": 3, "rules": rules}
     stuck = make_experiment("stuck", 1, "admin", checkpoints=STORE | {"deletionPolicy": "Delete"})
     stuck["metadata"]["finalizers"] = [FINALIZER]
     return [
@@ -227,7 +230,10 @@ class Programs:
         self._api = api
         self._pods = HandWrittenPods(api, NAMESPACE, "")
         self._ends = {f"crashing-{index}": CRASHED for index in range(CRASHES)}
-        self._ends |= {f"unfit-{index}": ContainerEnd("trial", 7, "Error") for index in range(UNFIT)}
+        unfit = [f"unfit-{index}" for index in range(UNFIT)]
+        self._nodes = {trial: "bad" if index < ON_A_BAD_NODE else "good" for index, trial in enumerate(unfit)}
+        broken = ContainerEnd("trial", 7, "Error")
+        self._ends |= {trial: broken if node == "bad" else COMPLETED for trial, node in self._nodes.items()}
         self._ends["unpruned-0"] = COMPLETED
 
     def end_all(self) -> bool:
@@ -235,6 +241,9 @@ class Programs:
         there = {pod["metadata"]["name"] for pod in self._api.list_all(paths.pods(NAMESPACE))}
         for trial in (*self._ends, "unstored-0"):
             if f"{trial}-1" in there and trial not in self._pods.started:
+                if trial in self._nodes:
+                    bound = {"metadata": {"name": f"{trial}-1"}, "target": {"kind": "Node", "name": self._nodes[trial]}}
+                    self._api.create(f"{paths.pod(NAMESPACE, f'{trial}-1')}/binding", bound)
                 self._pods.run(trial)
                 if trial in self._ends:
                     self._pods.end(trial, 0.5, end=self._ends[trial])
@@ -277,6 +286,7 @@ async def test_alerts_fire_at_faults_and_every_query_is_answered(scene: Scene) -
         await scene.wait_until_firing(
             "PodtuneApiErrors",
             "PodtuneExperimentStuck",
+            "PodtuneNodesAvoided",
             "PodtuneProgramsFailing",
             "PodtuneReportsRefused",
             "PodtuneStorageJobFailing",
