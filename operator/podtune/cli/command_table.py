@@ -152,6 +152,10 @@ PODTUNE = Group(
             "doctor.command:doctor",
             "Say what is wrong with the installation, and the remedy; the exit code is 1 if anything is.",
         ),
+        "conformance": Command(
+            "conformance.command:conformance",
+            "Bring failures about on your cluster, and say whether Podtune survives each; the exit code is 1 if not.",
+        ),
         "completion": Command(
             "version:completion",
             "Print the script that has a shell complete commands, options, and names of Experiments and Trials.",

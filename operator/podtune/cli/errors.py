@@ -55,6 +55,10 @@ class TimeRanOut(CliError):
     """What a command has waited for has not come in time."""
 
 
+class RightsMissing(CliError):
+    """The caller lacks a right that all of a command needs."""
+
+
 def explain_missing_package(error: ModuleNotFoundError, extras: str) -> CliError:
     """The error of a command that runs an experiment's parts, with what to install: these extras, or `gp` as well."""
     package = (error.name or "").partition(".")[0]
@@ -83,6 +87,8 @@ def choose_exit_code(error: Exception) -> ExitStatus:
             return ExitStatus.TIMED_OUT
         case Unanswered():
             return ExitStatus.UNREACHABLE
+        case RightsMissing():
+            return ExitStatus.FORBIDDEN
         case ApiRefusal() if error.status in _RIGHTS_MISSING:
             return ExitStatus.FORBIDDEN
         case _:

@@ -22,7 +22,9 @@ from podtune.api.names import (
 __all__ = [
     "ACCESS_REVIEWS",
     "KINDS",
+    "NAMESPACES",
     "SELF_ACCESS_REVIEWS",
+    "SERVER_VERSION",
     "TOKEN_REVIEWS",
     "PathError",
     "check_path",
@@ -35,6 +37,7 @@ __all__ = [
     "core_events",
     "definition",
     "events",
+    "eviction_of",
     "exec_in",
     "experiment",
     "experiments",
@@ -42,10 +45,12 @@ __all__ = [
     "leases",
     "log_of",
     "name_in",
+    "namespace",
     "pod",
     "pods",
     "resource_quotas",
     "secret",
+    "secrets",
     "services",
     "status_of",
     "trial",
@@ -56,6 +61,8 @@ _MAX_NAME = 253
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+NAMESPACES = "/api/v1/namespaces"
+SERVER_VERSION = "/version"
 KINDS = {
     EXPERIMENT_PLURAL: EXPERIMENT_KIND,
     TRIAL_PLURAL: TRIAL_KIND,
@@ -144,9 +151,14 @@ def controller_revision(namespace: str, name: str) -> str:
     return name_in(controller_revisions(namespace), name)
 
 
+def secrets(namespace: str) -> str:
+    """Secrets of a namespace."""
+    return _build_collection(_CORE, _require_given(namespace), "secrets")
+
+
 def secret(namespace: str, name: str) -> str:
     """One Secret."""
-    return name_in(_build_collection(_CORE, _require_given(namespace), "secrets"), name)
+    return name_in(secrets(namespace), name)
 
 
 def events(namespace: str) -> str:
@@ -179,6 +191,11 @@ def resource_quotas(namespace: str) -> str:
     return _build_collection(_CORE, _require_given(namespace), "resourcequotas")
 
 
+def namespace(name: str) -> str:
+    """One namespace."""
+    return name_in(NAMESPACES, name)
+
+
 def definition(name: str) -> str:
     """One CustomResourceDefinition."""
     return name_in("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name)
@@ -201,6 +218,11 @@ def status_of(path: str) -> str:
 def log_of(pod_path: str) -> str:
     """The log of a pod."""
     return f"{pod_path}/log"
+
+
+def eviction_of(pod_path: str) -> str:
+    """Where a pod's eviction is asked for."""
+    return f"{pod_path}/eviction"
 
 
 def exec_in(pod_path: str) -> str:

@@ -47,7 +47,7 @@ class FakeApi:
         self.objects[place] = {**item, "metadata": metadata}
         return self.objects[place]
 
-    def delete(self, path: str, uid: str) -> None:
+    def delete(self, path: str, uid: str, grace: int | None = None) -> None:
         if self.get(path)["metadata"]["uid"] != uid:
             raise make_refusal(409, "Conflict", "it is another one")
         del self.objects[path]

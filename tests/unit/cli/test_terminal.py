@@ -33,7 +33,7 @@ TABLES = ("list", "list -o wide", "describe {}", "trials {}", "trials {} -o wide
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "experiment.yaml"
 PICTURES = (f"plan {DIGITS} --price-per-gpu-hour 2.5", f"simulate {DIGITS} --function branin")
 """Tables that rich draws, in which it cuts what has no room."""
-ELSEWHERE = {"importance", "watch", "detect"}
+ELSEWHERE = {"importance", "watch", "detect", "conformance"}
 """Tables that their own tests look at, at the same widths: they need an experiment of another kind, or none."""
 SENTENCES = {
     *("logs", "results", "why", "wait", "validate", "doctor", "completion", "version", "checkpoints verify"),

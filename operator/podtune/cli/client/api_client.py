@@ -78,8 +78,14 @@ class Api(Protocol):
     def create(self, path: str, item: Mapping[str, Any], params: Mapping[str, str] | None = None) -> Manifest:
         """Makes an object in a collection, and gives it as it is then; raises as `get`."""
 
-    def delete(self, path: str, uid: str) -> None:
-        """Deletes one object, if it is the one of this UID; raises as `get`."""
+    def delete(self, path: str, uid: str, grace: int | None = None) -> None:
+        """Deletes one object, if it is the one of this UID; raises as `get`.
+
+        Args:
+            path: Where it is.
+            uid: Its UID.
+            grace: Seconds that a pod is given to end: 0 deletes it at once; None for the pod's own.
+        """
 
     def execute(self, path: str, container: str, command: Sequence[str]) -> ReaderConnection:
         """Starts a process in a container of a pod.
@@ -158,9 +164,11 @@ class HttpApi:
         with self._open(path, query, _TIMEOUT, change=item, method="POST") as answer:
             return self._read_object(answer)
 
-    def delete(self, path: str, uid: str) -> None:
+    def delete(self, path: str, uid: str, grace: int | None = None) -> None:
         """See `Api`."""
-        only = {"preconditions": {"uid": uid}}
+        only: Manifest = {"preconditions": {"uid": uid}}
+        if grace is not None:
+            only["gracePeriodSeconds"] = grace
         with self._open(path, None, _TIMEOUT, change=only, method="DELETE") as answer:
             self._read_object(answer)
 

@@ -139,7 +139,7 @@ class RunDirectoryApi(Api):
         self._refuse()
 
     @override
-    def delete(self, path: str, uid: str) -> None:
+    def delete(self, path: str, uid: str, grace: int | None = None) -> None:
         """See `Api`; refused."""
         self._refuse()
 

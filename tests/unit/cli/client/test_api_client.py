@@ -59,6 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def do_DELETE(self) -> None:
+        self.do_PATCH()
+
     def do_PATCH(self) -> None:
         self.server_of_test.changes.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.do_GET()
@@ -128,6 +131,14 @@ def test_a_path_that_leads_elsewhere_is_not_sent(api: HttpApi, server: Server) -
     with pytest.raises(PathError, match="is not sent"):
         api.get("/api/v1/namespaces/vision/pods/../../other/secrets/s3")
     assert server.asked == []
+
+
+def test_a_deletion_names_the_object_and_the_time_that_it_has(api: HttpApi, server: Server) -> None:
+    for grace in (None, 0):
+        server.answers_with({"kind": "Status"})
+        api.delete("/api/v1/namespaces/vision/pods/digits-0-1", "uid-1", grace)
+    preconditions = {"preconditions": {"uid": "uid-1"}}
+    assert server.changes == [preconditions, {**preconditions, "gracePeriodSeconds": 0}]
 
 
 def test_a_long_list_is_read_page_by_page(api: HttpApi, server: Server) -> None:

@@ -52,7 +52,7 @@ def check_definitions(patient: Patient) -> Iterator[Diagnosis]:
 
 def check_operator(patient: Patient) -> Iterator[Diagnosis]:
     """Whether the operator runs, and which version it and its agents have."""
-    pods = list_operator_pods(patient)
+    pods = list_operator_pods(patient.api, patient.home)
     if not pods:
         words = f"no operator in namespace {patient.home}; install the chart podtune, or give --operator-namespace"
         yield Diagnosis("operator", Health.WRONG, words)
@@ -101,7 +101,11 @@ def check_results_service(patient: Patient) -> Iterator[Diagnosis]:
     name, _, rest = host.partition(".")
     home = rest.partition(".")[0] or patient.home
     services = {service["metadata"]["name"] for service in patient.api.list_all(paths.services(home))}
-    leaders = [pod for pod in list_operator_pods(patient) if (pod["metadata"].get("labels") or {}).get(LABEL_LEADER)]
+    leaders = [
+        pod
+        for pod in list_operator_pods(patient.api, patient.home)
+        if (pod["metadata"].get("labels") or {}).get(LABEL_LEADER)
+    ]
     if name not in services:
         words = f"agents report to {url}, but namespace {home} has no Service {name}; upgrade the chart podtune"
         yield Diagnosis("results service", Health.WRONG, words)
@@ -142,9 +146,9 @@ def check_clocks(patient: Patient) -> Iterator[Diagnosis]:
         yield Diagnosis("clocks", Health.FINE, f"this machine and the API server differ by {abs(skew):.0f} s")
 
 
-def list_operator_pods(patient: Patient) -> Sequence[Manifest]:
+def list_operator_pods(api: Api, home: str) -> Sequence[Manifest]:
     """The operator's pods; those that have ended left out."""
-    pods = patient.api.list_all(paths.pods(patient.home), _OPERATOR)
+    pods = api.list_all(paths.pods(home), _OPERATOR)
     return [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
 
 
@@ -162,7 +166,9 @@ def find_account(api: Api, home: str) -> str:
 
 
 def _find_setting(patient: Patient, name: str) -> str:
-    return next((read_operator_settings(pod).get(name, "") for pod in list_operator_pods(patient)), "")
+    return next(
+        (read_operator_settings(pod).get(name, "") for pod in list_operator_pods(patient.api, patient.home)), ""
+    )
 
 
 def _list_fields(definition: Manifest) -> set[str]:

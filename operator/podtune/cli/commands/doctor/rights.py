@@ -45,7 +45,13 @@ def check_operator_rights(patient: Patient) -> Iterator[Diagnosis]:
     if not account:
         yield Diagnosis("operator's rights", Health.UNKNOWN, "nobody knows its account, as no operator runs")
         return
-    lacking = [right for right in _list_all(OPERATOR_RIGHTS) if not _is_allowed(patient.api, patient, right, account)]
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{patient.home}", "system:authenticated"]
+    who = {"user": account, "groups": groups}
+    lacking = [
+        right
+        for right in _list_all(OPERATOR_RIGHTS)
+        if not _is_allowed(patient.api, "SubjectAccessReview", patient.namespace, right, who)
+    ]
     if lacking:
         words = (
             f"{account} may not {_name_all(lacking)} in namespace {patient.namespace}; upgrade the chart podtune, or "
@@ -58,10 +64,10 @@ def check_operator_rights(patient: Patient) -> Iterator[Diagnosis]:
 
 def check_caller_rights(patient: Patient) -> Iterator[Diagnosis]:
     """Whether the caller may do what this program does for them."""
-    lacking = [right for right in _list_all(CALLER_RIGHTS) if not _is_allowed(patient.api, patient, right)]
+    lacking = name_lacking_rights(patient.api, patient.namespace, CALLER_RIGHTS)
     if lacking:
         words = (
-            f"you may not {_name_all(lacking)} in namespace {patient.namespace}; ask for the role edit there, or "
+            f"you may not {lacking} in namespace {patient.namespace}; ask for the role edit there, or "
             "view if you only look"
         )
         yield Diagnosis("your rights", Health.WRONG, words)
@@ -71,15 +77,24 @@ def check_caller_rights(patient: Patient) -> Iterator[Diagnosis]:
         )
 
 
-def _is_allowed(api: Api, patient: Patient, right: AskedRight, user: str = "") -> bool:
+def name_lacking_rights(api: Api, namespace: str, rights: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    """The rights that the caller lacks in a namespace, in words; empty where none is lacking.
+
+    Args:
+        api: The API server.
+        namespace: Where; empty for the whole cluster.
+        rights: Verbs by API group and resource.
+    """
+    asked = _list_all(rights)
+    return _name_all(right for right in asked if not _is_allowed(api, "SelfSubjectAccessReview", namespace, right, {}))
+
+
+def _is_allowed(api: Api, kind: str, namespace: str, right: AskedRight, who: Mapping[str, Any]) -> bool:
     group, resource, verb = right
     name, _, part = resource.partition("/")
-    asked = {"namespace": patient.namespace, "group": group, "resource": name, "verb": verb}
-    spec: dict[str, Any] = {"resourceAttributes": {**asked, **({"subresource": part} if part else {})}}
-    kind, path = "SelfSubjectAccessReview", paths.SELF_ACCESS_REVIEWS
-    if user:
-        kind, path, spec["user"] = "SubjectAccessReview", paths.ACCESS_REVIEWS, user
-        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{patient.home}", "system:authenticated"]
+    asked = {"namespace": namespace, "group": group, "resource": name, "verb": verb}
+    spec = {"resourceAttributes": {**asked, **({"subresource": part} if part else {})}, **who}
+    path = paths.ACCESS_REVIEWS if who else paths.SELF_ACCESS_REVIEWS
     review = api.create(path, {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "metadata": {}, "spec": spec})
     return bool((review.get("status") or {}).get("allowed"))
 
