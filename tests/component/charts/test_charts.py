@@ -13,9 +13,12 @@ import yaml
 
 from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.app.settings import read_settings
+from podtune.cli.commands.conformance.stores import StoreChoice, find_store
 from podtune.controllers.pods.namespace_caps import PodLimits
+from podtune.kube import paths
 from podtune.kube.agent_pods import AGENT_CONFINES
 from tests.component.charts.rendered import CHARTS, NAME, NAMESPACE, find_one, list_kinds, render, run_helm, template
+from tests.unit.cli.cli_fakes import FakeApi
 
 pytestmark = [pytest.mark.cluster]
 
@@ -383,6 +386,19 @@ def test_the_notes_say_what_to_do_next(noted_chart: Path) -> None:
 def test_the_notes_say_what_follows_from_the_values(noted_chart: Path, settings: list[str], said: str) -> None:
     assert said in read_notes(noted_chart, *settings)
     assert said not in read_notes(noted_chart)
+
+
+def test_conformance_finds_the_embedded_server_its_bucket_and_its_keys() -> None:
+    s3 = {"enabled": True, "image": {"repository": "versitygw", "tag": "1"}, "secret": "keys", "bucket": "models"}
+    api = FakeApi()
+    api.objects[paths.secret(NAMESPACE, "keys")] = {"data": {"accessKeyID": "a2V5"}}
+    service = find_one(render(embeddedS3=s3), "Service", "podtune-s3")
+    api.objects[paths.name_in(paths.services(NAMESPACE), "podtune-s3")] = service
+    found = find_store(api, NAMESPACE, StoreChoice())
+    assert found.store is not None
+    assert (found.store.spec["bucket"], found.keys) == ("models", {"accessKeyID": "a2V5"})
+    assert found.store.spec["endpoint"] == "http://podtune-s3.tuning.svc:9000"
+    assert found.store.server == ("podtune-s3.tuning.svc", 9000)
 
 
 def test_helm_test_asks_for_an_experiment_where_experiments_are_served() -> None:
