@@ -84,16 +84,16 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot
     """
     listed = list_records(store, prefix)
     problems: list[str] = []
-    experiment = _read_newest(store, prefix, listed.pop("", []), problems)
+    experiment = read_newest_record(store, prefix, listed.pop("", []), problems)
     if experiment is None:
         raise CliError(
             "; ".join([f"the snapshot at {uri} has no record of the Experiment that can be read", *problems])
         )
     name = experiment["metadata"]["name"]
-    warm_start = _read_newest(store, prefix, listed.pop(WARM_START, []), problems)
+    warm_start = read_newest_record(store, prefix, listed.pop(WARM_START, []), problems)
     trials = []
     for names in listed.values():
-        trial = _read_newest(store, prefix, names, problems, experiment=name)
+        trial = read_newest_record(store, prefix, names, problems, experiment=name)
         if trial is not None:
             trials.append(trial)
     status = experiment["status"]
@@ -105,7 +105,7 @@ def read_snapshot(store: ReadableStore, prefix: str, uri: str) -> StoredSnapshot
     return StoredSnapshot(prefix, make_archive(experiment, trials, known), problems, function)
 
 
-def _read_newest(
+def read_newest_record(
     store: ReadableStore, prefix: str, names: Sequence[RecordName], problems: list[str], *, experiment: str = ""
 ) -> Manifest | None:
     """The newest of an object's records that can be read; None where there is none."""
@@ -166,7 +166,7 @@ def _check(body: Any, trial: str, experiment: str) -> None:
 def _find_name(store: ReadableStore, prefix: str) -> str:
     """The name of the experiment at a prefix, for people."""
     problems: list[str] = []
-    experiment = _read_newest(store, prefix, list_records(store, prefix).get("", []), problems)
+    experiment = read_newest_record(store, prefix, list_records(store, prefix).get("", []), problems)
     return experiment["metadata"]["name"] if experiment is not None else "its record is damaged"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +30,7 @@ from podtune.cli.client.store_access import (
     find_store_uri,
     open_store_of,
 )
+from podtune.cli.commands.stored.experiment_list import print_stored_experiments
 from podtune.cli.commands.transfer import restore_archive
 from podtune.cli.errors import CliError, explain_error
 from podtune.cli.options import AgentImage, Context, Kubeconfig, NamedFormat, Namespace, StoreEndpoint, StoreRegion
@@ -69,6 +71,9 @@ def restore_experiment(
     ],
     *,
     name: Annotated[str | None, typer.Option("--name", help="Another name for the Experiment.")] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Restore nothing: list the experiments below the address, or of a bucket.")
+    ] = False,
     anyway: Annotated[bool, typer.Option("--anyway", help="Also where Secrets or ConfigMaps are missing.")] = False,
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",
@@ -79,10 +84,14 @@ def restore_experiment(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Make an Experiment from what its store holds, to go on from there where its cluster is lost."""
-    api, chosen = api_client.open_api(kubeconfig, context, namespace)
     uri = address.rstrip("/")
+    options = StoreOptions(endpoint.rstrip("/"), region, own_credentials=True, agent_image=agent_image)
     try:
-        options = StoreOptions(endpoint.rstrip("/"), region, own_credentials=True, agent_image=agent_image)
+        if listed:
+            open_api = partial(api_client.open_api, kubeconfig, context, namespace)
+            print_stored_experiments(uri, options, open_api, output)
+            return
+        api, chosen = api_client.open_api(kubeconfig, context, namespace)
         with open_store_of(uri, options, lambda: (api, chosen)) as opened:
             prefix = find_prefix(opened.store, opened.address.find_key(uri), uri)
             snapshot = read_snapshot(opened.store, prefix, uri)

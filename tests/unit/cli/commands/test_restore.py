@@ -388,6 +388,47 @@ def test_of_several_experiments_one_has_to_be_named(podtune: Podtune, api: Movin
     assert api.objects == {}
 
 
+def put_record(store: MemoryStore, prefix: str, name: str, namespace: str, *, former: str = "") -> None:
+    """The Experiment's own record alone."""
+    body = experiment_body(checkpoints={"store": {"bucket": "models", "credentialsSecret": "s3-keys"}})
+    body["metadata"] |= {"name": name, "namespace": namespace, "annotations": {"podtune.dev/former": former}}
+    body["status"] = {"state": "Running", "trials": {"total": 8, "terminated": 3, "error": 1}}
+    assert store_records(store, prefix, [record(body, 3)]) == 1
+
+
+def test_all_experiments_of_a_bucket_are_listed_without_a_cluster(
+    podtune: Podtune, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_record(store, "team/e-2/", "numbers", "speech")
+    put_record(store, "demo/e-1/", "digits", "vision")
+    monkeypatch.setattr(api_client, "open_api", lambda *_: pytest.fail("a cluster was asked"))
+    lines = podtune("restore --list s3://models/").splitlines()
+    assert [line.split() for line in lines] == [
+        ["NAMESPACE", "NAME", "STATE", "TRIALS", "ADDRESS"],
+        ["speech", "numbers", "Running", "4/8", "s3://models/team/e-2"],
+        ["vision", "digits", "Running", "4/8", "s3://models/demo/e-1"],
+    ]
+    (item,) = json.loads(podtune("restore --list s3://models/demo -o json"))["items"]
+    assert (item["address"], item["secrets"], item["configMaps"]) == ("s3://models/demo/e-1", ["s3-keys"], [])
+
+
+def test_what_was_restored_since_is_not_listed_again_and_what_is_damaged_is_told(
+    podtune: Podtune, store: MemoryStore
+) -> None:
+    put_record(store, "demo/e-1/", "digits", "vision")
+    put_record(store, "demo/e-2/", "digits", "vision", former="e-0/digits,e-1/digits")
+    store.put_bytes(format_key("demo/e-3/", RecordName("", 1)), b"{")
+    said = podtune("restore --list s3://models")
+    assert [line.split()[-1] for line in said.splitlines() if line.startswith("vision")] == ["s3://models/demo/e-2"]
+    assert "1 older snapshot left out" in said
+    assert "warning: s3://models/demo/e-3 has an experiment that can't be restored: the record " in said
+
+
+def test_where_nothing_is_to_be_listed_that_is_said(podtune: Podtune) -> None:
+    said = podtune("restore --list s3://models/x", expect=1)
+    assert "there is no snapshot of an experiment below s3://models/x" in said
+
+
 def test_where_there_is_no_snapshot_that_is_said(podtune: Podtune) -> None:
     assert "there is no snapshot of an experiment below s3://models/x" in podtune("restore s3://models/x", expect=1)
 
