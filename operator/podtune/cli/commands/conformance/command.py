@@ -33,7 +33,6 @@ from podtune.cli.commands.conformance.site import (
 from podtune.cli.commands.conformance.stores import FoundStore, StoreChoice, copy_secrets, find_store
 from podtune.cli.errors import ExitStatus
 from podtune.cli.options import (
-    AgentImage,
     Context,
     ForPrograms,
     Kubeconfig,
@@ -45,7 +44,6 @@ from podtune.cli.output import CommandAnswer, print_answer, print_facts, print_l
 from podtune.kube import paths
 from podtune.kube.errors import ApiError
 
-_NAMES = ", ".join(check.name for check in CHECKS)
 _NAME_WIDTH = max(len(check.name) for check in CHECKS)
 _HOME = "podtune-system"
 
@@ -85,7 +83,9 @@ def conformance(
     operator_namespace: Annotated[
         str, typer.Option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is installed.")
     ] = _HOME,
-    agent_image: AgentImage = "",
+    agent_image: Annotated[
+        str, typer.Option("--agent-image", metavar="IMAGE", help="What all pods of checks run; else the agent's image.")
+    ] = "",
     output: ForPrograms = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -96,13 +96,13 @@ def conformance(
     Each check is a small Experiment in a namespace of its own: its program crashes, its pod is evicted or lost, the
     operator is killed, the store is away, a trial is paused, or a quota is full. All is removed at the end.
     """
-    checks = [check for check in CHECKS if not only or check.name in only]
-    _check_names([*(only or ()), *(without or ())])
+    checks = _choose_checks(only or (), without or (), timeout)
     if listed:
         answer = CommandAnswer(lambda width: list_checks(checks, width), lambda: collect_checks(checks))
         print_answer(answer, output)
         return
-    limit = read_duration_option(timeout, "--timeout") if timeout else None
+    if junit is not None and not junit.parent.is_dir():
+        raise typer.BadParameter(f"--junit: there is no directory {junit.parent}; make it, or name another file")
     api, chosen = api_client.open_api(kubeconfig, context, namespace)
     home, _, name = secret.rpartition("/")
     choice = StoreChoice(store, endpoint.rstrip("/"), region, name, home or chosen)
@@ -110,10 +110,7 @@ def conformance(
     require_rights(api, run_in)
     found = find_store(api, operator_namespace, choice)
     run = RunReport(operator, _read_version(api), run_in, datetime.now(UTC))
-    plan = [
-        (replace(check, deadline=limit or check.deadline), _find_lack(api, check, found, operator, without or ()))
-        for check in checks
-    ]
+    plan = [(check, _find_lack(api, check, found, operator, without or ())) for check in checks]
     if output is None:
         print_note(run.heading)
     begun = time.monotonic()
@@ -132,11 +129,19 @@ def conformance(
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _check_names(names: Sequence[str]) -> None:
-    known = {check.name for check in CHECKS}
-    for name in names:
+def _choose_checks(only: Sequence[str], without: Sequence[str], timeout: str) -> list[ConformanceCheck]:
+    """The checks that are asked for, with the time that each has; those that are left out are told of, too.
+
+    Raises:
+        typer.BadParameter: There is no check of a name, or the time is none.
+    """
+    known = [check.name for check in CHECKS]
+    for name in (*only, *without):
         if name not in known:
-            raise typer.BadParameter(f"there is no check {name!r}; there are {_NAMES}")
+            raise typer.BadParameter(f"there is no check {name!r}; there are {', '.join(known)}")
+    limit = read_duration_option(timeout, "--timeout") if timeout else None
+    chosen = [check for check in CHECKS if not only or check.name in only]
+    return [replace(check, deadline=limit or check.deadline) for check in chosen]
 
 
 def _read_version(api: Api) -> str:

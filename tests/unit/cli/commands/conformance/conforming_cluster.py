@@ -24,6 +24,7 @@ class ConformingCluster(FakeApi):
         now: The time in seconds.
         denied: Rights that the caller lacks: namespace, verb and resource.
         flaw: What this operator does wrong; empty for nothing.
+        programs: By the name of their Experiment.
     """
 
     def __init__(self, namespace: str = "podtune-conformance", flaw: str = "") -> None:
@@ -33,7 +34,7 @@ class ConformingCluster(FakeApi):
         self.flaw = flaw
         self.space = namespace
         self._created = self._operators = 0
-        self._programs: dict[str, Program] = {}
+        self.programs: dict[str, Program] = {}
         self._start_operator()
         self.objects[paths.SERVER_VERSION] = {"gitVersion": "v1.34.1"}
 
@@ -52,9 +53,9 @@ class ConformingCluster(FakeApi):
             if self.flaw != "stays away":
                 self._start_operator()
             return
-        for name, program in list(self._programs.items()):
+        for name, program in list(self.programs.items()):
             if paths.experiment(self.space, name) not in self.objects:
-                del self._programs[name]
+                del self.programs[name]
             elif self.flaw != "idle":
                 program.advance()
 
@@ -79,7 +80,7 @@ class ConformingCluster(FakeApi):
         made["metadata"]["uid"] = f"created-{self._created}"
         name = made["metadata"]["name"]
         if path == paths.experiments(self.space):
-            self._programs[name] = Program(self, name, made)
+            self.programs[name] = Program(self, name, made)
         elif path == paths.pods(self.space):
             made["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         elif path == paths.resource_quotas(self.space):
@@ -114,7 +115,7 @@ class ConformingCluster(FakeApi):
     def _take_away(self, path: str) -> None:
         del self.objects[path]
         self.deleted.append(path)
-        self._programs[path.rpartition("/")[2].rsplit("-", 2)[0]].lose_pod(
+        self.programs[path.rpartition("/")[2].rsplit("-", 2)[0]].lose_pod(
             "failures" if self.flaw == "blames" else "disruptions"
         )
 

@@ -138,6 +138,7 @@ def test_a_store_that_is_given_is_used_with_a_copy_of_its_secret(cluster: Confor
         (("--only", "crush"), "there is no check 'crush'; there are crash, eviction, "),
         (("--store", "models/team"), "write it like s3://bucket/prefix"),
         (("--timeout", "soon"), "--timeout"),
+        (("--junit", "/nowhere/report.xml"), "--junit: there is no directory /nowhere"),
     ],
 )
 def test_a_wrong_command_line_is_refused_before_anything_is_made(
@@ -315,3 +316,66 @@ def test_a_right_that_turns_out_to_be_lacking_skips_the_check(cluster: Conformin
     check = run("--only", "eviction")["eviction"]
     assert (check["state"], check["evidence"]) == ("skipped", [])
     assert check["message"] == 'User "jane" cannot create resource "pods/eviction"; ask for that right'
+
+
+def test_a_check_has_as_much_time_as_is_given(cluster: ConformingCluster, run: Run) -> None:
+    cluster.flaw = "idle"
+    check = run("--only", "quota", "--timeout", "20s", expect=ExitStatus.FAILED)["quota"]
+    assert check["message"] == "not within 20 s: the trial waits, and names the quota"
+    assert check["deadlineSeconds"] == 20
+
+
+def test_a_server_of_ones_own_is_one_that_can_be_taken_away(cluster: ConformingCluster, run: Run) -> None:
+    checks = run("--store", "s3://models", "--endpoint", "http://minio.team-a.svc/", "--only", "store", "--keep")
+    assert list_states(checks) == {"store": "passed"}
+    relay = cluster.objects[paths.pod(SPACE, "conformance-store")]["spec"]["containers"][0]
+    assert relay["command"][-3:] == ["minio.team-a.svc", "80", "9000"]
+
+
+def test_another_namespace_of_the_operator_is_looked_at(
+    cluster: ConformingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["conformance", "--operator-namespace", "elsewhere"]) == ExitStatus.FAILED
+    assert "no operator in namespace elsewhere; install the chart podtune" in capsys.readouterr().err
+
+
+def test_who_may_not_look_at_the_operator_names_the_agents_image(
+    cluster: ConformingCluster, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list_all = cluster.list_all
+
+    def refuse(path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
+        if path == paths.pods(HOME):
+            raise make_refusal(403, "Forbidden", 'User "jane" cannot list resource "pods"')
+        return list_all(path, params)
+
+    cluster.list_all = refuse
+    cluster.denied = {(HOME, "delete", "pods")}
+    cluster.sleep = advance_without_looking(cluster)
+    assert cli.main(["conformance"]) == ExitStatus.FORBIDDEN
+    assert "give it with --agent-image" in capsys.readouterr().err
+    run("--agent-image", "mirror/agent:1", "--only", "quota", "--keep")
+    spec = cluster.objects[paths.experiment(SPACE, "quota")]["spec"]
+    assert spec["trialTemplate"]["spec"]["containers"][0]["image"] == "mirror/agent:1"
+
+
+def advance_without_looking(cluster: ConformingCluster) -> Callable[[float], None]:
+    """Its operator needs no right of the caller's."""
+
+    def sleep(seconds: float) -> None:
+        cluster.now += seconds
+        for program in list(cluster.programs.values()):
+            program.advance()
+
+    return sleep
+
+
+def test_images_are_pulled_with_the_operators_secrets(cluster: ConformingCluster, run: Run) -> None:
+    cluster.objects[paths.pod(HOME, "podtune-1")]["spec"]["imagePullSecrets"] = [{"name": "registry"}]
+    secret = {"metadata": {"name": "registry"}, "type": "kubernetes.io/dockerconfigjson", "data": {"a": "eA=="}}
+    cluster.objects[paths.secret(HOME, "registry")] = secret
+    run("--only", "quota", "--keep")
+    copied = cluster.objects[paths.secret(SPACE, "registry")]
+    assert (copied["type"], copied["data"]) == (secret["type"], secret["data"])
+    pod = cluster.objects[paths.experiment(SPACE, "quota")]["spec"]["trialTemplate"]["spec"]
+    assert pod["imagePullSecrets"] == [{"name": "registry"}]
