@@ -5,15 +5,16 @@ from __future__ import annotations
 import http.client
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from podtune.api.names import ConditionType
+from podtune.cli.client.resources import read_experiment, read_trial
 from podtune.cli.commands.conformance.checks import CheckStep, ConformanceCheck, Observed, Rig
 from podtune.cli.commands.doctor.pods import explain_waiting, is_ready
+from podtune.cli.views.troubles import explain_trial, find_experiment_troubles
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, Unanswered
 
@@ -174,31 +175,23 @@ def _collect_evidence(rig: Rig) -> list[str]:
 
 def _describe(rig: Rig) -> Iterator[str]:
     seen = rig.observe()
-    status = seen.experiment.get("status") or {}
-    if not status.get("state"):
+    if not (seen.experiment.get("status") or {}).get("state"):
         yield f"no operator has looked at Experiment {rig.name}: does one run that serves namespace {rig.namespace}?"
     else:
-        yield f"Experiment {rig.name}: {status['state']}: {status.get('message', '')}"
-    yield from (f"Experiment {rig.name}: {line}" for line in _list_untrue(status))
-    if seen.trial:
+        view = read_experiment(seen.experiment)
+        told = "; ".join(part for part in (view.status.message, *find_experiment_troubles(view)) if part)
+        yield f"Experiment {rig.name}: {view.state}: {told}"
+    if seen.status:
+        trial = read_trial(seen.trial)
         counted = ", ".join(f"{what} {seen.count(what)}" for what in _COUNTED)
-        its = seen.status
-        yield f"Trial {rig.trial}: {its.get('state', '')} {its.get('reason', '')}: {its.get('message', '')} ({counted})"
-        yield from (f"Trial {rig.trial}: {line}" for line in _list_untrue(its))
-        if last := its.get("lastAttempt"):
+        yield f"Trial {rig.trial}: {trial.state} {trial.status.reason}: {explain_trial(trial)} ({counted})"
+        if last := seen.status.get("lastAttempt"):
             yield f"its last attempt: {last.get('reason', '')}: {last.get('message', '')}"
     for pod in seen.pods:
         phase = (pod.get("status") or {}).get("phase", "")
         waits = "" if is_ready(pod) or phase != "Pending" else f": {explain_waiting(pod)}"
         yield f"pod {pod['metadata']['name']}: {phase}{waits}"
     yield from _list_events(rig)
-
-
-def _list_untrue(status: Mapping[str, Any]) -> Iterator[str]:
-    """The conditions that say that something is not so, and why."""
-    for entry in status.get("conditions") or ():
-        if entry["status"] == "False" and entry.get("message"):
-            yield f"{entry['type']} is False ({entry.get('reason', '')}): {entry['message']}"
 
 
 def _list_events(rig: Rig) -> Iterator[str]:
