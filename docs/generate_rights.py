@@ -27,6 +27,7 @@ SCOPES = {
     TEMPLATES / "_helpers.tpl": {
         "podtune.rules": "Where it serves Experiments",
         "podtune.clusterRules": "In the whole cluster",
+        "podtune.optInRules": "In the whole cluster, with `namespaceOptIn`",
         "podtune.leadershipRules": "In its own namespace",
         "podtune.webhookRules": "In its own namespace, with `webhooks`",
     },

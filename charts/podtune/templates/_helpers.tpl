@@ -118,6 +118,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [create]
 {{- end -}}
 
+{{/* What it may do in the whole cluster besides, where namespaces opt in. */}}
+{{- define "podtune.optInRules" -}}
+# To know where there are Experiments; patch takes the finalizer off one that is deleted where it serves none.
+- apiGroups: [podtune.dev]
+  resources: [experiments]
+  verbs: [get, list, watch, patch]
+# To say in an Experiment that its namespace has not opted in.
+- apiGroups: [podtune.dev]
+  resources: [experiments/status]
+  verbs: [update]
+# To learn whether a namespace has opted in: it asks what it may do there itself.
+- apiGroups: [authorization.k8s.io]
+  resources: [selfsubjectaccessreviews]
+  verbs: [create]
+{{- end -}}
+
 {{/* What it may do in its own namespace. */}}
 {{- define "podtune.leadershipRules" -}}
 # To be the one that leads; a Lease that is not there yet can't be named.

@@ -6,6 +6,7 @@ and messages are understood is tests/unit/golden's to show.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from e2e.devcluster.building.images import s3_tag
 from e2e.experiments import STORE_SECRET, counter, experiment
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE, ROOT
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.person import Person
 from e2e.tests.conftest import make_namespace
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, let_go_on
 
@@ -50,15 +52,15 @@ def home(cluster: Cluster) -> Iterator[Kubernetes]:
     await_leader(operator)
 
 
-def install(home: Kubernetes, chart: Path, users: Kubernetes, **settings: str) -> None:
-    """Installs or upgrades the test's release, as one that serves a single namespace, and waits until it leads."""
+def install(home: Kubernetes, chart: Path, users: Kubernetes | None, **settings: str) -> None:
+    """Installs or upgrades the test's release, which serves the users alone if there are any; waits until it leads."""
     values = {
         "image.repository": "localhost/podtune-operator",
         "image.tag": "dev",
         "agent.image.repository": "localhost/podtune-agent",
         "agent.image.tag": "dev",
         "nodeSelector.podtune\\.dev/role": "system",
-        "watchNamespaces[0]": users.namespace,
+        **({"watchNamespaces[0]": users.namespace} if users is not None else {}),
         **settings,
     }
     sets = [f"--set={name}={value}" for name, value in values.items()]
@@ -159,6 +161,37 @@ def test_trials_train_on_through_upgrade_rollback_and_uninstall(
     for trial in namespace.list(TRIALS, "podtune.dev/experiment=steady"):
         status = trial["status"]
         assert (status["attempt"], status.get("failures", 0)) == (1, 0)
+
+
+@pytest.mark.alone
+@pytest.mark.long
+def test_a_namespace_opts_in_and_is_served_without_a_restart(
+    cluster: Cluster, home: Kubernetes, namespace: Kubernetes, tmp_path: Path
+) -> None:
+    """Its administrator has the role `admin` there, and nothing else."""
+    install(home, NOW, None, namespaceOptIn="true")
+    enable = [sys.executable, "-m", "podtune.cli.main", "enable"]
+    early = make_namespace(cluster)
+    try:
+        cluster.run([*enable, early.namespace, "--operator-namespace", home.namespace])
+        for served in (early, namespace):
+            served.apply(experiment("counted", counter(resources=SMALL)))
+        early.wait_for_condition(EXPERIMENTS, "counted", "Complete")
+        namespace.wait_for_condition(EXPERIMENTS, "counted", "Stalled")
+        said = namespace.get(EXPERIMENTS, "counted")["status"]["message"]
+        command = f"kubectl podtune enable --operator-namespace {home.namespace} {namespace.namespace}"
+        assert said.endswith(command)
+        assert namespace.list(TRIALS) == []
+
+        before = [count_restarts(pod) for pod in home.list("pods", OPERATOR_PODS)]
+        asked = [*enable, namespace.namespace, "--operator-namespace", home.namespace, "--dry-run", "-o", "yaml"]
+        manifest = cluster.run(asked).stdout
+        administrator = Person(cluster, namespace, "admin", tmp_path)
+        namespace.kubectl("apply", "-f", "-", f"--kubeconfig={administrator.kubeconfig}", stdin=manifest)
+        namespace.wait_for_condition(EXPERIMENTS, "counted", "Complete")
+        assert [count_restarts(pod) for pod in home.list("pods", OPERATOR_PODS)] == before == [0]
+    finally:
+        cluster.kubectl("delete", "namespace", early.namespace, "--wait=false")
 
 
 def test_helm_test_runs_an_experiment_and_leaves_nothing(cluster: Cluster, operator: Kubernetes) -> None:

@@ -36,6 +36,7 @@ from podtune.controllers.report_handler import MachineReportHandler
 from podtune.controllers.searcher_threads import SearcherThreads
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.kopf import make_handlers, run_kopf
+from podtune.controllers.watch.opt_ins import NamespaceGate, OptIns
 from podtune.controllers.watch.resync import Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.controllers.work_queue import WorkQueue
@@ -86,6 +87,7 @@ class Operator:
             now=time.time,
             monotonic=time.monotonic,
         )
+        gate = NamespaceGate(settings.opt_in_command)
         self._store = Store(
             limits,
             queue.add,
@@ -93,8 +95,9 @@ class Operator:
             settings.pod_limits,
             self._overdue_pods,
             listener=self._webhooks if settings.webhooks else None,
+            find_bar=gate.find_bar,
         )
-        self._health = WatchHealth(time.monotonic)
+        self._health = WatchHealth(time.monotonic, gate.is_watched)
         observer = StoreUpdater(self._store, self._health)
         executor = Executor(client, observer, settings.agent, self._build_reporter())
         pod_waiters = PodWaiters()
@@ -112,7 +115,10 @@ class Operator:
             may_decide=lambda: self._lease.is_held,
         )
         handler = MachineReportHandler(self._store, queue, self._decisions, pod_waiters, time.time)
-        self._resync = Resync(client, self._store, settings.namespaces, rng)
+        list_opted_in = gate.list_served if settings.opt_in_command else None
+        self._resync = Resync(client, self._store, settings.namespaces, rng, list_opted_in)
+        opt_ins = OptIns(client, gate, self._store, self._resync, self._health, monotonic=time.monotonic, rng=rng)
+        self._opt_ins = opt_ins if settings.opt_in_command else None
         self._results = ResultsServer(handler, Authenticator(client, time.monotonic), client)
         self._probes = Probes(lambda: self._health.is_alive)
 
@@ -151,8 +157,8 @@ class Operator:
                 holding = group.create_task(self._lease.hold())
                 await self._fill()
                 ready = asyncio.Event()
-                handlers = make_handlers(self._store, self._health, self._resync)
-                watching = group.create_task(run_kopf(handlers, self._settings.namespaces, ready))
+                handlers = make_handlers(self._store, self._health, self._resync, self._opt_ins)
+                watching = group.create_task(run_kopf(handlers, self._settings.namespaces, ready, self._opt_ins))
                 watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
                 await _wait_for_first(ready.wait(), stop.wait())
                 listen_to_signals()
@@ -174,7 +180,9 @@ class Operator:
         await self._webhooks.begin()
         try:
             async with asyncio.TaskGroup() as group:
-                loops = (self._resync.run(), self._decisions.run(), self._overdue_pods.run(), self._webhooks.run())
+                loops = [self._resync.run(), self._decisions.run(), self._overdue_pods.run(), self._webhooks.run()]
+                if self._opt_ins is not None:
+                    loops.append(self._opt_ins.run())
                 parts = [group.create_task(loop) for loop in loops]
                 await self._label.take()
                 await stop.wait()

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from podtune.api.base import FieldError
+from podtune.api.names import USUAL_HOME
 from podtune.api.pods.container_resources import check_resources
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods.manifest import AgentSettings
@@ -43,6 +44,7 @@ class Settings:
         log_level: debug, info, warning or error.
         proposal_deadline: Seconds after which a searcher that still thinks is called slow.
         webhooks: Who hears of what happens.
+        opt_in_command: With which a person has a namespace served, where each has to opt in; else empty.
     """
 
     agent: AgentSettings
@@ -58,6 +60,7 @@ class Settings:
     log_level: str
     proposal_deadline: int
     webhooks: tuple[Receiver, ...] = ()
+    opt_in_command: str = ""
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -94,7 +97,17 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"
         ),
         webhooks=_read_receivers(environment),
+        opt_in_command=_read_opt_in_command(environment, namespace),
     )
+
+
+def _read_opt_in_command(environment: Mapping[str, str], own_namespace: str) -> str:
+    if not _read_boolean(environment, "PODTUNE_NAMESPACE_OPT_IN"):
+        return ""
+    if environment.get("PODTUNE_NAMESPACES"):
+        raise SettingsError("PODTUNE_NAMESPACE_OPT_IN is true, so leave PODTUNE_NAMESPACES empty: each opts in itself")
+    place = "" if own_namespace == USUAL_HOME else f" --operator-namespace {own_namespace}"
+    return f"kubectl podtune enable{place}"
 
 
 def _read_receivers(environment: Mapping[str, str]) -> tuple[Receiver, ...]:

@@ -148,6 +148,14 @@ PODTUNE = Group(
             "release:release_experiment",
             "Let an Experiment go that waits for its checkpoints' deletion; they stay in the bucket.",
         ),
+        "enable": Command(
+            "opt_in.command:enable",
+            "Have the operator serve a namespace, where each has to opt in (namespaceOptIn): make its RoleBinding.",
+        ),
+        "disable": Command(
+            "opt_in.command:disable",
+            "Have the operator leave a namespace alone: delete its RoleBinding, and say what runs there still.",
+        ),
         "doctor": Command(
             "doctor.command:doctor",
             "Say what is wrong with the installation, and the remedy; the exit code is 1 if anything is.",

@@ -91,6 +91,10 @@ class DecisionLoop:
 
     def _continue(self, entry: ExperimentEntry, now: float) -> None:
         """Goes on with an Experiment: has its machine made a bit further, or asks it if it is done and not outdated."""
+        if entry.bar is not None:
+            if entry.bar:
+                self._carry_out(entry, entry.stalled.decide(entry.experiment, now, entry.bar))
+            return
         if entry.machine is not None and entry.machine.is_outdated:
             entry.begin_build(entry.machine, entry.machine.rebuild(now))
         if entry.build is not None:

@@ -30,6 +30,8 @@ __all__ = [
     "check_path",
     "claim",
     "claims",
+    "cluster_role",
+    "cluster_roles",
     "config_map",
     "config_maps",
     "controller_revision",
@@ -49,6 +51,8 @@ __all__ = [
     "pod",
     "pods",
     "resource_quotas",
+    "role_binding",
+    "role_bindings",
     "secret",
     "secrets",
     "services",
@@ -73,10 +77,13 @@ KINDS = {
     "controllerrevisions": "ControllerRevision",
     "secrets": "Secret",
     "leases": "Lease",
+    "clusterroles": "ClusterRole",
+    "rolebindings": "RoleBinding",
 }
 """The kind of the objects of each collection that single ones are read of."""
 
 _CORE = "/api/v1"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _OWN = f"/apis/{GROUP}/{VERSION}"
 _NAME = re.compile(OBJECT_NAME)
 _PATH = re.compile("(/[A-Za-z0-9._-]+)+")
@@ -194,6 +201,26 @@ def resource_quotas(namespace: str) -> str:
 def namespace(name: str) -> str:
     """One namespace."""
     return name_in(NAMESPACES, name)
+
+
+def cluster_roles() -> str:
+    """All ClusterRoles."""
+    return f"{_RBAC}/clusterroles"
+
+
+def cluster_role(name: str) -> str:
+    """One ClusterRole."""
+    return name_in(cluster_roles(), name)
+
+
+def role_bindings(namespace: str) -> str:
+    """RoleBindings of a namespace."""
+    return _build_collection(_RBAC, _require_given(namespace), "rolebindings")
+
+
+def role_binding(namespace: str, name: str) -> str:
+    """One RoleBinding."""
+    return name_in(role_bindings(namespace), name)
 
 
 def definition(name: str) -> str:

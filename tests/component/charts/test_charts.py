@@ -44,7 +44,8 @@ def test_the_chart_is_clean(chart: str) -> None:
 
 
 def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
-    for rules in (_rules(render()), _rules(render(watchNamespaces=["a"]))):
+    opted_in = render(namespaceOptIn=True, rbac__aggregateToDefaultRoles=False)
+    for rules in (_rules(render()), _rules(render(watchNamespaces=["a"])), _rules(opted_in)):
         granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
         assert granted <= {
             ("podtune.dev", "experiments"),
@@ -62,6 +63,7 @@ def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
             ("events.k8s.io", "events"),
             ("coordination.k8s.io", "leases"),
             ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "selfsubjectaccessreviews"),
         }
         assert all("*" not in value for rule in rules for value in rule["verbs"])
         for kind in ("configmaps", "services"):
@@ -128,6 +130,35 @@ def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> Non
     for binding in bindings:
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "podtune", "namespace": NAMESPACE}]
     assert _environment(documents)["PODTUNE_NAMESPACES"] == "a,b"
+
+
+def test_where_namespaces_opt_in_the_operator_has_no_rights_on_pods_until_one_binds_its_role() -> None:
+    documents = render(namespaceOptIn=True)
+    (binding,) = [d for d in documents if d["kind"] == "ClusterRoleBinding"]
+    assert binding["roleRef"]["name"] == "tuning-podtune"
+    everywhere = find_one(documents, "ClusterRole", "tuning-podtune")
+    assert [(rule["resources"], rule["verbs"]) for rule in everywhere["rules"]] == [
+        (["tokenreviews"], ["create"]),
+        (["experiments"], ["get", "list", "watch", "patch"]),
+        (["experiments/status"], ["update"]),
+        (["selfsubjectaccessreviews"], ["create"]),
+    ]
+    role = find_one(documents, "ClusterRole", "tuning-podtune-namespace")
+    assert role["rules"] == find_one(render(), "ClusterRole", "tuning-podtune")["rules"][1:]
+    assert role["metadata"]["labels"]["podtune.dev/binds"] == "namespaces"
+    assert role["metadata"]["annotations"] == {"podtune.dev/subject": "tuning/podtune"}
+    assert {d["metadata"]["namespace"] for d in documents if d["kind"] == "RoleBinding"} == {NAMESPACE}
+    assert _environment(documents)["PODTUNE_NAMESPACE_OPT_IN"] == "true"
+    assert "exclude each other" in template({"namespaceOptIn": True, "watchNamespaces": ["a"]}).stderr
+
+
+def test_administrators_of_a_namespace_may_opt_in_unless_roles_are_not_aggregated() -> None:
+    role = find_one(render(namespaceOptIn=True), "ClusterRole", "tuning-podtune-enable")
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-admin"] == "true"
+    (rule,) = role["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["tuning-podtune-namespace"], ["bind"])
+    for documents in (render(), render(namespaceOptIn=True, rbac__aggregateToDefaultRoles=False)):
+        assert ("ClusterRole", "tuning-podtune-enable") not in list_kinds(documents)
 
 
 def test_the_operator_may_make_events_in_its_own_namespace_whatever_it_watches() -> None:
@@ -373,6 +404,7 @@ def test_the_notes_say_what_to_do_next(noted_chart: Path) -> None:
     ("settings", "said"),
     [
         (["watchNamespaces={a,b}"], "in a, b."),
+        (["namespaceOptIn=true"], "kubectl podtune enable NAMESPACE --operator-namespace tuning"),
         (["metrics.serviceMonitor.enabled=true"], "networkPolicy.metricsNamespaces"),
         (["metrics.prometheusRule.enabled=true"], "call the job podtune-metrics"),
         (["podDisruptionBudget.enabled=true"], "set replicas to 2"),

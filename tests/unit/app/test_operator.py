@@ -70,7 +70,7 @@ class Kopf:
         self.begun = asyncio.Event()
         self.act: Callable[[], Coroutine[Any, Any, None]] = asyncio.Event().wait  # type: ignore[assignment]
 
-    async def watch(self, registry: object, namespaces: object, ready: asyncio.Event) -> None:
+    async def watch(self, registry: object, namespaces: object, ready: asyncio.Event, opt_ins: object) -> None:
         ready.set()
         self.begun.set()
         await self.act()

@@ -35,6 +35,17 @@ def test_a_searchers_deadline_is_in_seconds() -> None:
     assert read_settings(MINIMAL | {"PODTUNE_PROPOSAL_DEADLINE": "30"}).proposal_deadline == 30
 
 
+def test_namespaces_opt_in_by_a_command_that_finds_the_operator() -> None:
+    opt_in = {"PODTUNE_NAMESPACE_OPT_IN": "true"}
+    assert read_settings(MINIMAL).opt_in_command == ""
+    usual = read_settings(MINIMAL | opt_in | {"PODTUNE_POD_NAMESPACE": "podtune-system"})
+    assert usual.opt_in_command == "kubectl podtune enable"
+    elsewhere = read_settings(MINIMAL | opt_in | {"PODTUNE_POD_NAMESPACE": "tuning"})
+    assert elsewhere.opt_in_command == "kubectl podtune enable --operator-namespace tuning"
+    with pytest.raises(SettingsError, match="leave PODTUNE_NAMESPACES empty"):
+        read_settings(MINIMAL | opt_in | {"PODTUNE_NAMESPACES": "a"})
+
+
 def test_lists_are_taken_apart() -> None:
     settings = read_settings(MINIMAL | {"PODTUNE_NAMESPACES": "a, b,,", "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": "trainer"})
     assert settings.namespaces == ("a", "b")

@@ -89,6 +89,8 @@ class ExperimentEntry:
     trials: dict[str, Trial] = field(default_factory=dict)
     storage_pods: dict[str, StoragePod] = field(default_factory=dict)
     """By UID."""
+    bar: str | None = None
+    """Why it may not be served, whatever its spec; empty while that is not known, None where it may."""
 
     @property
     def is_ready(self) -> bool:
@@ -97,7 +99,7 @@ class ExperimentEntry:
         Otherwise the missing Trials would be recreated.
         """
         experiment = self.experiment
-        if experiment.spec is None or experiment.importing:
+        if self.bar is not None or experiment.spec is None or experiment.importing:
             return False
         recorded = sum(trial.status.state is not None for trial in self.trials.values()) if experiment.imported else 0
         return recorded >= experiment.imported

@@ -49,6 +49,7 @@ class Store:
         overdue_pods: OverduePods | None = None,
         *,
         listener: ObjectListener | None = None,
+        find_bar: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         """Makes an empty store.
 
@@ -59,6 +60,8 @@ class Store:
             pod_limits: How many pods of trials each namespace may have.
             overdue_pods: Ends pods that take longer to end than they may.
             listener: Hears of each Experiment and Trial.
+            find_bar: Why the Experiments of a namespace may not be served; empty while that is not known, None where
+                they may.
         """
         self._settings = settings
         self._changed = changed
@@ -81,6 +84,7 @@ class Store:
         """UIDs of objects that were deleted without what belongs to them."""
         self._overdue_pods = overdue_pods
         self._listener = listener
+        self._find_bar = find_bar
         self._synced = False
 
     # What was seen
@@ -112,7 +116,7 @@ class Store:
         """A Trial was seen."""
         metadata = body["metadata"]
         entry = self._find_entry_for(body)
-        if entry is None or metadata["uid"] in self._gone:
+        if entry is None or metadata["uid"] in self._gone or self._find_bar(entry.experiment.namespace):
             return
         known = entry.trials.get(metadata["name"])
         if known is not None and known.uid == metadata["uid"] and decoders.read_version(body) <= known.version:
@@ -169,6 +173,8 @@ class Store:
 
     def observe_pod(self, body: Manifest) -> None:
         """A trial's pod was seen."""
+        if self._find_bar(body["metadata"].get("namespace", "")):
+            return
         if owner := decoders.find_experiment_of_storage_pod(body):
             self._observe_storage_pod(owner, body, gone=False)
             return
@@ -253,6 +259,35 @@ class Store:
         elif (entry := self._entries.get(self._storage_pods.get(uid, ""))) is not None:
             self._take_storage_pod(entry, replace(entry.storage_pods[uid], gone=True))
 
+    def give_up(self, namespace: str) -> None:
+        """A namespace lets us see nothing but its Experiments any more: the rest is forgotten, and goes on without us.
+
+        It is not gone: nobody is told of a deletion, and it is known again once it is seen again.
+        """
+        for uid, entry in self._entries.items():
+            if entry.experiment.namespace != namespace:
+                continue
+            entry.drop_machine()
+            for owner in (uid, *(trial.uid for trial in entry.trials.values())):
+                self._trials.pop(owner, None)
+                for pod in self._pods.pop(owner, ()):
+                    self._owners.pop(pod, None)
+                    self._caps.remove_pod(pod)
+                    if self._overdue_pods is not None:
+                        self._overdue_pods.forget_pod(pod)
+            for pod in entry.storage_pods:
+                self._storage_pods.pop(pod, None)
+            entry.trials.clear()
+            entry.storage_pods.clear()
+            self._throttle.update(uid, None)
+            self._caps.update(namespace, entry.experiment.name, None)
+
+    def wake_namespace(self, namespace: str) -> None:
+        """Whether a namespace is served is known, or has changed."""
+        for uid, entry in self._entries.items():
+            if entry.experiment.namespace == namespace:
+                self._changed(uid)
+
     def mark_synced(self) -> None:
         """Everything that is there has been seen: from now on there are machines."""
         self._synced = True
@@ -264,7 +299,10 @@ class Store:
     def find_entry(self, uid: str) -> ExperimentEntry | None:
         """The Experiment with this UID; if it is to have a machine, that is begun here (see `ExperimentEntry`)."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.machine is None and entry.build is None and self._synced and entry.is_ready:
+        if entry is None:
+            return None
+        entry.bar = self._find_bar(entry.experiment.namespace)
+        if entry.machine is None and entry.build is None and self._synced and entry.is_ready:
             self._begin_build(entry)
         return entry
 
@@ -297,6 +335,10 @@ class Store:
         entry = self._entries.get(experiment_uid)
         known = entry.trials.get(trial) if entry is not None else None
         return known.uid if known is not None else ""
+
+    def list_namespaces(self) -> set[str]:
+        """Namespaces with Experiments."""
+        return {namespace for namespace, _ in self._by_name}
 
     def list_uids(self) -> set[str]:
         """UIDs of all Experiments, Trials and pods."""

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, NamedTuple
 
 import kopf
 import structlog
-from kopf._cogs.clients import watching
+from kopf._cogs.clients import errors, watching
 from kopf._core.reactor import queueing
 
 from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, GROUP, TRIAL_KIND, TRIAL_PLURAL, VERSION
 from podtune.controllers.store.store import Store
+from podtune.controllers.watch.opt_ins import OptIns, WatchForbidden
 from podtune.controllers.watch.resync import POD_SELECTOR, Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.kube.manifests import Manifest
@@ -52,7 +53,9 @@ class Watched(NamedTuple):
     plural: str
 
 
-def make_handlers(store: Store, health: WatchHealth, resync: Resync) -> dict[Watched, Handler]:
+def make_handlers(
+    store: Store, health: WatchHealth, resync: Resync, opt_ins: OptIns | None = None
+) -> dict[Watched, Handler]:
     """What each event of a kind is given to, so that the store knows of it."""
 
     def feed(kind: str, event: Any, seen: Take, gone: Take) -> None:
@@ -67,6 +70,8 @@ def make_handlers(store: Store, health: WatchHealth, resync: Resync) -> dict[Wat
 
     def take_experiment(event: Any) -> None:
         feed(EXPERIMENT_KIND, event, store.observe_experiment, store.observe_experiment_deletion)
+        if opt_ins is not None:
+            opt_ins.see(event["object"]["metadata"]["namespace"])
 
     def take_trial(event: Any) -> None:
         feed(TRIAL_KIND, event, store.observe_trial, store.observe_trial_deletion)
@@ -99,22 +104,41 @@ def make_registry(handlers: dict[Watched, Handler]) -> kopf.OperatorRegistry:
     return registry
 
 
-def call_handlers_directly(handlers: dict[Watched, Handler]) -> None:
-    """Has each watch of a kind that has a handler call it; see `queueing.watcher` of kopf for the arguments."""
+def call_handlers_directly(handlers: dict[Watched, Handler], opt_ins: OptIns | None = None) -> None:
+    """Has each watch of a kind that has a handler call it; see `queueing.watcher` of kopf for the arguments.
+
+    Where namespaces opt in, Experiments are watched in the whole cluster, and all else in one namespace at a time.
+    """
 
     async def watch(*, resource: Any, namespace: Any, settings: Any, operator_paused: Any = None, **_: Any) -> None:
-        handle = handlers[Watched(resource.group, resource.version, resource.plural)]
-        events = watching.infinite_watch(
-            settings=settings, resource=resource, namespace=namespace, operator_paused=operator_paused
-        )
-        async for event in events:
-            if not isinstance(event, watching.Bookmark) and event["type"] != BOOKMARK:
-                try:
-                    handle(event)
-                except Exception:
-                    log.exception("event not handled", resource=resource.plural)
+        async def follow(namespace: Any) -> None:
+            events = watching.infinite_watch(
+                settings=settings, resource=resource, namespace=namespace, operator_paused=operator_paused
+            )
+            await _pass_on(events, handlers[Watched(resource.group, resource.version, resource.plural)])
+
+        async def follow_while_allowed(namespace: str) -> None:
+            try:
+                await follow(namespace)
+            except errors.APIForbiddenError as refusal:
+                raise WatchForbidden(f"{resource.plural}: {refusal}") from refusal
+
+        if opt_ins is None or resource.plural == EXPERIMENT_PLURAL:
+            await follow(namespace)
+        else:
+            await opt_ins.follow(follow_while_allowed)
 
     vars(queueing)["watcher"] = watch
+
+
+async def _pass_on(events: AsyncIterator[Any], handle: Handler) -> None:
+    """Gives a watch's events to their handler."""
+    async for event in events:
+        if not isinstance(event, watching.Bookmark) and event["type"] != BOOKMARK:
+            try:
+                handle(event)
+            except Exception:
+                log.exception("event not handled", kind=event["object"].get("kind", ""))
 
 
 def make_settings() -> kopf.OperatorSettings:
@@ -133,7 +157,9 @@ def make_settings() -> kopf.OperatorSettings:
     return settings
 
 
-async def run_kopf(handlers: dict[Watched, Handler], namespaces: Collection[str], ready: asyncio.Event) -> None:
+async def run_kopf(
+    handlers: dict[Watched, Handler], namespaces: Collection[str], ready: asyncio.Event, opt_ins: OptIns | None = None
+) -> None:
     """Runs kopf until it is cancelled, or fails.
 
     Kopf takes SIGTERM and SIGINT for itself, so whoever wants them has to ask for them again once it is ready; and when
@@ -143,8 +169,9 @@ async def run_kopf(handlers: dict[Watched, Handler], namespaces: Collection[str]
         handlers: See `make_handlers`.
         namespaces: Namespaces to watch; none for all.
         ready: Is set when kopf has begun, and the watches are about to.
+        opt_ins: Which namespaces have opted in; None where they need not.
     """
-    call_handlers_directly(handlers)
+    call_handlers_directly(handlers, opt_ins)
     await kopf.operator(
         registry=make_registry(handlers),
         settings=make_settings(),

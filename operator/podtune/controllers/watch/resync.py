@@ -32,13 +32,32 @@ POD_SELECTOR = f"{LABEL_MANAGED_BY}={MANAGED_BY},{LABEL_EXPERIMENT}"
 class Resync:
     """Feeds the store with what a list holds, and takes out of the store what it does not."""
 
-    def __init__(self, client: ClusterClient, store: Store, namespaces: Collection[str], rng: random.Random) -> None:
-        """Makes a resync of these namespaces; none for all."""
+    def __init__(
+        self,
+        client: ClusterClient,
+        store: Store,
+        namespaces: Collection[str],
+        rng: random.Random,
+        list_opted_in: Callable[[], Collection[str]] | None = None,
+    ) -> None:
+        """Makes a resync.
+
+        Args:
+            client: Lists.
+            store: Is fed.
+            namespaces: Those with the Experiments that are served; none for all.
+            rng: Draws the jitter.
+            list_opted_in: Where only some namespaces of these have let us in: gives those. Nothing but Experiments is
+                listed in others.
+        """
         self._client = client
         self._store = store
         self._namespaces = list(namespaces) or [""]
         self._rng = rng
+        self._list_opted_in = list_opted_in
         self._called = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """Which namespaces are listed must not change during a resync: it would take their objects for gone."""
 
     def call(self) -> None:
         """Requests a resync: a watch has restarted and will never report what was deleted in between."""
@@ -64,9 +83,24 @@ class Resync:
                 pass  # nobody has called
             self._called.clear()
             try:
-                await self._resync()
+                async with self._turn:
+                    await self._resync()
             except ApiError as error:
                 log.warning("resync failed", error=str(error))
+
+    async def take_up(self, namespace: str, finish: Callable[[], None]) -> None:
+        """Feeds the store with what there is in a namespace whose Experiments it knows.
+
+        Args:
+            namespace: Its name.
+            finish: Called when that is done, before the next resync: it lists the namespace, too.
+
+        Raises:
+            ApiError: The API server could not be asked, or refuses.
+        """
+        async with self._turn:
+            await self._list_owned([namespace])
+            finish()
 
     async def _resync(self) -> None:
         """What was known before the lists began and is in none of them is gone; what was made meanwhile is not."""
@@ -83,17 +117,28 @@ class Resync:
 
     async def _list(self) -> set[str]:
         """Feeds everything to the store, owners before what they own; returns all UIDs."""
+        served = self._namespaces if self._list_opted_in is None else self._list_opted_in()
         return {
-            *await self._feed(paths.experiments, self._store.observe_experiment, {}),
-            *await self._feed(paths.trials, self._store.observe_trial, {}),
-            *await self._feed(paths.pods, self._store.observe_pod, {"labelSelector": POD_SELECTOR}),
+            *await self._feed(paths.experiments, self._store.observe_experiment, {}, self._namespaces),
+            *await self._list_owned(served),
+        }
+
+    async def _list_owned(self, namespaces: Collection[str]) -> set[str]:
+        """The same for what Experiments own."""
+        return {
+            *await self._feed(paths.trials, self._store.observe_trial, {}, namespaces),
+            *await self._feed(paths.pods, self._store.observe_pod, {"labelSelector": POD_SELECTOR}, namespaces),
         }
 
     async def _feed(
-        self, path: Callable[[str], str], take: Callable[[Manifest], None], params: Mapping[str, str]
+        self,
+        path: Callable[[str], str],
+        take: Callable[[Manifest], None],
+        params: Mapping[str, str],
+        namespaces: Collection[str],
     ) -> set[str]:
         uids = set()
-        async for page in self._list_pages(path, params):
+        async for page in self._list_pages(path, params, namespaces):
             for number, item in enumerate(page["items"], 1):
                 take(item)
                 uids.add(item["metadata"]["uid"])
@@ -101,7 +146,9 @@ class Resync:
                     await asyncio.sleep(0)  # a large list must not hold up results and the Lease
         return uids
 
-    async def _list_pages(self, path: Callable[[str], str], params: Mapping[str, str]) -> AsyncIterator[Manifest]:
-        for namespace in self._namespaces:
+    async def _list_pages(
+        self, path: Callable[[str], str], params: Mapping[str, str], namespaces: Collection[str]
+    ) -> AsyncIterator[Manifest]:
+        for namespace in namespaces:
             async for page in list_pages(self._client, path(namespace), params):
                 yield page

@@ -39,8 +39,17 @@ class WatchHealth:
     an object that is deleted right after it was written leaves nothing behind that would be waited for in vain.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float], is_watched: Callable[[str, str], bool] = lambda *_: True
+    ) -> None:
+        """Makes the health of watches that have seen nothing.
+
+        Args:
+            monotonic: Seconds, for periods.
+            is_watched: Whether objects of a kind and namespace are watched at present.
+        """
         self._monotonic = monotonic
+        self._is_watched = is_watched
         self._watches: dict[Watch, _Progress] = {}
 
     def wrote(self, kind: str, body: Mapping[str, Any]) -> None:
@@ -59,6 +68,11 @@ class WatchHealth:
         if watch.awaited <= watch.seen < watch.last[0]:
             watch.awaited, watch.since = watch.last
 
+    def forget_namespace(self, namespace: str) -> None:
+        """The watches of a namespace are about to begin: what was written before, their lists hold."""
+        for watch in [watch for watch in self._watches if watch[1] == namespace and not self._is_watched(*watch)]:
+            del self._watches[watch]
+
     @property
     def is_alive(self) -> bool:
         """Whether all writes have come back in time."""
@@ -67,7 +81,11 @@ class WatchHealth:
     def compute_lag(self) -> float:
         """For how many seconds the watch that is furthest behind has not brought a write; 0 where all have."""
         now = self._monotonic()
-        behind = (now - watch.since for watch in self._watches.values() if watch.awaited > watch.seen)
+        behind = (
+            now - watch.since
+            for key, watch in self._watches.items()
+            if watch.awaited > watch.seen and self._is_watched(*key)
+        )
         return max(behind, default=0.0)
 
     def _get_progress(self, kind: str, body: Mapping[str, Any]) -> tuple[_Progress, int]:

@@ -180,6 +180,33 @@ def compute_status(
     return transitions.record_of_experiment(status, before, now) if inputs.records_transitions else status
 
 
+def compute_status_on_hold(experiment: Experiment, hold: Hold, now: str, inputs: StatusInputs) -> ExperimentStatus:
+    """The status of an Experiment whose trials can't be seen: what it says of them stays; one that has ended stays so.
+
+    Args:
+        experiment: The Experiment.
+        hold: Why.
+        now: The present time (RFC 3339).
+        inputs: Whether changes of the state are put on record; nothing else is known.
+    """
+    before = experiment.status
+    if before.state is not None and before.state.is_finished:
+        return before
+    conditions = tuple(before.conditions)
+    for type_, holds in ((ConditionType.READY, False), (ConditionType.STALLED, True)):
+        conditions = set_condition(
+            conditions, type_, holds, str(hold.reason), hold.message, now=now, generation=experiment.generation
+        )
+    update = {
+        "observed_generation": experiment.generation,
+        "state": ExperimentState.STALLED,
+        "message": clip(hold.message),
+        "conditions": list(conditions),
+    }
+    status = before.model_copy(update=update)
+    return transitions.record_of_experiment(status, before, now) if inputs.records_transitions else status
+
+
 def _format_progress(trials: TrialCounts, limit: int | None) -> str:
     """How far it is, counted as `watch` does: out of all trials that there will be, not of those made so far."""
     done = trials.terminated + trials.error

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from podtune.api.names import USUAL_HOME
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import DatedApi
 from podtune.cli.client.store_access import StoreOptions
@@ -27,7 +28,6 @@ from podtune.cli.options import (
 )
 from podtune.cli.output import print_facts, print_lines, print_note
 
-HOME = "podtune-system"
 DOCTOR_CHECKS: Mapping[str, InstallationCheck] = {
     "clocks": installation.check_clocks,
     "definitions": installation.check_definitions,
@@ -59,7 +59,7 @@ def doctor(
     *,
     operator_namespace: Annotated[
         str, typer.Option("--operator-namespace", metavar="NAMESPACE", help="Where the operator is installed.")
-    ] = HOME,
+    ] = USUAL_HOME,
     output: ForPrograms = None,
     endpoint: StoreEndpoint = "",
     region: StoreRegion = "",

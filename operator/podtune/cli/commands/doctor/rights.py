@@ -55,7 +55,7 @@ def check_operator_rights(patient: Patient) -> Iterator[Diagnosis]:
     if lacking:
         words = (
             f"{account} may not {_name_all(lacking)} in namespace {patient.namespace}; upgrade the chart podtune, or "
-            "add the namespace to its watchNamespaces"
+            f"add the namespace to its watchNamespaces, or where namespaces opt in: podtune enable {patient.namespace}"
         )
         yield Diagnosis("operator's rights", Health.WRONG, words)
     else:

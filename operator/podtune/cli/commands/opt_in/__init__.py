@@ -1,0 +1,1 @@
+"""`podtune enable` and `disable`: which namespaces let the operator in."""
