@@ -28,7 +28,7 @@ from podtune.kube.paths import SELF_ACCESS_REVIEWS
 
 log = structlog.get_logger(__name__)
 
-REFUSED_SECONDS = 5.0
+UNSERVED_SECONDS = 5.0
 """Seconds until a namespace that is not served is asked about again, lengthened by up to a fifth at random."""
 SERVED_SECONDS = 20.0
 """The same for one that is served."""
@@ -184,7 +184,7 @@ class OptIns:
                 log.info("watch refused", namespace=namespace, error=str(refusal))
                 self._due[namespace] = 0.0
                 self._called.set()
-                await asyncio.sleep(REFUSED_SECONDS * (1 + 0.2 * self._rng.random()))
+                await asyncio.sleep(UNSERVED_SECONDS * (1 + 0.2 * self._rng.random()))
 
     def _list_due(self) -> Iterator[str]:
         for namespace in self._store.list_namespaces() - self._due.keys():
@@ -214,7 +214,7 @@ class OptIns:
     def _plan_next(self, namespace: str) -> None:
         state = self._gate.find_state(namespace)
         is_sure = state is _State.SERVED and not self._denials[namespace]
-        period = SERVED_SECONDS if is_sure else REFUSED_SECONDS
+        period = SERVED_SECONDS if is_sure else UNSERVED_SECONDS
         self._due[namespace] = self._monotonic() + period * (1 + 0.2 * self._rng.random())
         if state is _State.REFUSED and namespace not in self._store.list_namespaces():
             del self._due[namespace], self._denials[namespace]

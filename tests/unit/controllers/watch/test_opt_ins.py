@@ -13,9 +13,9 @@ import pytest
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.opt_ins import (
     DENIALS,
-    REFUSED_SECONDS,
     REVIEW_PAUSE,
     SERVED_SECONDS,
+    UNSERVED_SECONDS,
     NamespaceGate,
     OptIns,
     WatchForbidden,
@@ -29,8 +29,8 @@ from tests.unit.cluster.fake_client import FakeCluster, no_answer, refusal
 from tests.unit.cluster.objects import EXPERIMENTS, PODS, TRIALS, experiment_body, pod_body, trial_body
 from tests.unit.cluster.virtual_time import in_virtual_time, now
 
-SOON = 1.3 * REFUSED_SECONDS
-LOST = 1.3 * (SERVED_SECONDS + DENIALS * REFUSED_SECONDS)
+SOON = 1.3 * UNSERVED_SECONDS
+LOST = 1.3 * (SERVED_SECONDS + DENIALS * UNSERVED_SECONDS)
 OWNED = {*(f"{kind}-{index}" for kind in "tp" for index in range(2))}
 
 
