@@ -136,6 +136,7 @@ def _read_template_policy(environment: Mapping[str, str], results_url: str) -> T
         tolerations=_list(environment, "PODTUNE_ALLOWED_TOLERATIONS", DEFAULT_TOLERATIONS),
         annotation_domains=_list(environment, "PODTUNE_ALLOWED_ANNOTATION_DOMAINS", DEFAULT_ANNOTATION_DOMAINS),
         host_aliases=_list(environment, "PODTUNE_ALLOWED_HOST_ALIASES"),
+        images=_list(environment, "PODTUNE_ALLOWED_IMAGES", ("*",)),
         denied_secrets=_list(environment, "PODTUNE_DENIED_SECRETS"),
         denied_claims=_list(environment, "PODTUNE_DENIED_CLAIMS"),
         results_host=urlsplit(results_url).hostname or "",

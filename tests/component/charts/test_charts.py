@@ -212,6 +212,7 @@ def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
         allowedTolerations=["dedicated=training", "*"],
         allowedAnnotationDomains=["*.example.com"],
         allowedHostAliases=["data.example.com"],
+        allowedImages=["registry.example.com/*"],
         deniedSecrets=["admin-*"],
         deniedClaims=["store-*"],
         trialsRunAsNonRoot=True,
@@ -225,10 +226,27 @@ def test_what_templates_may_say_is_written_as_the_operator_reads_it() -> None:
         tolerations=("dedicated=training", "*"),
         annotation_domains=("*.example.com",),
         host_aliases=("data.example.com",),
+        images=("registry.example.com/*",),
         denied_secrets=("admin-*",),
         denied_claims=("store-*",),
         results_host=f"podtune-results.{NAMESPACE}.svc",
     )
+
+
+def test_admission_policies_are_asked_for_and_hold_where_experiments_are_served() -> None:
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    assert not {kind for kind, _ in list_kinds(render())} & set(kinds)
+    for value, name in (("templates", "tuning-podtune-templates"), ("userRights", "tuning-podtune-user-rights")):
+        documents = render(**{f"admissionPolicy__{value}": True}, watchNamespaces=["a", "b"])
+        found = [document for document in documents if document["kind"] in kinds]
+        assert [document["metadata"]["name"] for document in found] == [name, name]
+        policy, binding = found
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        assert (binding["spec"]["policyName"], binding["spec"]["validationActions"]) == (name, ["Deny"])
+        (selected,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+        assert selected == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
+        everywhere = find_one(render(**{f"admissionPolicy__{value}": True}), kinds[1], name)
+        assert "matchResources" not in everywhere["spec"]
 
 
 def test_the_pod_satisfies_pod_security_restricted() -> None:

@@ -32,6 +32,7 @@ from podtune.api.pods.template_policy import (
     build_policy_fields,
     check_annotation_domains,
     is_listed,
+    restrict_image,
 )
 from podtune.trial.layout import DIRECTORY
 
@@ -63,6 +64,7 @@ def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POL
     if not spec.get("containers"):
         raise FieldError("containers", "is missing or empty; name at least the container that trains")
     allow_fields(_POD | build_policy_fields(policy))(spec, "")
+    _check_images(spec, policy)
     _check_unique_names(spec)
     _check_denied_secrets(spec, policy)
     _check_denied_claims(spec, policy)
@@ -155,6 +157,14 @@ def _check_keys(kind: str, entries: Mapping[str, str]) -> None:
         domain = key.partition("/")[0]
         if domain == GROUP or domain.endswith(f".{GROUP}") or key == LABEL_MANAGED_BY:
             raise FieldError(kind, f"{key!r} is reserved for the operator; choose another key")
+
+
+def _check_images(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:
+    check = restrict_image(policy)
+    for kind in ("initContainers", "containers"):
+        for position, container in enumerate(spec.get(kind) or ()):
+            if container.get("image"):
+                check(container["image"], f"{kind}[{position}].image")
 
 
 def _check_denied_secrets(spec: Mapping[str, Any], policy: TemplatePolicy) -> None:

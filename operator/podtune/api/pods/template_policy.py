@@ -51,6 +51,7 @@ class TemplatePolicy:
         tolerations: Taints that trials may tolerate: `key` with any value, or `key=value`.
         annotation_domains: Domains of the annotations that trials' pods may have, besides plain words such as team.
         host_aliases: Host names that trials' pods may give addresses of their own.
+        images: Images that a trial's containers may have, with their registry and tag, as they are written.
         denied_secrets: Secrets that a trial's containers may not see.
         denied_claims: PersistentVolumeClaims that a trial's containers may not mount.
         results_host: Name by which agents find the operator; no trial may give it another address.
@@ -61,6 +62,7 @@ class TemplatePolicy:
     tolerations: Collection[str] = DEFAULT_TOLERATIONS
     annotation_domains: Collection[str] = DEFAULT_ANNOTATION_DOMAINS
     host_aliases: Collection[str] = ()
+    images: Collection[str] = ("*",)
     denied_secrets: Collection[str] = ()
     denied_claims: Collection[str] = ()
     results_host: str = ""
@@ -92,6 +94,21 @@ def build_policy_fields(policy: TemplatePolicy) -> dict[str, Check]:
             allow_fields({"ip": allow_anything, "hostnames": check_each(_restrict_host_name(policy))})
         ),
     }
+
+
+def restrict_image(policy: TemplatePolicy) -> Check:
+    """The check of a container's image."""
+
+    def check(value: Any, path: str) -> None:
+        if not is_listed(str(value), policy.images):
+            allowed = ", ".join(policy.images) or "none"
+            raise FieldError(
+                path,
+                f"{show_value(value)} is not allowed; use an image that is: {allowed} ({_ADMINISTRATOR} lists them in "
+                "the setting allowedImages)",
+            )
+
+    return check
 
 
 def check_annotation_domains(keys: Collection[str], policy: TemplatePolicy) -> None:

@@ -10,90 +10,15 @@ from podtune.api.base import FieldError
 from podtune.api.pods.pod_template import check_annotations, check_pod_spec
 from podtune.api.pods.template_policy import DEFAULT_POLICY, UNKNOWN_POLICY, TemplatePolicy
 from podtune.api.validation import InvalidSpec, parse_experiment
-
-RESULTS = "podtune-results.podtune-system.svc"
-POLICY = TemplatePolicy(
-    service_accounts=["trainer"],
-    priority_classes=["low", "team-*"],
-    tolerations=["nvidia.com/gpu", "dedicated=training", "example.com/*"],
-    annotation_domains=["kueue.x-k8s.io", "*.example.com"],
-    host_aliases=["data.example.com", "*.internal"],
-    denied_secrets=["bucket", "admin-*"],
-    denied_claims=["store-*"],
-    results_host=RESULTS,
-)
+from tests.unit.api.pods.judged_templates import POLICY, REFUSED, RESULTS, TAKEN, make_aliases, make_pod
 
 
-def _pod(container: dict[str, Any] | None = None, **pod: Any) -> dict[str, Any]:
-    return {"containers": [{"name": "trial", "image": "digits:1"} | (container or {})]} | pod
-
-
-def _aliases(*names: str) -> dict[str, Any]:
-    return _pod(hostAliases=[{"ip": "10.0.0.1", "hostnames": list(names)}])
-
-
-def _secret(name: str) -> dict[str, Any]:
-    return _pod({"envFrom": [{"secretRef": {"name": name}}]})
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        _pod(serviceAccountName="trainer"),
-        _pod(priorityClassName="low"),
-        _pod(priorityClassName="team-a"),
-        _pod(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]),
-        _pod(tolerations=[{"key": "dedicated", "operator": "Equal", "value": "training"}]),
-        _pod(tolerations=[{"key": "dedicated", "value": "training"}]),
-        _pod(tolerations=[{"key": "example.com/spot", "operator": "Exists", "tolerationSeconds": 5}]),
-        _aliases("data.example.com", "nas.internal"),
-        _secret("mine"),
-        _pod(imagePullSecrets=[{"name": "admin-registry"}]),
-    ],
-)
+@pytest.mark.parametrize("spec", TAKEN)
 def test_what_the_administrator_allows_is_taken(spec: dict[str, Any]) -> None:
     check_pod_spec(spec, POLICY)
 
 
-@pytest.mark.parametrize(
-    ("spec", "path", "setting"),
-    [
-        (_pod(serviceAccountName="admin"), "serviceAccountName", "allowedServiceAccounts"),
-        (_pod(priorityClassName="high"), "priorityClassName", "allowedPriorityClasses"),
-        (_pod(priorityClassName="system-node-critical"), "priorityClassName", "allowedPriorityClasses"),
-        (_pod(tolerations=[{"operator": "Exists"}]), "tolerations[0]", "allowedTolerations"),
-        (_pod(tolerations=[{"key": "", "operator": "Exists"}]), "tolerations[0]", "allowedTolerations"),
-        (
-            _pod(tolerations=[{"key": "nvidia.com/gpu"}, {"key": "node-role.kubernetes.io/control-plane"}]),
-            "tolerations[1]",
-            "allowedTolerations",
-        ),
-        (_pod(tolerations=[{"key": "dedicated", "value": "team-b"}]), "tolerations[0]", "allowedTolerations"),
-        (_pod(tolerations=[{"key": "dedicated", "operator": "Exists"}]), "tolerations[0]", "allowedTolerations"),
-        (_aliases("data.example.com", "other.example.com"), "hostAliases[0].hostnames[1]", "allowedHostAliases"),
-        (
-            _pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "store-1"}}]),
-            "volumes[0].persistentVolumeClaim.claimName",
-            "deniedClaims",
-        ),
-        (_secret("bucket"), "containers[0].envFrom[0].secretRef.name", "deniedSecrets"),
-        (
-            _pod({"env": [{"name": "K", "valueFrom": {"secretKeyRef": {"name": "admin-x"}}}]}),
-            "containers[0].env[0].valueFrom.secretKeyRef.name",
-            "deniedSecrets",
-        ),
-        (
-            _pod(volumes=[{"name": "v", "secret": {"secretName": "bucket"}}]),
-            "volumes[0].secret.secretName",
-            "deniedSecrets",
-        ),
-        (
-            _pod(volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": "bucket"}}]}}]),
-            "volumes[0].projected.sources[0].secret.name",
-            "deniedSecrets",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "path", "setting"), REFUSED)
 def test_anything_else_is_refused_with_the_setting_that_would_allow_it(
     spec: dict[str, Any], path: str, setting: str
 ) -> None:
@@ -109,21 +34,21 @@ def test_anything_else_is_refused_with_the_setting_that_would_allow_it(
 def test_no_alias_gives_the_operator_another_address_whatever_is_allowed(name: str) -> None:
     everything = TemplatePolicy(host_aliases=["*"], results_host=RESULTS)
     with pytest.raises(FieldError, match="the agent") as refused:
-        check_pod_spec(_aliases(name), everything)
+        check_pod_spec(make_aliases(name), everything)
     assert refused.value.path == "hostAliases[0].hostnames[0]"
     outside = TemplatePolicy(host_aliases=["*"], results_host="results.example.com")
     with pytest.raises(FieldError):
-        check_pod_spec(_aliases("results.example.com"), outside)
-    check_pod_spec(_aliases("data.example.com"), everything)
+        check_pod_spec(make_aliases("results.example.com"), outside)
+    check_pod_spec(make_aliases("data.example.com"), everything)
 
 
 @pytest.mark.parametrize(
     "spec",
     [
-        _pod(serviceAccountName="default"),
-        _pod(priorityClassName="low"),
-        _pod(tolerations=[{"key": "dedicated", "operator": "Exists"}]),
-        _aliases("data.example.com"),
+        make_pod(serviceAccountName="default"),
+        make_pod(priorityClassName="low"),
+        make_pod(tolerations=[{"key": "dedicated", "operator": "Exists"}]),
+        make_aliases("data.example.com"),
     ],
 )
 def test_by_default_nothing_of_this_goes_without_the_administrator(spec: dict[str, Any]) -> None:
@@ -135,11 +60,11 @@ def test_by_default_nothing_of_this_goes_without_the_administrator(spec: dict[st
 def test_by_default_trials_may_go_to_nodes_with_gpus_and_wait_for_lost_ones() -> None:
     lost = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     gpus = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-    check_pod_spec(_pod(tolerations=[lost | {"tolerationSeconds": 60}, gpus]))
+    check_pod_spec(make_pod(tolerations=[lost | {"tolerationSeconds": 60}, gpus]))
 
 
 def test_a_priority_class_of_the_system_is_allowed_by_its_full_name_only() -> None:
-    spec = _pod(priorityClassName="system-node-critical")
+    spec = make_pod(priorityClassName="system-node-critical")
     for listed in (["*"], ["system-*"]):
         with pytest.raises(FieldError, match="system-node-critical"):
             check_pod_spec(spec, TemplatePolicy(priority_classes=listed))
@@ -184,7 +109,7 @@ def test_the_message_names_the_whole_path_of_the_field() -> None:
             "objective": {"metric": "accuracy", "mode": "max"},
             "parameters": [{"name": "lr", "float": {"min": 0.1, "max": 1}}],
             "search": {"maxTrials": 1},
-            "trialTemplate": {"metadata": {"annotations": {"cdi.k8s.io/gpu": "x"}}, "spec": _pod()},
+            "trialTemplate": {"metadata": {"annotations": {"cdi.k8s.io/gpu": "x"}}, "spec": make_pod()},
         },
     }
     with pytest.raises(InvalidSpec, match=r"^spec\.trialTemplate\.metadata\.annotations: 'cdi.k8s.io/gpu'"):
