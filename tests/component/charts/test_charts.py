@@ -237,7 +237,7 @@ def test_admission_policies_are_asked_for_and_hold_where_experiments_are_served(
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     assert not {kind for kind, _ in list_kinds(render())} & set(kinds)
     for value, name in (("templates", "tuning-podtune-templates"), ("userRights", "tuning-podtune-user-rights")):
-        documents = render(**{f"admissionPolicy__{value}": True}, watchNamespaces=["a", "b"])
+        documents = render(admissionPolicy={value: True}, watchNamespaces=["a", "b"])
         found = [document for document in documents if document["kind"] in kinds]
         assert [document["metadata"]["name"] for document in found] == [name, name]
         policy, binding = found
@@ -245,7 +245,7 @@ def test_admission_policies_are_asked_for_and_hold_where_experiments_are_served(
         assert (binding["spec"]["policyName"], binding["spec"]["validationActions"]) == (name, ["Deny"])
         (selected,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
         assert selected == {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["a", "b"]}
-        everywhere = find_one(render(**{f"admissionPolicy__{value}": True}), kinds[1], name)
+        everywhere = find_one(render(admissionPolicy={value: True}), kinds[1], name)
         assert "matchResources" not in everywhere["spec"]
 
 
