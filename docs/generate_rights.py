@@ -29,6 +29,7 @@ SCOPES = {
         "podtune.clusterRules": "In the whole cluster",
         "podtune.optInRules": "In the whole cluster, with `namespaceOptIn`",
         "podtune.leadershipRules": "In its own namespace",
+        "podtune.tlsRules": "In its own namespace, unless `results.tls` says otherwise",
         "podtune.webhookRules": "In its own namespace, with `webhooks`",
     },
     TEMPLATES / "dashboard" / "_helpers.tpl": {

@@ -93,6 +93,7 @@ def install(
         "nodeSelector.podtune\\.dev/role": "system",
         f"podLimits.namespaces.{CAPPED_NAMESPACE}": CAP,
         "deniedSecrets[0]": DENIED_SECRET,
+        "results.plainHTTP": False,  # no test's results come but by TLS
         **{f"allowedTolerations[{i}]": taint for i, taint in enumerate([*DEFAULT_TOLERATIONS, FAKE_NODES_TAINT])},
     }
     helm(cluster, RELEASE, ROOT / "charts" / "podtune", settings)

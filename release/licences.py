@@ -18,7 +18,19 @@ from release.shipped_packages import OURS, ROOT, Package, list_packages, read_lo
 
 FILE = ROOT / "requirements" / "licences.json"
 ACCEPTED = frozenset(
-    {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MPL-2.0", "PSF-2.0", "Zlib"}
+    {
+        "0BSD",
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "CC0-1.0",
+        "ISC",
+        "MIT",
+        "MIT-0",
+        "MPL-2.0",
+        "PSF-2.0",
+        "Zlib",
+    }
 )
 """Whoever distributes our images under Apache-2.0 may distribute what is under these, too."""
 STATED = {

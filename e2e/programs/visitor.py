@@ -1,6 +1,9 @@
 """A pod of a tenant that is no trial's, and what it tries on a server of the operator's; it prints what came of it.
 
-URL      where the server is
+URL      where the server is, by TLS
+CA       certificates of the authorities that it is believed by
+OTHER_CA certificate of an authority that it must not be believed by; unset: it is not tried
+PLAIN    a port where there may be a server of plain HTTP; unset: it is not tried
 POSTS    reports to post, as JSON: a list of {path, token, body}
 SILENT   so many connections are opened that never send a whole request (0)
 """
@@ -11,6 +14,7 @@ import os
 import resource
 import select
 import socket
+import ssl
 import time
 from urllib.parse import urlsplit
 
@@ -18,11 +22,31 @@ PATIENCE = 120.0
 
 
 def post(path: str, token: str, body: object) -> dict[str, object]:
-    connection = http.client.HTTPConnection(SERVER[0], SERVER[1], timeout=10)
+    trust = ssl.create_default_context(cadata=os.environ["CA"])
+    connection = http.client.HTTPSConnection(SERVER[0], SERVER[1], timeout=10, context=trust)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connection.request("POST", path, json.dumps(body), headers)
     answer = connection.getresponse()
     return {"status": answer.status, "text": answer.read().decode()}
+
+
+def connect(authority: str) -> str:
+    """The version of TLS that a client who believes one authority agrees on, or why the certificate is not believed."""
+    trust = ssl.create_default_context(cadata=authority)
+    try:
+        plain = socket.create_connection(SERVER, timeout=10)
+        with plain, trust.wrap_socket(plain, server_hostname=SERVER[0]) as secured:
+            return str(secured.version())
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message
+
+
+def connect_plainly(port: int) -> str:
+    try:
+        socket.create_connection((SERVER[0], port), timeout=5).close()
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
 
 
 def stay_silent(count: int) -> dict[str, object]:
@@ -42,7 +66,7 @@ def stay_silent(count: int) -> dict[str, object]:
         waiting.register(connection, select.POLLIN)
     slow = next(iter(opened.values()), socket.socket())
     if opened:
-        slow.sendall(b"POST / HTTP/1.1\r\n")
+        slow.sendall(b"\x16\x03\x01\x02\x00")  # the handshake's first message has 512 bytes
     closed = []
     while opened and time.monotonic() < begun + PATIENCE:
         for file, _ in waiting.poll(500):
@@ -58,6 +82,11 @@ def stay_silent(count: int) -> dict[str, object]:
 
 
 url = urlsplit(os.environ["URL"])
-SERVER = (url.hostname or "", url.port or 80)
+SERVER = (url.hostname or "", url.port or 443)
 answers = [post(**one) for one in json.loads(os.environ.get("POSTS", "[]"))]
-print(json.dumps({"answers": answers, **stay_silent(int(os.environ.get("SILENT", "0")))}), flush=True)
+told = {"answers": answers, **stay_silent(int(os.environ.get("SILENT", "0")))}
+if other := os.environ.get("OTHER_CA"):
+    told |= {"believed": connect(os.environ["CA"]), "not believed": connect(other)}
+if port := os.environ.get("PLAIN"):
+    told["plain"] = connect_plainly(int(port))
+print(json.dumps(told), flush=True)

@@ -155,6 +155,32 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [create]
 {{- end -}}
 
+{{/* What it may do there besides, where it makes its own certificates. */}}
+{{- define "podtune.tlsRules" -}}
+# To keep the keys that sign the certificate of the results server, and replace them; this one Secret alone.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ include "podtune.fullname" . }}-results-tls]
+  verbs: [get, update]
+{{- end -}}
+
+{{/* Not empty where it does. */}}
+{{- define "podtune.makesCertificates" -}}
+{{- if and .Values.results.tls.enabled (not .Values.results.tls.secret) }}true{{ end -}}
+{{- end -}}
+
+{{/* Where agents report to. */}}
+{{- define "podtune.resultsURL" -}}
+{{- if not (or .Values.results.tls.enabled .Values.results.plainHTTP) -}}
+{{- fail "results.tls.enabled=false needs results.plainHTTP=true: agents have no other way to report" -}}
+{{- end -}}
+{{- if and .Values.results.tls.secret (not .Values.results.tls.enabled) -}}
+{{- fail "results.tls.secret needs results.tls.enabled=true" -}}
+{{- end -}}
+{{- $host := printf "%s-results.%s.svc" (include "podtune.fullname" .) .Release.Namespace -}}
+{{- .Values.results.tls.enabled | ternary (printf "https://%s:8443" $host) (printf "http://%s:8080" $host) -}}
+{{- end -}}
+
 {{/* What it may do there besides, where there are webhooks. */}}
 {{- define "podtune.webhookRules" -}}
 # To keep how far each receiver of webhooks has heard; a ConfigMap that is not there yet can't be named.

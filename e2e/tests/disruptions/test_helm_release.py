@@ -147,11 +147,11 @@ def test_trials_train_on_through_upgrade_rollback_and_uninstall(
         assert trial["status"]["checkpoints"]
 
     cluster.run(["helm", "uninstall", OWN, "-n", home.namespace, "--wait"])
-    # Who led last, for an operator that comes back.
+    # Who led last, and whom the running agents believe, for an operator that comes back.
     eventually(
         lambda: list_left(home),
-        lambda left: left == {f"lease.coordination.k8s.io/{OWN}-podtune-operator"},
-        what="only the Lease is left",
+        lambda left: left == {f"lease.coordination.k8s.io/{OWN}-podtune-operator", f"secret/{OWN}-podtune-results-tls"},
+        what="only the Lease and the authorities are left",
     )
     assert list_training(namespace) == training, "trials train on without an operator"
     install(home, NOW, namespace)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE, PROGRAMS, RESTRICTED, counter, experiment, store
@@ -11,8 +13,11 @@ from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.trials import trial_status
 from podtune.results.connections import HEADER_SECONDS, MAX_OF_ONE_ADDRESS
+from podtune.results.tls.authorities import make_authority
 
-RESULTS = f"http://podtune-results.{OPERATOR_NAMESPACE}.svc:8080"
+RESULTS = f"https://podtune-results.{OPERATOR_NAMESPACE}.svc:8443"
+PLAIN_PORT = 8080
+SECRET = f"{RELEASE}-results-tls"
 ONE = {"algorithm": "random", "maxTrials": 1}
 TOO_MANY = 20
 """So many connections more than an address may have."""
@@ -20,12 +25,13 @@ TOO_MANY = 20
 
 def visit(namespace: Kubernetes, **environment: object) -> Callable[[], Object]:
     """Runs `programs/visitor.py` in a pod that is no trial's; call what is returned for what it has printed."""
+    given = {"URL": RESULTS, "CA": read_authorities(namespace.cluster)}
     container = {
         "name": "visitor",
         "image": EXAMPLES_IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-c", (PROGRAMS / "visitor.py").read_text()],
-        "env": [{"name": name, "value": str(value)} for name, value in {"URL": RESULTS, **environment}.items()],
+        "env": [{"name": name, "value": str(value)} for name, value in {**given, **environment}.items()],
         "securityContext": RESTRICTED,
     }
     spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
@@ -43,6 +49,12 @@ def visit(namespace: Kubernetes, **environment: object) -> Callable[[], Object]:
         return found
 
     return see
+
+
+def read_authorities(cluster: Cluster) -> str:
+    """Whom agents that are made now believe."""
+    secret = Kubernetes(cluster, OPERATOR_NAMESPACE).get("secrets", SECRET)
+    return base64.b64decode(secret["data"]["ca.crt"]).decode()
 
 
 def token_of(namespace: Kubernetes, pod: Object, audience: str = "podtune.dev/results") -> str:
@@ -100,6 +112,23 @@ def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
         assert all(f"/{name}/" in uri and ".." not in uri for uri in uris), uris
 
 
+def test_results_come_by_tls_alone_from_agents_that_believe_the_operator_alone(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    namespace.apply(experiment("told", counter({"EPOCHS": "3"}), search=ONE))
+    other = make_authority(datetime.now(UTC)).certificate
+    seen = visit(namespace, OTHER_CA=other, PLAIN=PLAIN_PORT)()
+    assert seen["believed"] == "TLSv1.3"
+    assert "unable to get local issuer certificate" in seen["not believed"]
+    assert seen["plain"] != "connected", "nobody listens there"
+    namespace.wait_for_condition("experiments.podtune.dev", "told", "Complete")
+    assert trial_status(namespace, "told-0")["iteration"] == 3
+    agent = namespace.get("pods", "told-0-1")["spec"]["initContainers"][-1]
+    told = json.loads(agent["args"][1])
+    assert told["PODTUNE_RESULTS_URL"] == RESULTS
+    assert told["PODTUNE_RESULTS_AUTHORITIES"] == read_authorities(cluster)
+
+
 def test_connections_that_send_nothing_are_closed_and_keep_nobody_from_reporting(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
@@ -127,5 +156,5 @@ def test_the_network_policy_names_the_operators_real_ports(operator: Kubernetes)
         for port in rule["ports"]
     }
     own = {"kubernetes.io/metadata.name": OPERATOR_NAMESPACE}
-    assert admitted == {8080: [None], 8081: [own]}, "agents are everywhere; metrics are for the named namespaces"
+    assert admitted == {8443: [None], 8081: [own]}, "agents are everywhere; metrics are for the named namespaces"
     assert policy["policyTypes"] == ["Ingress"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ class Settings:
         directory: The directory shared with the training program.
         state: A directory of the agent's own, that outlives it, but not its pod; None where it needs none.
         results_url: Base URL of the operator's results server.
+        results_tls: What is believed of that server's certificate; None with plain HTTP.
         token_file: The projected token.
         namespace: Namespace of the trial.
         experiment: Name of the experiment.
@@ -78,6 +80,7 @@ class Settings:
     directory: Directory
     state: Path | None
     results_url: str
+    results_tls: ssl.SSLContext | None
     token_file: Path
     namespace: str
     experiment: str
@@ -171,6 +174,7 @@ class Settings:
             directory=Directory(Path(environ.get(layout.ENV_DIRECTORY) or layout.DIRECTORY)),
             state=Path(_read_required(environ, env.STATE)) if reuse else None,
             results_url=_read_url(environ, env.RESULTS_URL),
+            results_tls=_read_authorities(environ),
             token_file=token_file,
             namespace=_read_required(environ, env.NAMESPACE),
             experiment=_read_required(environ, layout.ENV_EXPERIMENT),
@@ -248,9 +252,25 @@ def _read_url(environ: Mapping[str, str], name: str) -> str:
         usable = False
     if not usable:
         raise AgentSettingsError(
-            f"{name} is {text!r}; write a URL such as http://podtune-results.podtune-system.svc:8080"
+            f"{name} is {text!r}; write a URL such as https://podtune-results.podtune-system.svc:8443"
         )
     return text.rstrip("/")
+
+
+def _read_authorities(environ: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Believes the authorities that the operator has named, and not those of the image: each pod has its own."""
+    if urlsplit(_read_url(environ, env.RESULTS_URL)).scheme != "https":
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    text = _read_required(environ, env.RESULTS_AUTHORITIES)
+    try:
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        raise AgentSettingsError(
+            f"{env.RESULTS_AUTHORITIES} is {text!r:.100}: {error}; the operator sets it, to certificates in PEM"
+        ) from error
+    return context
 
 
 def _store(environ: Mapping[str, str], trial: str) -> TrialAddress | None:

@@ -21,6 +21,7 @@ from podtune.app.settings import Settings, SettingsError, read_settings
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.lease import LeaseLost
 from podtune.kube.errors import ApiError
+from podtune.results.tls.chain import CertificateError
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +30,7 @@ SWITCH_SECONDS = 0.001
 
 The interpreter's own 5 ms cost a busy loop most of its turns, as soon as there is one such thread.
 """
-EXPECTED = (ApiError, CannotListen, LeaseLost)
+EXPECTED = (ApiError, CannotListen, CertificateError, LeaseLost)
 """What ends the operator without being an error of its own: a sentence says it all."""
 
 

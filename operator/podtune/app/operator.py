@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import ssl
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from podtune import __version__
 from podtune.app.servers import Probes, serve
-from podtune.app.settings import Settings
+from podtune.app.settings import Settings, TlsSettings
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.events import Reporter
@@ -43,6 +45,7 @@ from podtune.controllers.work_queue import WorkQueue
 from podtune.kube.errors import ApiError, ResourceNotFound
 from podtune.results.authentication import Authenticator
 from podtune.results.server import ResultsServer
+from podtune.results.tls.identity import Identity, MountedIdentity, keep_fresh
 from podtune.runner.settings import RunnerSettings
 from podtune.webhooks.webhooks import Webhooks
 
@@ -70,6 +73,8 @@ class Operator:
         self._settings = settings
         lease = LeaseSettings(settings.pod_namespace, settings.lease_name, settings.identity)
         self._lease = Lease(lease_client, lease, time.monotonic, rng)
+        self._rng = rng
+        self._identity = self._build_identity(settings.results_tls, lease_client) if settings.results_tls else None
         self._label = LeaderLabel(lease_client, settings.pod_namespace, settings.pod_name)
         client = client.guard_writes(lambda: self._lease.is_held)
         queue = WorkQueue(time.time)
@@ -99,7 +104,10 @@ class Operator:
         )
         self._health = WatchHealth(time.monotonic, gate.is_watched)
         observer = StoreUpdater(self._store, self._health)
-        executor = Executor(client, observer, settings.agent, self._build_reporter())
+        agent = settings.agent
+        if (identity := self._identity) is not None:
+            agent = replace(agent, find_authorities=lambda: identity.trusted)
+        executor = Executor(client, observer, agent, self._build_reporter())
         pod_waiters = PodWaiters()
         actions = ActionRunner(queue, executor, SearcherThreads(), settings.proposal_deadline, time.time)
         self._collectors = (
@@ -133,11 +141,17 @@ class Operator:
             LeaseLost: We led, and no longer do (in a group of exceptions, as is whatever a part of it fails with).
             ApiError: The API server can't be worked with.
             CannotListen: A port is taken.
+            CertificateError: The results server has no certificate.
         """
         listen_to_signals()
         async with contextlib.AsyncExitStack() as servers:
-            await servers.enter_async_context(serve(self._probes.build_application(), self._settings.probe_port))
-            await servers.enter_async_context(serve(self._results.build_application(), self._settings.results_port))
+            await servers.enter_async_context(
+                serve(self._probes.build_application(), {self._settings.probe_port: None})
+            )
+            if self._identity is not None:
+                wait = await self._identity.refresh()
+                await servers.enter_async_context(_go_along(keep_fresh(self._identity, wait, self._rng), stop))
+            await servers.enter_async_context(serve(self._results.build_application(), self._list_results_ports()))
             await self._label.drop()
             self._probes.is_ready = True
             log.info("waiting for the lease", identity=self._settings.identity, version=__version__)
@@ -155,6 +169,8 @@ class Operator:
         with _shown_in_metrics(self._collectors):
             async with asyncio.TaskGroup() as group:
                 holding = group.create_task(self._lease.hold())
+                if self._identity is not None:
+                    await self._identity.refresh()  # who led before may have replaced the authorities a moment ago
                 await self._fill()
                 ready = asyncio.Event()
                 handlers = make_handlers(self._store, self._health, self._resync, self._opt_ins)
@@ -200,6 +216,23 @@ class Operator:
             except (ApiError, TimeoutError) as error:
                 log.warning("leadership not given back", error=str(error) or "no answer in time")
 
+    def _build_identity(self, tls: TlsSettings, client: KubernetesClient) -> Identity:
+        if tls.directory is not None:
+            return MountedIdentity(tls.directory, tls.host)
+        # Imported here: it brings a library along that takes its time and memory.
+        from podtune.results.tls.authority_secret import AuthoritySecret  # noqa: PLC0415
+        from podtune.results.tls.own_identity import OwnIdentity  # noqa: PLC0415
+
+        return OwnIdentity(AuthoritySecret(client, self._settings.pod_namespace, tls.secret), tls.host, time.time)
+
+    def _list_results_ports(self) -> dict[int, ssl.SSLContext | None]:
+        ports: dict[int, ssl.SSLContext | None] = {}
+        if self._settings.results_port is not None:
+            ports[self._settings.results_port] = None
+        if self._identity is not None and self._settings.results_tls is not None:
+            ports[self._settings.results_tls.port] = self._identity.context
+        return ports
+
     def _build_reporter(self) -> Reporter:
         return Reporter(
             instance=self._settings.identity,
@@ -222,6 +255,20 @@ def _shown_in_metrics(collectors: Iterable[Collector]) -> Iterator[None]:
         for collector in collectors:
             REGISTRY.unregister(collector)
         metrics.LEADING.set(0)
+
+
+@contextlib.asynccontextmanager
+async def _go_along(coroutine: Coroutine[Any, Any, None], stop: asyncio.Event) -> AsyncIterator[None]:
+    """Runs something that never ends while the context lasts; if it fails, so does the context, and soon."""
+    task = asyncio.create_task(coroutine)
+    task.add_done_callback(lambda _: stop.set())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
 
 
 async def _wait_for_first(*coroutines: Coroutine[Any, Any, Any]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from podtune.results.connections import IDLE_SECONDS, Connections
+from podtune.results.tls.listener import TlsListener
 
 
 class CannotListen(Exception):
@@ -16,11 +18,15 @@ class CannotListen(Exception):
 
 
 @contextlib.asynccontextmanager
-async def serve(application: web.Application, port: int) -> AsyncIterator[None]:
+async def serve(application: web.Application, ports: Mapping[int, ssl.SSLContext | None]) -> AsyncIterator[None]:
     """Serves on all interfaces while the context lasts; a request whose client has gone away is cancelled.
 
+    Args:
+        application: What to serve.
+        ports: Where; with the context of TLS, or None for plain HTTP.
+
     Raises:
-        CannotListen: The port is taken.
+        CannotListen: A port is taken.
     """
     connections = Connections()
     application.middlewares.append(connections.middleware)
@@ -34,14 +40,16 @@ async def serve(application: web.Application, port: int) -> AsyncIterator[None]:
     await runner.setup()
     assert runner.server is not None  # it is set up
     try:
-        try:
-            listening = await connections.listen(runner.server, port)
-        except OSError as error:
-            raise CannotListen(f"port {port} can't be listened on: {error}") from error
-        try:
+        async with contextlib.AsyncExitStack() as listening:
+            for port, tls in ports.items():
+                try:
+                    if tls is not None:
+                        listening.push_async_callback(TlsListener(connections, runner.server, port, tls).close)
+                    else:
+                        listening.callback((await connections.listen(runner.server, port)).close)
+                except OSError as error:
+                    raise CannotListen(f"port {port} can't be listened on: {error}") from error
             yield
-        finally:
-            listening.close()
     finally:
         await runner.cleanup()
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from podtune.api.base import FieldError
-from podtune.api.names import USUAL_HOME
+from podtune.api.names import OBJECT_NAME, USUAL_HOME
 from podtune.api.pods.container_resources import check_resources
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods.manifest import AgentSettings
@@ -27,6 +29,23 @@ class SettingsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """TLS of the results server; one of the last two is set.
+
+    Attributes:
+        port: Where it is served.
+        host: By which name agents call it.
+        secret: The Secret of our own namespace that keeps authorities of our own making; empty where there is none.
+        directory: Where somebody else's certificate is mounted; None where there is none.
+    """
+
+    port: int
+    host: str
+    secret: str
+    directory: Path | None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an installation may choose.
 
@@ -39,7 +58,8 @@ class Settings:
         pod_namespace: Its namespace, where the Lease is too.
         identity: Who we are in the Lease.
         lease_name: Name of the Lease.
-        results_port: Port of the results server.
+        results_port: Port of the results server for plain HTTP; None where it has none.
+        results_tls: Its TLS; None where it has none.
         probe_port: Port of metrics and probes.
         log_level: debug, info, warning or error.
         proposal_deadline: Seconds after which a searcher that still thinks is called slow.
@@ -55,7 +75,8 @@ class Settings:
     pod_namespace: str
     identity: str
     lease_name: str
-    results_port: int
+    results_port: int | None
+    results_tls: TlsSettings | None
     probe_port: int
     log_level: str
     proposal_deadline: int
@@ -72,6 +93,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     pod_name = environment.get("PODTUNE_POD_NAME", "")
     namespace = environment.get("PODTUNE_POD_NAMESPACE", "default")
     results_url = environment.get("PODTUNE_RESULTS_URL", f"http://podtune-results.{namespace}.svc:8080")
+    tls = _read_tls(environment, results_url)
     level = environment.get("PODTUNE_LOG_LEVEL", "info").lower()
     if level not in ("debug", "info", "warning", "error"):
         raise SettingsError(f"PODTUNE_LOG_LEVEL is {level!r}; use debug, info, warning or error")
@@ -90,7 +112,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         pod_namespace=namespace,
         identity=f"{pod_name or socket.gethostname()}_{environment.get('PODTUNE_POD_UID', str(os.getpid()))}",
         lease_name=environment.get("PODTUNE_LEASE_NAME", "podtune-operator"),
-        results_port=_read_number(environment, "PODTUNE_LISTEN_RESULTS", 8080, 65535, "port number"),
+        results_port=_read_plain_port(environment, tls),
+        results_tls=tls,
         probe_port=_read_number(environment, "PODTUNE_LISTEN_PROBES", 8081, 65535, "port number"),
         log_level=level,
         proposal_deadline=_read_number(
@@ -108,6 +131,36 @@ def _read_opt_in_command(environment: Mapping[str, str], own_namespace: str) -> 
         raise SettingsError("PODTUNE_NAMESPACE_OPT_IN is true, so leave PODTUNE_NAMESPACES empty: each opts in itself")
     place = "" if own_namespace == USUAL_HOME else f" --operator-namespace {own_namespace}"
     return f"kubectl podtune enable{place}"
+
+
+def _read_tls(environment: Mapping[str, str], results_url: str) -> TlsSettings | None:
+    """Agents use TLS where the URL that they are given says https."""
+    url = urlsplit(results_url)
+    secret = environment.get("PODTUNE_RESULTS_TLS_SECRET", "")
+    directory = environment.get("PODTUNE_RESULTS_TLS_DIRECTORY", "")
+    if url.scheme != "https":
+        if secret or directory:
+            words = "which has no use for PODTUNE_RESULTS_TLS_SECRET and PODTUNE_RESULTS_TLS_DIRECTORY"
+            raise SettingsError(f"PODTUNE_RESULTS_URL is {results_url!r}, {words}; write https, or leave them out")
+        return None
+    if bool(secret) == bool(directory):
+        words = "which needs one of PODTUNE_RESULTS_TLS_SECRET and PODTUNE_RESULTS_TLS_DIRECTORY"
+        raise SettingsError(f"PODTUNE_RESULTS_URL is {results_url!r}, {words}; the chart sets it by results.tls")
+    if secret and not re.fullmatch(OBJECT_NAME, secret):
+        raise SettingsError(f"PODTUNE_RESULTS_TLS_SECRET is {secret!r}; use the name of a Secret")
+    port = _read_number(environment, "PODTUNE_LISTEN_RESULTS_TLS", 8443, 65535, "port number")
+    return TlsSettings(port, url.hostname or "", secret, Path(directory) if directory else None)
+
+
+def _read_plain_port(environment: Mapping[str, str], tls: TlsSettings | None) -> int | None:
+    """With TLS, plain HTTP is for the agents that an operator without TLS has started."""
+    port = _read_number(environment, "PODTUNE_LISTEN_RESULTS", 8080, 65535, "port number")
+    if not _read_boolean(environment, "PODTUNE_RESULTS_PLAIN_HTTP", "false" if tls else "true"):
+        if tls is None:
+            words = "PODTUNE_RESULTS_PLAIN_HTTP is 'false', but agents have no other way"
+            raise SettingsError(f"{words}; give PODTUNE_RESULTS_URL https, or leave it out")
+        return None
+    return port
 
 
 def _read_receivers(environment: Mapping[str, str]) -> tuple[Receiver, ...]:
@@ -143,8 +196,8 @@ def _read_template_policy(environment: Mapping[str, str], results_url: str) -> T
     )
 
 
-def _read_boolean(environment: Mapping[str, str], name: str) -> bool:
-    written = environment.get(name, "false")
+def _read_boolean(environment: Mapping[str, str], name: str, default: str = "false") -> bool:
+    written = environment.get(name, default)
     if written not in ("true", "false"):
         raise SettingsError(f"{name} is {written!r}; use true or false")
     return written == "true"

@@ -9,7 +9,10 @@ environment counts more than an entry of that object.
 from __future__ import annotations
 
 RESULTS_URL = "PODTUNE_RESULTS_URL"
-"""Base URL of the operator's results server, such as http://podtune-results.podtune-system.svc:8080."""
+"""Base URL of the operator's results server, such as https://podtune-results.podtune-system.svc:8443."""
+RESULTS_AUTHORITIES = "PODTUNE_RESULTS_AUTHORITIES"
+"""Certificates, in PEM, of the authorities that the results server's certificate may be of; set where its URL has
+https. No others are believed."""
 TOKEN_FILE = "PODTUNE_TOKEN_FILE"
 """The projected token; read again for every request, the kubelet renews it."""
 NAMESPACE = "PODTUNE_NAMESPACE"

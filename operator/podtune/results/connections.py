@@ -62,17 +62,27 @@ class Connections:
         """
         return await asyncio.get_running_loop().create_server(lambda: _Guarded(self, server()), port=port, backlog=128)
 
-    def admit(self, connection: _Guarded, address: str) -> bool:
+    def guard(self, inner: _Inner) -> _Guarded:
+        """Makes the guard of a connection that is counted in already."""
+        return _Guarded(self, inner, is_counted=True)
+
+    def add(self, connection: _Guarded) -> None:
+        """Has the requests on a connection known as its own."""
+        self._guarded[connection.inner] = connection
+
+    def remove(self, connection: _Guarded) -> None:
+        """The opposite of `add`."""
+        del self._guarded[connection.inner]
+
+    def admit(self, address: str) -> bool:
         """Counts a connection in, unless its address has as many as it may have."""
         if self._of_address[address] >= self._most_of_one and not _is_own(address):
             return False
         self._of_address[address] += 1
-        self._guarded[connection.inner] = connection
         return True
 
-    def leave(self, connection: _Guarded, address: str) -> None:
+    def leave(self, address: str) -> None:
         """Counts a connection out."""
-        del self._guarded[connection.inner]
         self._of_address[address] -= 1
         if not self._of_address[address]:
             del self._of_address[address]
@@ -95,11 +105,18 @@ class _Inner(Protocol):
 
 
 class _Guarded(asyncio.Protocol):
-    """One connection: passes everything on, and looks at the clock."""
+    """One connection: passes everything on, and looks at the clock.
 
-    def __init__(self, connections: Connections, inner: _Inner) -> None:
+    Attributes:
+        inner: aiohttp's own protocol.
+        is_made: Whether the connection has begun, and has been or will be counted out at its end.
+    """
+
+    def __init__(self, connections: Connections, inner: _Inner, *, is_counted: bool = False) -> None:
         self.inner = inner
+        self.is_made = False
         self._connections = connections
+        self._is_counted = is_counted
         self._address = ""
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -116,11 +133,13 @@ class _Guarded(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = cast("asyncio.Transport", transport)  # as uvloop's is, too, which does not inherit from it
-        self._address = str((stream.get_extra_info("peername") or ("",))[0])
-        if not self._connections.admit(self, self._address):
+        self._address = read_address(stream.get_extra_info("peername"))
+        if not self._is_counted and not self._connections.admit(self._address):
             stream.abort()
             return
+        self.is_made = True
         self._transport = stream
+        self._connections.add(self)
         self._arm()
         self.inner.connection_made(transport)
 
@@ -145,7 +164,8 @@ class _Guarded(asyncio.Protocol):
             return
         self._disarm()
         self._transport = None
-        self._connections.leave(self, self._address)
+        self._connections.remove(self)
+        self._connections.leave(self._address)
         self.inner.connection_lost(exc)
 
     def _arm(self) -> None:
@@ -156,6 +176,11 @@ class _Guarded(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+def read_address(peer: tuple[str, int] | None) -> str:
+    """A client's address; one of IPv4 that came over a socket of IPv6 as what it is."""
+    return str(peer[0]).removeprefix("::ffff:") if peer else ""
 
 
 def _is_own(address: str) -> bool:

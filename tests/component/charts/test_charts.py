@@ -43,10 +43,13 @@ def test_the_chart_is_clean(chart: str) -> None:
     assert linted.returncode == 0, linted.stdout + linted.stderr
 
 
-def test_the_operator_gets_no_secrets_no_exec_and_no_wildcards() -> None:
+def test_the_operator_gets_no_secret_but_its_own_no_exec_and_no_wildcards() -> None:
     opted_in = render(namespaceOptIn=True, rbac__aggregateToDefaultRoles=False)
     for rules in (_rules(render()), _rules(render(watchNamespaces=["a"])), _rules(opted_in)):
-        granted = {(group, resource) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"]}
+        of_secrets = [rule for rule in rules if "secrets" in rule["resources"]]
+        assert [rule["resourceNames"] for rule in of_secrets] == [["podtune-results-tls"]]
+        others = [rule for rule in rules if rule not in of_secrets]
+        granted = {(group, name) for rule in others for group in rule["apiGroups"] for name in rule["resources"]}
         assert granted <= {
             ("podtune.dev", "experiments"),
             ("podtune.dev", "experiments/status"),
@@ -95,6 +98,7 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
             ("pods", ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]),
             ("pods", ["list", "patch"]),  # in its own namespace
             ("pods/log", ["get"]),
+            ("secrets podtune-results-tls", ["get", "update"]),
             ("services", ["create", "get"]),
             ("tokenreviews", ["create"]),
             ("trials", ["create", "get", "list", "watch", "patch"]),
@@ -110,10 +114,11 @@ def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
         return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
 
     everybody: list[dict[str, Any]] = [{"namespaceSelector": {}}]
-    assert admitted(render()) == {"results": everybody, "metrics": [namespace(NAMESPACE)]}
+    results = {"results": everybody, "results-tls": everybody}
+    assert admitted(render()) == {**results, "metrics": [namespace(NAMESPACE)]}
     named = admitted(render(networkPolicy__metricsNamespaces=["monitoring", "007", NAMESPACE]))
     metrics = [namespace(NAMESPACE), namespace("monitoring"), namespace("007")]
-    assert named == {"results": everybody, "metrics": metrics}
+    assert named == {**results, "metrics": metrics}
     assert template({"networkPolicy.metricsNamespaces": ["../x"]}).returncode != 0
 
 
@@ -177,12 +182,12 @@ def test_the_results_service_selects_the_leader_among_the_operators_pods() -> No
     assert selector.items() <= pod["metadata"]["labels"].items()
     # The operator's own to put there, and only on the leader.
     assert "podtune.dev/leader" not in pod["metadata"]["labels"]
-    assert _environment(documents)["PODTUNE_RESULTS_URL"] == f"http://podtune-results.{NAMESPACE}.svc:8080"
+    assert _environment(documents)["PODTUNE_RESULTS_URL"] == f"https://podtune-results.{NAMESPACE}.svc:8443"
     # A Service of that name sets PODTUNE_RESULTS_PORT, which is a setting of the operator.
     assert pod["spec"]["enableServiceLinks"] is False
 
 
-def test_the_lease_of_the_settings_is_the_one_that_the_role_names() -> None:
+def test_lease_and_secret_of_the_settings_are_those_that_the_role_names() -> None:
     for release in ("podtune", "second"):
         documents = render(release)
         (role,) = [d for d in documents if d["kind"] == "Role"]
@@ -191,7 +196,7 @@ def test_the_lease_of_the_settings_is_the_one_that_the_role_names() -> None:
             v["name"]: v.get("value") for v in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
         }
         named = [rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule]
-        assert named == [[environment["PODTUNE_LEASE_NAME"]]]
+        assert named == [[environment["PODTUNE_LEASE_NAME"]], [environment["PODTUNE_RESULTS_TLS_SECRET"]]]
 
 
 def test_limits_are_written_as_the_operator_reads_them() -> None:

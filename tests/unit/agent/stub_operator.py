@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +27,7 @@ class StubOperator:
     Its port stays its own when it is closed, until it is released: nobody else answers an agent that goes on asking.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self._port_holder = _hold_port(port)
         self.results: dict[int, Result] = {}
         self.taken: list[int] = []  # seqs, in the order in which they were taken in
@@ -48,6 +49,11 @@ class StubOperator:
         self.changed = threading.Condition()
         self._server = ThreadingHTTPServer(self._port_holder.getsockname(), self._handler())
         self._server.daemon_threads = True
+        self._scheme = "http"
+        if tls is not None:
+            self._scheme = "https"
+            # Each connection's handshake in its own thread: one that fails is no matter of the others.
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self._connections: list[socket.socket] = []
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
 
@@ -57,7 +63,7 @@ class StubOperator:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     @property
     def acked_seq(self) -> int:

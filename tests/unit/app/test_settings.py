@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from podtune.api.pods.template_policy import TemplatePolicy
-from podtune.app.settings import SettingsError, read_settings
+from podtune.app.settings import SettingsError, TlsSettings, read_settings
 from podtune.controllers.pods.namespace_caps import PodLimits
 
 MINIMAL = {"PODTUNE_AGENT_IMAGE": "agent:1"}
@@ -28,6 +29,35 @@ def test_a_pod_is_somebody_of_its_own_in_the_lease() -> None:
     assert settings.identity == "podtune-x_u-1"
     assert settings.pod_namespace == "system"
     assert settings.agent.results_url == "http://podtune-results.system.svc:8080"
+
+
+HTTPS = {"PODTUNE_RESULTS_URL": "https://podtune-results.system.svc:8443"}
+
+
+def test_tls_is_for_a_url_that_says_so_and_leaves_plain_http_to_those_who_ask_for_it() -> None:
+    assert read_settings(MINIMAL).results_tls is None
+    settings = read_settings(MINIMAL | HTTPS | {"PODTUNE_RESULTS_TLS_SECRET": "podtune-results-tls"})
+    assert settings.results_tls == TlsSettings(8443, "podtune-results.system.svc", "podtune-results-tls", None)
+    assert settings.results_port is None
+    mounted = {"PODTUNE_RESULTS_TLS_DIRECTORY": "/etc/podtune/tls", "PODTUNE_LISTEN_RESULTS_TLS": "9443"}
+    settings = read_settings(MINIMAL | HTTPS | mounted | {"PODTUNE_RESULTS_PLAIN_HTTP": "true"})
+    assert settings.results_tls == TlsSettings(9443, "podtune-results.system.svc", "", Path("/etc/podtune/tls"))
+    assert settings.results_port == 8080
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        (HTTPS, "needs one of"),
+        (HTTPS | {"PODTUNE_RESULTS_TLS_SECRET": "a", "PODTUNE_RESULTS_TLS_DIRECTORY": "/b"}, "needs one of"),
+        (HTTPS | {"PODTUNE_RESULTS_TLS_SECRET": "../a"}, "the name of a Secret"),
+        ({"PODTUNE_RESULTS_TLS_SECRET": "a"}, "write https, or leave them out"),
+        ({"PODTUNE_RESULTS_PLAIN_HTTP": "false"}, "agents have no other way"),
+    ],
+)
+def test_a_half_of_tls_is_refused(environment: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        read_settings(MINIMAL | environment)
 
 
 def test_a_searchers_deadline_is_in_seconds() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -81,13 +82,11 @@ class OperatorClient:
 
     def __init__(self, settings: Settings) -> None:
         url = urlsplit(settings.results_url)
+        self._url, self._tls = settings.results_url, settings.results_tls
         self._trials = f"{url.path.rstrip('/')}/v1/namespaces/{quote(settings.namespace, '')}/trials/"
         self.turn_to(settings.trial)
         self._token_file = settings.token_file
-        secure = url.scheme == "https"
-        self._connect: Callable[[float], http.client.HTTPConnection] = lambda seconds: (
-            http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        )(url.hostname or "", url.port, timeout=seconds)
+        self._host, self._port = url.hostname or "", url.port
         self._connection: http.client.HTTPConnection | None = None
         self._log_socket: socket.socket | None = None
 
@@ -107,7 +106,7 @@ class OperatorClient:
             response, data = self._exchange(body)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise OperatorError(f"no answer from the operator: {_describe(error)}") from error
+            raise OperatorError(f"no answer from the operator: {self._describe(error)}") from error
         if response.status != http.client.OK:
             self.close()  # the next request may reach another replica
             raise _build_refusal(response, data)
@@ -143,7 +142,7 @@ class OperatorClient:
                 connection.sock.settimeout(LOG_TIMEOUT)
             yield _read_lines(response)
         except (OSError, http.client.HTTPException) as error:
-            raise OperatorError(f"the log stream ended early: {_describe(error)}") from error
+            raise OperatorError(f"the log stream ended early: {self._describe(error)}") from error
         finally:
             self._log_socket = None
             connection.close()
@@ -152,13 +151,27 @@ class OperatorClient:
         """Breaks off the stream that another thread reads or waits for, if there is one."""
         if (sock := self._log_socket) is not None:
             with suppress(OSError):  # it has been closed meanwhile
-                sock.shutdown(socket.SHUT_RDWR)
+                # Not TLS's own shutdown: it would take away what the other thread reads with.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Closes the connection; the next request opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _connect(self, seconds: float) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=seconds)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._tls)
+
+    def _describe(self, error: Exception) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {self._url} is not believed ({error.verify_message}): who answers there is not "
+                "the operator that made this pod, or its authorities are others by now; a new pod is given those"
+            )
+        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
     def _exchange(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
         reused = self._connection is not None
@@ -204,7 +217,3 @@ def _build_refusal(response: http.client.HTTPResponse, data: bytes) -> Exception
     retry_after = response.headers.get("Retry-After", "")
     seconds = min(float(retry_after), MAX_RETRY_AFTER) if re.fullmatch(r"\d{1,6}", retry_after) else None
     return OperatorError(message, seconds)
-
-
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -10,7 +10,7 @@ import copy
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,7 @@ class AgentSettings:
     Attributes:
         non_root: Whether a trial whose template does not say otherwise must not run as root.
         resources: What the container requests, and its limits; None for what agents have by default.
+        find_authorities: Finds those that a pod made now has to trust when it reports; none without TLS.
     """
 
     image: str
@@ -102,6 +103,7 @@ class AgentSettings:
     results_url: str
     non_root: bool = False
     resources: Mapping[str, Any] | None = None
+    find_authorities: Callable[[], str] = lambda: ""
 
     def make_container(self, name: str, arguments: Sequence[str]) -> Manifest:
         """A container of the agent's image that runs one of its commands, with what all of them have in common."""
@@ -369,6 +371,7 @@ def _collect_agent_variables(
         layout.ENV_TRIAL: action.trial,
         layout.ENV_ATTEMPT: str(action.attempt),
         agent_env.RESULTS_URL: agent.results_url,
+        **({agent_env.RESULTS_AUTHORITIES: authorities} if (authorities := agent.find_authorities()) else {}),
         agent_env.TOKEN_FILE: f"{INPUTS_DIRECTORY}/{TOKEN}",
         agent_env.NAMESPACE: experiment.namespace,
         agent_env.EXPERIMENT_UID: experiment.uid,
