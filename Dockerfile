@@ -83,7 +83,7 @@ COPY --from=operator-build /opt/podtune /opt/podtune
 # Linear algebra on small matrices is faster with one thread, and its sums don't depend on how many cores a node has.
 ENV OPENBLAS_NUM_THREADS=1
 USER 65533:65533
-EXPOSE 8080 8081 8443
+EXPOSE 8080 8081 8443 8444
 ENTRYPOINT ["podtune-operator"]
 
 # --- operator-gp: the same with scikit-learn and SciPy, for algorithm gp and scheduler pb2 ----------------------------
@@ -99,7 +99,7 @@ FROM runtime AS operator-gp
 COPY --from=operator-gp-build /opt/podtune /opt/podtune
 ENV OPENBLAS_NUM_THREADS=1
 USER 65533:65533
-EXPOSE 8080 8081 8443
+EXPOSE 8080 8081 8443 8444
 ENTRYPOINT ["podtune-operator"]
 
 # --- dashboard: experiments in the browser ----------------------------------------------------------------------------

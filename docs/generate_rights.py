@@ -28,6 +28,7 @@ SCOPES = {
         "podtune.rules": "Where it serves Experiments",
         "podtune.clusterRules": "In the whole cluster",
         "podtune.optInRules": "In the whole cluster, with `namespaceOptIn`",
+        "podtune.metricsRules": "In the whole cluster, unless `metrics.authentication` is off",
         "podtune.leadershipRules": "In its own namespace",
         "podtune.tlsRules": "In its own namespace, unless `results.tls` says otherwise",
         "podtune.webhookRules": "In its own namespace, with `webhooks`",

@@ -5,6 +5,8 @@ CA       certificates of the authorities that it is believed by
 OTHER_CA certificate of an authority that it must not be believed by; unset: it is not tried
 PLAIN    a port where there may be a server of plain HTTP; unset: it is not tried
 POSTS    reports to post, as JSON: a list of {path, token, body}
+METRICS  where the operator's metrics are, by TLS, with the certificate of the server of URL
+GETS     what to get there, as JSON: a list of {path, token}
 SILENT   so many connections are opened that never send a whole request (0)
 """
 
@@ -26,6 +28,18 @@ def post(path: str, token: str, body: object) -> dict[str, object]:
     connection = http.client.HTTPSConnection(SERVER[0], SERVER[1], timeout=10, context=trust)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     connection.request("POST", path, json.dumps(body), headers)
+    answer = connection.getresponse()
+    return {"status": answer.status, "text": answer.read().decode()}
+
+
+def get(path: str, token: str) -> dict[str, object]:
+    """Asks for metrics, as Prometheus does: the server has another address than the name in its certificate."""
+    place = urlsplit(os.environ["METRICS"])
+    trust = ssl.create_default_context(cadata=os.environ["CA"])
+    connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
+    connection.connect()
+    connection.sock = trust.wrap_socket(connection.sock, server_hostname=SERVER[0])
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
     answer = connection.getresponse()
     return {"status": answer.status, "text": answer.read().decode()}
 
@@ -84,7 +98,11 @@ def stay_silent(count: int) -> dict[str, object]:
 url = urlsplit(os.environ["URL"])
 SERVER = (url.hostname or "", url.port or 443)
 answers = [post(**one) for one in json.loads(os.environ.get("POSTS", "[]"))]
-told = {"answers": answers, **stay_silent(int(os.environ.get("SILENT", "0")))}
+told = {
+    "answers": answers,
+    "metrics": [get(**one) for one in json.loads(os.environ.get("GETS", "[]"))],
+    **stay_silent(int(os.environ.get("SILENT", "0"))),
+}
 if other := os.environ.get("OTHER_CA"):
     told |= {"believed": connect(os.environ["CA"]), "not believed": connect(other)}
 if port := os.environ.get("PLAIN"):

@@ -164,6 +164,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   verbs: [get, update]
 {{- end -}}
 
+{{/* What it may do in the whole cluster besides, where readers of metrics are asked who they are. */}}
+{{- define "podtune.metricsRules" -}}
+# To learn whether somebody may read the metrics; who they are, a review of their token tells.
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end -}}
+
+{{/* Not empty where metrics have a port of their own, with TLS. */}}
+{{- define "podtune.encryptsMetrics" -}}
+{{- if and .Values.metrics.authentication .Values.results.tls.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* The port of the metrics, by its name. */}}
+{{- define "podtune.metricsPort" -}}
+{{- include "podtune.encryptsMetrics" . | empty | ternary "metrics" "metrics-tls" -}}
+{{- end -}}
+
 {{/* Not empty where it does. */}}
 {{- define "podtune.makesCertificates" -}}
 {{- if and .Values.results.tls.enabled (not .Values.results.tls.secret) }}true{{ end -}}

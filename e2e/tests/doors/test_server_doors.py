@@ -17,6 +17,7 @@ from podtune.results.tls.authorities import make_authority
 
 RESULTS = f"https://podtune-results.{OPERATOR_NAMESPACE}.svc:8443"
 PLAIN_PORT = 8080
+METRICS = f"https://{RELEASE}-metrics.{OPERATOR_NAMESPACE}.svc:8444"
 SECRET = f"{RELEASE}-results-tls"
 ONE = {"algorithm": "random", "maxTrials": 1}
 TOO_MANY = 20
@@ -129,6 +130,23 @@ def test_results_come_by_tls_alone_from_agents_that_believe_the_operator_alone(
     assert told["PODTUNE_RESULTS_AUTHORITIES"] == read_authorities(cluster)
 
 
+def test_metrics_are_for_those_whom_kubernetes_lets_get_them(cluster: Cluster, namespace: Kubernetes) -> None:
+    for name in ("prometheus", "other"):
+        namespace.kubectl("create", "serviceaccount", name)
+    role, account = f"{OPERATOR_NAMESPACE}-{RELEASE}-metrics-reader", f"{namespace.namespace}:prometheus"
+    words = ["create", "clusterrolebinding", namespace.namespace, f"--clusterrole={role}"]
+    namespace.kubectl(*words, f"--serviceaccount={account}")
+    try:
+        tokens = [namespace.kubectl("create", "token", name).strip() for name in ("prometheus", "other")]
+        gets = [{"path": "/metrics", "token": token} for token in (*tokens, "", "wrong")]
+        seen = visit(namespace, METRICS=METRICS, GETS=json.dumps(gets))()["metrics"]
+    finally:
+        namespace.kubectl("delete", "clusterrolebinding", namespace.namespace)
+    assert [answer["status"] for answer in seen] == [200, 403, 401, 401], seen
+    assert "podtune_leading 1.0" in seen[0]["text"]
+    assert f"system:serviceaccount:{namespace.namespace}:other may not get /metrics" in seen[1]["text"]
+
+
 def test_connections_that_send_nothing_are_closed_and_keep_nobody_from_reporting(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
@@ -156,5 +174,5 @@ def test_the_network_policy_names_the_operators_real_ports(operator: Kubernetes)
         for port in rule["ports"]
     }
     own = {"kubernetes.io/metadata.name": OPERATOR_NAMESPACE}
-    assert admitted == {8443: [None], 8081: [own]}, "agents are everywhere; metrics are for the named namespaces"
+    assert admitted == {8443: [None], 8444: [own]}, "agents are everywhere; metrics are for the named namespaces"
     assert policy["policyTypes"] == ["Ingress"]

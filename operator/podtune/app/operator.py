@@ -17,11 +17,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+from aiohttp import web
 from prometheus_client import REGISTRY
 from prometheus_client.registry import Collector
 
 from podtune import __version__
-from podtune.app.servers import Probes, serve
+from podtune.app.metrics_readers import MetricsReaders
+from podtune.app.servers import MetricsEndpoint, Probes, serve
 from podtune.app.settings import Settings, TlsSettings
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.client import KubernetesClient
@@ -129,6 +131,9 @@ class Operator:
         self._opt_ins = opt_ins if settings.opt_in_command else None
         self._results = ResultsServer(handler, Authenticator(client, time.monotonic), client)
         self._probes = Probes(lambda: self._health.is_alive)
+        # A standby is asked for metrics, too, and may write nothing by the leader's client, not even a review.
+        readers = MetricsReaders(lease_client, time.monotonic) if settings.metrics_authentication else None
+        self._metrics = MetricsEndpoint(readers)
 
     async def run(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
         """Serves until `stop` is set.
@@ -145,13 +150,11 @@ class Operator:
         """
         listen_to_signals()
         async with contextlib.AsyncExitStack() as servers:
-            await servers.enter_async_context(
-                serve(self._probes.build_application(), {self._settings.probe_port: None})
-            )
             if self._identity is not None:
                 wait = await self._identity.refresh()
                 await servers.enter_async_context(_go_along(keep_fresh(self._identity, wait, self._rng), stop))
-            await servers.enter_async_context(serve(self._results.build_application(), self._list_results_ports()))
+            for application, ports in self._list_servers():
+                await servers.enter_async_context(serve(application, ports))
             await self._label.drop()
             self._probes.is_ready = True
             log.info("waiting for the lease", identity=self._settings.identity, version=__version__)
@@ -225,13 +228,21 @@ class Operator:
 
         return OwnIdentity(AuthoritySecret(client, self._settings.pod_namespace, tls.secret), tls.host, time.time)
 
-    def _list_results_ports(self) -> dict[int, ssl.SSLContext | None]:
+    def _list_servers(self) -> Iterator[tuple[web.Application, dict[int, ssl.SSLContext | None]]]:
+        """What is served, and on which ports: with the context of TLS, or without."""
+        settings, tls = self._settings, self._identity.context if self._identity is not None else None
+        probes = self._probes.build_application()
+        if settings.metrics_port is None:
+            self._metrics.add_to(probes)
+        yield probes, {settings.probe_port: None}
+        if settings.metrics_port is not None:
+            yield self._metrics.build_application(), {settings.metrics_port: tls}
         ports: dict[int, ssl.SSLContext | None] = {}
-        if self._settings.results_port is not None:
-            ports[self._settings.results_port] = None
-        if self._identity is not None and self._settings.results_tls is not None:
-            ports[self._settings.results_tls.port] = self._identity.context
-        return ports
+        if settings.results_port is not None:
+            ports[settings.results_port] = None
+        if settings.results_tls is not None:
+            ports[settings.results_tls.port] = tls
+        yield self._results.build_application(), ports
 
     def _build_reporter(self) -> Reporter:
         return Reporter(

@@ -1,4 +1,4 @@
-"""The operator's HTTP servers: how they listen, and the one for metrics and health probes."""
+"""The operator's HTTP servers: how they listen, and those for metrics and health probes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 
+import structlog
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from podtune.app.metrics_readers import METRICS_ROUTE, MetricsDenied, MetricsReaders
+from podtune.kube.errors import ApiError
 from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.tls.listener import TlsListener
+
+log = structlog.get_logger(__name__)
 
 
 class CannotListen(Exception):
@@ -54,8 +59,37 @@ async def serve(application: web.Application, ports: Mapping[int, ssl.SSLContext
         await runner.cleanup()
 
 
+class MetricsEndpoint:
+    """Answers `/metrics`."""
+
+    def __init__(self, readers: MetricsReaders | None) -> None:
+        """Makes the answers, for `readers` only, where there are some."""
+        self._readers = readers
+
+    def build_application(self) -> web.Application:
+        """The route of a server of its own."""
+        application = web.Application()
+        self.add_to(application)
+        return application
+
+    def add_to(self, application: web.Application) -> None:
+        """Has another server answer as well."""
+        application.router.add_get(METRICS_ROUTE, self._answer)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        if self._readers is not None:
+            try:
+                await self._readers.check(request.headers.get("Authorization", ""))
+            except MetricsDenied as denied:
+                raise (web.HTTPForbidden if denied.is_known else web.HTTPUnauthorized)(text=str(denied)) from denied
+            except ApiError as error:
+                log.warning("reader of metrics not reviewed", error=str(error))
+                raise web.HTTPServiceUnavailable(text="the token could not be reviewed") from error
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
 class Probes:
-    """Answers `/metrics`, `/healthz` and `/readyz`.
+    """Answers `/healthz` and `/readyz`, to anybody.
 
     Ready is who can take over at any time, so a standby is ready too; else Helm would wait for it for ever. Healthy is
     whose watches still tell it something.
@@ -68,13 +102,9 @@ class Probes:
     def build_application(self) -> web.Application:
         """The server's routes."""
         application = web.Application()
-        application.router.add_get("/metrics", self._answer_metrics)
         application.router.add_get("/healthz", self._answer_healthz)
         application.router.add_get("/readyz", self._answer_readyz)
         return application
-
-    async def _answer_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _answer_healthz(self, _: web.Request) -> web.Response:
         if self._is_healthy():

@@ -60,7 +60,9 @@ class Settings:
         lease_name: Name of the Lease.
         results_port: Port of the results server for plain HTTP; None where it has none.
         results_tls: Its TLS; None where it has none.
-        probe_port: Port of metrics and probes.
+        probe_port: Port of probes, and of the metrics where they have none of their own.
+        metrics_port: Port of the metrics alone, with the TLS of the results server; None where there is none.
+        metrics_authentication: Whether Kubernetes is asked who may read the metrics.
         log_level: debug, info, warning or error.
         proposal_deadline: Seconds after which a searcher that still thinks is called slow.
         webhooks: Who hears of what happens.
@@ -78,6 +80,8 @@ class Settings:
     results_port: int | None
     results_tls: TlsSettings | None
     probe_port: int
+    metrics_port: int | None
+    metrics_authentication: bool
     log_level: str
     proposal_deadline: int
     webhooks: tuple[Receiver, ...] = ()
@@ -115,6 +119,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         results_port=_read_plain_port(environment, tls),
         results_tls=tls,
         probe_port=_read_number(environment, "PODTUNE_LISTEN_PROBES", 8081, 65535, "port number"),
+        metrics_port=_read_metrics_port(environment, tls),
+        metrics_authentication=_read_boolean(environment, "PODTUNE_METRICS_AUTHENTICATION"),
         log_level=level,
         proposal_deadline=_read_number(
             environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"
@@ -161,6 +167,15 @@ def _read_plain_port(environment: Mapping[str, str], tls: TlsSettings | None) ->
             raise SettingsError(f"{words}; give PODTUNE_RESULTS_URL https, or leave it out")
         return None
     return port
+
+
+def _read_metrics_port(environment: Mapping[str, str], tls: TlsSettings | None) -> int | None:
+    if "PODTUNE_LISTEN_METRICS_TLS" not in environment:
+        return None
+    if tls is None:
+        words = "PODTUNE_LISTEN_METRICS_TLS is set, but there is no TLS"
+        raise SettingsError(f"{words}; give PODTUNE_RESULTS_URL https, or leave it out")
+    return _read_number(environment, "PODTUNE_LISTEN_METRICS_TLS", 8444, 65535, "port number")
 
 
 def _read_receivers(environment: Mapping[str, str]) -> tuple[Receiver, ...]:

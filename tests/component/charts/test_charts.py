@@ -24,7 +24,9 @@ pytestmark = [pytest.mark.cluster]
 
 
 def _rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [rule for d in documents if d["kind"] in ("Role", "ClusterRole") for rule in d["rules"]]
+    """The rules about resources; who reads the metrics gets one about an address."""
+    rules = [rule for d in documents if d["kind"] in ("Role", "ClusterRole") for rule in d["rules"]]
+    return [rule for rule in rules if "resources" in rule]
 
 
 def _environment(documents: list[dict[str, Any]]) -> dict[str, Any]:
@@ -67,6 +69,7 @@ def test_the_operator_gets_no_secret_but_its_own_no_exec_and_no_wildcards() -> N
             ("coordination.k8s.io", "leases"),
             ("authentication.k8s.io", "tokenreviews"),
             ("authorization.k8s.io", "selfsubjectaccessreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
         }
         assert all("*" not in value for rule in rules for value in rule["verbs"])
         for kind in ("configmaps", "services"):
@@ -80,7 +83,7 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
             rule
             for d in documents
             if d["kind"] in ("Role", "ClusterRole")
-            and not d["metadata"]["name"].endswith(("-edit", "-view", "-import"))
+            and not d["metadata"]["name"].endswith(("-edit", "-view", "-import", "-metrics-reader"))
             for rule in d["rules"]
         ]
         rights = [(" ".join(rule["resources"] + rule.get("resourceNames", [])), rule["verbs"]) for rule in own]
@@ -100,6 +103,7 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
             ("pods/log", ["get"]),
             ("secrets podtune-results-tls", ["get", "update"]),
             ("services", ["create", "get"]),
+            ("subjectaccessreviews", ["create"]),
             ("tokenreviews", ["create"]),
             ("trials", ["create", "get", "list", "watch", "patch"]),
         ]
@@ -115,17 +119,17 @@ def test_metrics_are_for_named_namespaces_and_results_for_all() -> None:
 
     everybody: list[dict[str, Any]] = [{"namespaceSelector": {}}]
     results = {"results": everybody, "results-tls": everybody}
-    assert admitted(render()) == {**results, "metrics": [namespace(NAMESPACE)]}
+    assert admitted(render()) == {**results, "metrics-tls": [namespace(NAMESPACE)]}
     named = admitted(render(networkPolicy__metricsNamespaces=["monitoring", "007", NAMESPACE]))
     metrics = [namespace(NAMESPACE), namespace("monitoring"), namespace("007")]
-    assert named == {**results, "metrics": metrics}
+    assert named == {**results, "metrics-tls": metrics}
     assert template({"networkPolicy.metricsNamespaces": ["../x"]}).returncode != 0
 
 
 def test_with_namespaces_the_operator_has_rights_there_and_nowhere_else() -> None:
     documents = render(watchNamespaces=["a", "b"])
     (cluster_role,) = [d for d in documents if d["kind"] == "ClusterRole" and d["metadata"]["name"] == "tuning-podtune"]
-    assert [rule["resources"] for rule in cluster_role["rules"]] == [["tokenreviews"]]
+    assert [rule["resources"] for rule in cluster_role["rules"]] == [["tokenreviews"], ["subjectaccessreviews"]]
     roles = {d["metadata"]["namespace"]: d for d in documents if d["kind"] == "Role"}
     assert set(roles) == {NAMESPACE, "a", "b"}
     everywhere = find_one(render(), "ClusterRole", "tuning-podtune")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 from dataclasses import replace
@@ -127,6 +128,22 @@ async def test_who_comes_to_lead_looks_at_the_secret_first(cluster: Cluster, kop
     reads = [number for number, call in enumerate(cluster.calls) if call.path == SECRET and call.method == "GET"]
     held = next(number for number, call in enumerate(cluster.calls) if "leases" in call.path and call.method != "GET")
     assert reads[0] < held < reads[1], "another may have replaced the authorities before"
+
+
+async def test_metrics_have_a_port_of_their_own_with_tls_and_the_probes_stay_open(cluster: Cluster, kopf: Kopf) -> None:
+    port = free_port()
+    asked = {"PODTUNE_METRICS_AUTHENTICATION": "true", "PODTUNE_LISTEN_METRICS_TLS": str(port)}
+    process = TlsProcess(cluster, **OWN, **asked)
+    async with process.running():
+        await until(cluster, lambda: cluster.leaders() == ["a"])
+        assert (await process.get("/healthz"))[0] == 200
+        assert (await process.get("/metrics"))[0] == 404
+        trusted = base64.b64decode((cluster.get(SECRET) or {})["data"]["ca.crt"]).decode()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=trusted)
+        url = f"https://127.0.0.1:{port}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=context) as answer:
+            assert answer.status == 401
 
 
 async def test_a_certificate_that_can_not_be_renewed_ends_nothing(

@@ -45,9 +45,18 @@ def test_tls_is_for_a_url_that_says_so_and_leaves_plain_http_to_those_who_ask_fo
     assert settings.results_port == 8080
 
 
+def test_metrics_are_for_anybody_unless_the_chart_says_otherwise() -> None:
+    settings = read_settings(MINIMAL)
+    assert (settings.metrics_authentication, settings.metrics_port) == (False, None)
+    tls = HTTPS | {"PODTUNE_RESULTS_TLS_SECRET": "podtune-results-tls", "PODTUNE_LISTEN_METRICS_TLS": "8444"}
+    settings = read_settings(MINIMAL | tls | {"PODTUNE_METRICS_AUTHENTICATION": "true"})
+    assert (settings.metrics_authentication, settings.metrics_port) == (True, 8444)
+
+
 @pytest.mark.parametrize(
     ("environment", "words"),
     [
+        ({"PODTUNE_LISTEN_METRICS_TLS": "8444"}, "there is no TLS"),
         (HTTPS, "needs one of"),
         (HTTPS | {"PODTUNE_RESULTS_TLS_SECRET": "a", "PODTUNE_RESULTS_TLS_DIRECTORY": "/b"}, "needs one of"),
         (HTTPS | {"PODTUNE_RESULTS_TLS_SECRET": "../a"}, "the name of a Secret"),
