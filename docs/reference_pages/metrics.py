@@ -10,8 +10,9 @@ from docs.reference_pages.tables import make_table
 PREFIX = "podtune_"
 INTRODUCTION = """# Metrics
 
-The operator serves these at `/metrics` on port 8081, in the text format of Prometheus, beside those of its Python
-process. A standby serves them too; only the leader counts experiments, trials and what waits.
+The operator serves these at `/metrics` on port 8444, by HTTPS and to
+[those who may read them](../how-to/authenticate-metrics.md), in the text format of Prometheus, beside those of its
+Python process. A standby serves them too; only the leader counts experiments, trials and what waits.
 
 Names, types and labels don't change with a patch release, and how they change otherwise
 [is written down](../explanation/api-versions.md#how-a-metric-is-replaced). [Be told when the operator needs

@@ -51,7 +51,7 @@ def read_accepted() -> list[dict[str, str]]:
 
 def write_attacker(attacker: dict[str, Any]) -> str:
     """Writes the page's section on an attacker."""
-    head = f"\n## {attacker['attacker']}\n\nThey {attacker['can']}.\n\n"
+    head = f"\n## {attacker['attacker']}\n\nThis attacker starts {attacker['starts']}.\n\n"
     rows = [write_threat(threat) for threat in attacker["threats"]]
     return head + "| threat | control | shown by |\n|---|---|---|\n" + "".join(rows)
 
