@@ -22,6 +22,7 @@ from e2e.devcluster.building import tools
 from e2e.devcluster.errors import ClusterError
 from e2e.tests.monitoring.dashboard_queries import list_unanswered
 from e2e.tests.monitoring.prometheus_server import PrometheusServer, running_prometheus
+from e2e.tests.monitoring.silent_watches import SilentWatches
 from podtune.api.names import FINALIZER, TOKEN_AUDIENCE
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
@@ -83,12 +84,14 @@ class Scene:
     results_port: int = field(default_factory=free_port)
 
     @asynccontextmanager
-    async def operated(self, event: str, number: int = 0, lease: str = LEASE) -> AsyncIterator[None]:
+    async def operated(
+        self, event: str, number: int = 0, lease: str = LEASE, kubeconfig: Path | None = None
+    ) -> AsyncIterator[None]:
         """An operator runs until the context ends, when it is killed; waits until it says something."""
         nobody = f"http://127.0.0.1:{free_port()}"
         receivers = [{"name": "patient", "url": nobody}, {"name": "hasty", "url": nobody, "retrySeconds": 5}]
         settings = {
-            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECONFIG": str(kubeconfig or self.kubeconfig),
             "PODTUNE_WEBHOOKS": json.dumps(receivers),
             "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": ACCOUNT,
             "PODTUNE_LISTEN_PROBES": str(self.probe_ports[number]),
@@ -317,3 +320,25 @@ async def assert_queries_are_answered(scene: Scene) -> None:
     server = scene.server
     await scene.wait_for(lambda: not list_unanswered(server), lambda: list_unanswered(server))
     assert {name: rule["lastError"] for name, rule in server.list_rules().items() if rule.get("lastError")} == {}
+
+
+async def test_an_alert_fires_where_a_watch_falls_silent(scene: Scene, tmp_path: Path) -> None:
+    config = json.loads(scene.kubeconfig.read_text())
+    [cluster] = config["clusters"]
+    proxy = SilentWatches(cluster["cluster"]["server"])
+    async with proxy.running() as url:
+        cluster["cluster"] = {"server": url}
+        proxied = tmp_path / "proxied"
+        proxied.write_text(json.dumps(config))
+        async with scene.operated("leading", kubeconfig=proxied):
+            pods, api, server = HandWrittenPods(scene.api, NAMESPACE, ""), scene.api, scene.server
+            await asyncio.to_thread(api.create, paths.experiments(NAMESPACE), make_experiment("watched", 1))
+            await scene.wait_for(lambda: pods.is_there("watched-0"), lambda: api.list_all(paths.trials(NAMESPACE)))
+            pods.run("watched-0")
+            runs = 'podtune_trials{experiment="watched",state="running"} == 1 and on() podtune_watch_lag_seconds == 0'
+            await scene.wait_for(lambda: bool(server.query(runs)), lambda: server.query("podtune_trials"))
+            proxy.is_silent = True
+            pod = api.get(paths.pod(NAMESPACE, "watched-0-1"))
+            report = Report(pod["metadata"]["uid"], results=(Result(1, 1.0, {"accuracy": 0.5}, 1),))
+            assert await scene.report("watched-0", report.to_json(), make_agents_token(api, pod)) == 200
+            await scene.wait_until_firing("PodtuneWatchStale")
