@@ -74,21 +74,32 @@ class PrometheusServer:
         return data
 
 
+@dataclass(frozen=True)
+class ScrapeTls:
+    """How the operator is known where it serves its metrics by HTTPS: by its authority, and by its name."""
+
+    authority: Path
+    server_name: str
+
+
 @contextmanager
-def running_prometheus(directory: Path, targets: Sequence[str], token: Path) -> Iterator[PrometheusServer]:
+def running_prometheus(
+    directory: Path, targets: Sequence[str], token: Path, tls: ScrapeTls | None = None
+) -> Iterator[PrometheusServer]:
     """Runs it until the context ends.
 
     Args:
         directory: For its files.
         targets: Host and port of each operator's metrics; its pod is called podtune-0, and so on.
         token: A file with the token to send; an operator that asks for none takes no notice of it.
+        tls: For HTTPS; None for plain HTTP.
 
     Raises:
         ClusterError: There is no Prometheus and none can be had, or it does not start.
     """
     program = prometheus.ensure() / "prometheus"
     (directory / "alerts.yaml").write_text(shrink_durations(ALERT_RULES.read_text(encoding="utf-8")), encoding="utf-8")
-    (directory / "prometheus.yaml").write_text(yaml.safe_dump(_configure(targets, token)), encoding="utf-8")
+    (directory / "prometheus.yaml").write_text(yaml.safe_dump(_configure(targets, token, tls)), encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
     options = ("--config.file=prometheus.yaml", "--storage.tsdb.path=data", f"--web.listen-address={address}")
     log = directory / "prometheus.log"
@@ -107,9 +118,9 @@ def running_prometheus(directory: Path, targets: Sequence[str], token: Path) -> 
         process.wait()
 
 
-def _configure(targets: Sequence[str], token: Path) -> dict[str, Any]:
+def _configure(targets: Sequence[str], token: Path, tls: ScrapeTls | None) -> dict[str, Any]:
     """Its configuration; like the ServiceMonitor it keeps the namespace of what metrics are about."""
-    scrape = {
+    scrape: dict[str, Any] = {
         "job_name": SCRAPE_JOB,
         "honor_labels": True,
         "authorization": {"credentials_file": str(token)},
@@ -118,6 +129,9 @@ def _configure(targets: Sequence[str], token: Path) -> dict[str, Any]:
             for number, target in enumerate(targets)
         ],
     }
+    if tls is not None:
+        known = {"ca_file": str(tls.authority), "server_name": tls.server_name}
+        scrape |= {"scheme": "https", "tls_config": known}
     intervals = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
     return {"global": intervals, "rule_files": ["alerts.yaml"], "scrape_configs": [scrape]}
 

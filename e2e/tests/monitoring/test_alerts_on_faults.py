@@ -92,6 +92,7 @@ class Scene:
         receivers = [{"name": "patient", "url": nobody}, {"name": "hasty", "url": nobody, "retrySeconds": 5}]
         settings = {
             "KUBECONFIG": str(kubeconfig or self.kubeconfig),
+            "PODTUNE_METRICS_AUTHENTICATION": "true",
             "PODTUNE_WEBHOOKS": json.dumps(receivers),
             "PODTUNE_ALLOWED_SERVICE_ACCOUNTS": ACCOUNT,
             "PODTUNE_LISTEN_PROBES": str(self.probe_ports[number]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.tests.monitoring.dashboard_queries import list_unanswered
-from e2e.tests.monitoring.prometheus_server import PrometheusServer, running_prometheus
+from e2e.tests.monitoring.prometheus_server import PrometheusServer, ScrapeTls, running_prometheus
 from e2e.trials import EXPERIMENTS, let_go_on
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 
 READER = "e2e-metrics-reader"
+ROLE = f"{OPERATOR_NAMESPACE}-{RELEASE}-metrics-reader"
+PORT = 8444
 NO_GPU: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 ABSENT = ("podtune_storage_jobs", "podtune_trials_not_storing{", "podtune_webhook", "podtune_experiment_problems")
 """What has no series while nothing is wrong, or without receivers."""
@@ -30,16 +33,15 @@ ABSENT = ("podtune_storage_jobs", "podtune_trials_not_storing{", "podtune_webhoo
 def token(cluster: Cluster, operator: Kubernetes) -> Iterator[str]:
     """That of an account that may read metrics, and nothing else."""
     rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": READER}}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
     subject = {"kind": "ServiceAccount", "name": READER, "namespace": OPERATOR_NAMESPACE}
     operator.apply(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": READER}},
-        {**rbac, "kind": "ClusterRole", "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]},
         {**rbac, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
     )
     yield operator.kubectl("create", "token", READER).strip()
     operator.kubectl("delete", "serviceaccount", READER)
-    cluster.kubectl("delete", "clusterrolebinding,clusterrole", READER)
+    cluster.kubectl("delete", "clusterrolebinding", READER)
 
 
 @pytest.fixture
@@ -49,8 +51,12 @@ def server(operator: Kubernetes, token: str, tmp_path: Path) -> Iterator[Prometh
     except ClusterError as error:
         pytest.skip(str(error))
     (tmp_path / "token").write_text(token)
+    authority = tmp_path / "ca.crt"
+    secret = operator.get("secrets", f"{RELEASE}-results-tls")
+    authority.write_bytes(base64.b64decode(secret["data"]["ca.crt"]))
+    tls = ScrapeTls(authority, f"{RELEASE}-results.{OPERATOR_NAMESPACE}.svc")
     address = operator.list("pods", OPERATOR_PODS)[0]["status"]["podIP"]
-    with running_prometheus(tmp_path, [f"{address}:8081"], tmp_path / "token") as server:
+    with running_prometheus(tmp_path, [f"{address}:{PORT}"], tmp_path / "token", tls) as server:
         yield server
 
 
