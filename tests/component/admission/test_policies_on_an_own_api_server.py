@@ -25,7 +25,7 @@ from podtune.kube.errors import ApiRefusal
 from podtune.kube.manifests import Manifest
 from tests.component.charts.rendered import NAME, find_one, render
 from tests.component.own_api_server import create_definitions, running_api_server
-from tests.unit.api.pods.judged_templates import POLICY, REFUSED, TAKEN, make_aliases, make_pod
+from tests.unit.api.pods.weighed_templates import POLICY, REFUSED, TAKEN, make_aliases, make_pod
 
 pytestmark = pytest.mark.cluster
 
@@ -133,7 +133,7 @@ def is_taken_by_operator(admission: Admission, experiment: Manifest) -> bool:
 
 
 def check_same(admission: Admission, experiment: Manifest, *, is_taken: bool) -> str:
-    """Has operator and policy judge; gives the policy's words."""
+    """Asks the operator and the policy; gives the policy's words."""
     said = ask(admission.api, experiment)
     assert (is_taken_by_operator(admission, experiment), said == "") == (is_taken, is_taken), said
     assert is_taken or f"{NAME}-templates" in said
@@ -163,18 +163,18 @@ def test_what_the_operator_refuses_is_refused_at_once(
         ("io.katacontainers.config.hypervisor.kernel_params", False),
     ],
 )
-def test_annotations_are_judged_alike(admission: Admission, key: str, is_taken: bool) -> None:
+def test_annotations_are_treated_alike(admission: Admission, key: str, is_taken: bool) -> None:
     template = {"metadata": {"annotations": {key: "x"}}, "spec": make_pod()}
     check_same(admission, make_experiment({}, trialTemplate=template), is_taken=is_taken)
 
 
 @pytest.mark.parametrize("name", [RESULTS, f"{RESULTS.upper()}.", "s3.s3.svc", "svc.internal"])
-def test_names_inside_the_cluster_are_judged_alike(admission: Admission, name: str) -> None:
+def test_names_inside_the_cluster_are_treated_alike(admission: Admission, name: str) -> None:
     check_same(admission, make_experiment(make_aliases(name)), is_taken=False)
 
 
 @pytest.mark.parametrize("name", ["Data.Example.com", "nas.internal.."])
-def test_names_outside_are_judged_alike_however_they_are_written(admission: Admission, name: str) -> None:
+def test_names_outside_are_treated_alike_however_they_are_written(admission: Admission, name: str) -> None:
     check_same(admission, make_experiment(make_aliases(name)), is_taken=True)
 
 

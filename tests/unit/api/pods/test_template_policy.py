@@ -10,7 +10,7 @@ from podtune.api.base import FieldError
 from podtune.api.pods.pod_template import check_annotations, check_pod_spec
 from podtune.api.pods.template_policy import DEFAULT_POLICY, UNKNOWN_POLICY, TemplatePolicy
 from podtune.api.validation import InvalidSpec, parse_experiment
-from tests.unit.api.pods.judged_templates import POLICY, REFUSED, RESULTS, TAKEN, make_aliases, make_pod
+from tests.unit.api.pods.weighed_templates import POLICY, REFUSED, RESULTS, TAKEN, make_aliases, make_pod
 
 
 @pytest.mark.parametrize("spec", TAKEN)
