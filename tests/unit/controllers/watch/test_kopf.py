@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from kopf._cogs.clients import watching
+from kopf._cogs.clients import errors, watching
 from kopf._cogs.structs.references import Resource
 from kopf._core.reactor import orchestration, queueing
 from structlog.testing import capture_logs
@@ -25,12 +25,21 @@ from podtune.controllers.watch.kopf import (
     make_registry,
     make_settings,
 )
+from podtune.controllers.watch.opt_ins import OptIns, WatchForbidden
 from podtune.controllers.watch.resync import POD_SELECTOR, Resync
 from podtune.controllers.watch.watch_health import WatchHealth
 from podtune.kube.manifests import Manifest
 
 KOPFS_WATCHER = queueing.watcher
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", preferred=True, verbs=frozenset({"list", "watch"}))
+EXPERIMENTS = Resource(
+    group="podtune.dev",
+    version="v1alpha1",
+    plural="experiments",
+    kind="Experiment",
+    preferred=True,
+    verbs=frozenset({"list", "watch"}),
+)
 BODY: Manifest = {"metadata": {"name": "digits", "uid": "e-1", "resourceVersion": "7"}}
 
 
@@ -150,3 +159,27 @@ class TestTheReplacedFunction:
             )
         assert seen == ["ADDED", "DELETED"]
         assert [line["event"] for line in logs] == ["event not handled"] * 2
+
+    async def test_where_namespaces_opt_in_each_has_a_watch_of_its_own_but_for_experiments(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[tuple[str, str | None]] = []
+
+        async def bring(*, resource: Resource, namespace: str | None, **_: Any) -> AsyncIterator[Any]:
+            asked.append((resource.plural, namespace))
+            if namespace == "lost":
+                raise errors.APIForbiddenError(None, status=403, headers={})
+            yield watching.Bookmark.LISTED
+
+        class TwoOptIns:
+            async def follow(self, watch: Any) -> None:
+                await watch("team")
+                with pytest.raises(WatchForbidden, match="pods"):
+                    await watch("lost")
+
+        monkeypatch.setattr(watching, "infinite_watch", bring)
+        call_handlers_directly(make_noting_handlers(Calls()), cast("OptIns", TwoOptIns()))
+        names = dict.fromkeys(inspect.signature(KOPFS_WATCHER).parameters, SimpleNamespace()) | {"namespace": None}
+        for resource in (EXPERIMENTS, PODS):
+            await queueing.watcher(**cast("Any", names | {"resource": resource}))
+        assert asked == [("experiments", None), ("pods", "team"), ("pods", "lost")]
