@@ -340,7 +340,7 @@ def test_another_namespace_of_the_operator_is_looked_at(
 
 
 def test_who_may_not_look_at_the_operator_names_the_agents_image(
-    cluster: ConformingCluster, run: Run, capsys: pytest.CaptureFixture[str]
+    cluster: ConformingCluster, run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_all = cluster.list_all
 
@@ -351,7 +351,7 @@ def test_who_may_not_look_at_the_operator_names_the_agents_image(
 
     cluster.list_all = refuse
     cluster.denied = {(HOME, "delete", "pods")}
-    cluster.sleep = advance_without_looking(cluster)
+    monkeypatch.setattr(cluster, "sleep", advance_without_looking(cluster))
     assert cli.main(["conformance"]) == ExitStatus.FORBIDDEN
     assert "give it with --agent-image" in capsys.readouterr().err
     run("--agent-image", "mirror/agent:1", "--only", "quota", "--keep")
