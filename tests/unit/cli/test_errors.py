@@ -15,14 +15,14 @@ import pytest
 import podtune.cli
 from podtune.cli import main as cli
 from podtune.cli.client import api_client
-from podtune.cli.errors import MEANINGS, CliError, ExitStatus, KubeconfigError, TimeRanOut
+from podtune.cli.errors import MEANINGS, CliError, ExitStatus, KubeconfigError, RightsMissing, TimeRanOut
 from podtune.kube.errors import ApiError, NotSent, Unanswered, make_refusal
 from tests.component.api.wrong_manifests import GOOD
 from tests.unit.cli.cli_fakes import NAMESPACE
 from tests.unit.cli.test_command_table import COMMANDS
 
 ASKING = {
-    **dict.fromkeys(("list", "top", "doctor"), ""),
+    **dict.fromkeys(("list", "top", "doctor", "conformance"), ""),
     **dict.fromkeys(("describe", "watch", "trials", "best", "importance", "wait", "release"), "digits"),
     **dict.fromkeys(("logs", "why", "retry", "checkpoint", "clone", "curve"), "digits-7"),
     **dict.fromkeys(("pause", "resume", "stop", "results"), "digits-7"),
@@ -60,6 +60,7 @@ def test_codes_keep_their_numbers_and_each_is_explained() -> None:
         (CliError("no"), ExitStatus.FAILED),
         (KubeconfigError("no"), ExitStatus.FAILED),
         (TimeRanOut("no"), ExitStatus.TIMED_OUT),
+        (RightsMissing("no"), ExitStatus.FORBIDDEN),
         (NotSent("no"), ExitStatus.UNREACHABLE),
         (Unanswered("no"), ExitStatus.UNREACHABLE),
         (make_refusal(401, "Unauthorized", "no"), ExitStatus.FORBIDDEN),
