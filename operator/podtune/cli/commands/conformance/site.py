@@ -16,10 +16,11 @@ from podtune.cli.commands.conformance.program import CheckImage
 from podtune.cli.commands.conformance.running import CheckClock
 from podtune.cli.commands.doctor.installation import list_operator_pods, read_operator_settings
 from podtune.cli.commands.doctor.rights import name_lacking_rights
+from podtune.cli.commands.opt_in.binding import find_role
 from podtune.cli.errors import CliError, RightsMissing, explain_error
 from podtune.cli.output import print_note
 from podtune.kube import paths
-from podtune.kube.errors import ApiError, ApiRefusal, ResourceNotFound
+from podtune.kube.errors import ApiError, ApiRefusal, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
 
 LABEL_CONFORMANCE = f"{GROUP}/conformance"
@@ -54,12 +55,14 @@ class InstalledOperator:
         version: Its version; empty where that is not known.
         image: The agent's image, with the pull Secrets of the operator's pods, which are in `home`.
         namespaces: Those that it serves; empty for all.
+        waits_for_opt_in: Whether it serves only namespaces that have opted in.
     """
 
     home: str
     version: str
     image: CheckImage
     namespaces: tuple[str, ...] = ()
+    waits_for_opt_in: bool = False
 
 
 def find_operator(api: Api, home: str, agent_image: str) -> InstalledOperator:
@@ -94,7 +97,7 @@ def find_operator(api: Api, home: str, agent_image: str) -> InstalledOperator:
     )
     version = (pods[0]["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "")
     served = tuple(name for name in settings.get("PODTUNE_NAMESPACES", "").split(",") if name)
-    return InstalledOperator(home, version, image, served)
+    return InstalledOperator(home, version, image, served, settings.get("PODTUNE_NAMESPACE_OPT_IN") == "true")
 
 
 def require_rights(api: Api, namespace: str) -> None:
@@ -158,6 +161,8 @@ def open_namespace(
 
     try:
         announce(0.0)
+        if operator.waits_for_opt_in:
+            _opt_in(api, name, operator.home)
         yield announce
     finally:
         if keep:
@@ -166,6 +171,12 @@ def open_namespace(
                 api.patch(paths.namespace(name), {"metadata": {"annotations": {_UNTIL: None}}})
         else:
             _remove(api, name, clock, is_given=is_given)
+
+
+def _opt_in(api: Api, name: str, home: str) -> None:
+    """Has the operator serve the namespace, as `podtune enable` does."""
+    with suppress(ResourceExists):
+        api.create(paths.role_bindings(name), find_role(api, home).build_binding(name))
 
 
 def _tell_label(name: str) -> str:

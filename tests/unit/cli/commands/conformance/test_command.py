@@ -230,6 +230,23 @@ def test_an_operator_that_serves_some_namespaces_has_to_serve_this_one(
     assert "does not serve namespace podtune-conformance, but team-a, team-b" in capsys.readouterr().err
 
 
+def test_where_namespaces_opt_in_this_one_does(cluster: ConformingCluster, run: Run) -> None:
+    (container,) = cluster.objects[paths.pod(HOME, "podtune-1")]["spec"]["containers"]
+    container["env"].append({"name": "PODTUNE_NAMESPACE_OPT_IN", "value": "true"})
+    annotations = {"podtune.dev/subject": f"{HOME}/podtune"}
+    role: Manifest = {"metadata": {"name": "podtune-system-podtune-namespace", "annotations": annotations}}
+    list_all = cluster.list_all
+
+    def list_roles(path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
+        return [role] if path == paths.cluster_roles() else list_all(path, params)
+
+    cluster.list_all = list_roles
+    run("--only", "quota", "--keep")
+    (binding,) = cluster.list_all(paths.role_bindings(SPACE))
+    assert binding["roleRef"]["name"] == "podtune-system-podtune-namespace"
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "podtune", "namespace": HOME}]
+
+
 def test_ctrl_c_removes_what_was_made_and_reports_what_was_done(
     cluster: ConformingCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
