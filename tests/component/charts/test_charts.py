@@ -331,7 +331,8 @@ def test_what_is_optional_is_there_only_when_asked_for() -> None:
     )
     assert optional <= list_kinds(asked)
     assert not {"NetworkPolicy", "ServiceAccount"} & {kind for kind, _ in list_kinds(asked)}
-    assert {name for kind, name in list_kinds(asked) if kind == "ClusterRole"} == {"tuning-podtune"}
+    roles = {name for kind, name in list_kinds(asked) if kind == "ClusterRole"}
+    assert roles == {"tuning-podtune", "tuning-podtune-metrics-reader"}
 
 
 def test_the_operators_rights_are_for_no_account_that_other_pods_have() -> None:
