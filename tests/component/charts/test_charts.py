@@ -148,12 +148,13 @@ def test_where_namespaces_opt_in_the_operator_has_no_rights_on_pods_until_one_bi
     everywhere = find_one(documents, "ClusterRole", "tuning-podtune")
     assert [(rule["resources"], rule["verbs"]) for rule in everywhere["rules"]] == [
         (["tokenreviews"], ["create"]),
+        (["subjectaccessreviews"], ["create"]),
         (["experiments"], ["get", "list", "watch", "patch"]),
         (["experiments/status"], ["update"]),
         (["selfsubjectaccessreviews"], ["create"]),
     ]
     role = find_one(documents, "ClusterRole", "tuning-podtune-namespace")
-    assert role["rules"] == find_one(render(), "ClusterRole", "tuning-podtune")["rules"][1:]
+    assert role["rules"] == find_one(render(), "ClusterRole", "tuning-podtune")["rules"][2:]
     assert role["metadata"]["labels"]["podtune.dev/binds"] == "namespaces"
     assert role["metadata"]["annotations"] == {"podtune.dev/subject": "tuning/podtune"}
     assert {d["metadata"]["namespace"] for d in documents if d["kind"] == "RoleBinding"} == {NAMESPACE}
