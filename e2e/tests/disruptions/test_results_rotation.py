@@ -16,7 +16,7 @@ from e2e.trials import EXPERIMENTS, TRIALS, let_go_on, trial_status
 from podtune.results.tls.authorities import TURN, Authorities, make_authority
 
 SECRET = f"{RELEASE}-results-tls"
-LEFT = timedelta(seconds=75)
+LEFT = timedelta(seconds=90)
 """Until the turn ends: time for the operator to start anew, and for two trials to begin."""
 ENDLESS = {"EPOCHS": "5000", "EPOCH_SECONDS": "0.5", "UNTIL_GO": "1"}
 SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
