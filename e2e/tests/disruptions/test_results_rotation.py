@@ -62,8 +62,10 @@ def await_results(namespace: Kubernetes, name: str) -> None:
     eventually(count, lambda now: len(now) == 2 and min(now) > before + 2, what=f"results after {before} come in")
 
 
-def read_believed(namespace: Kubernetes, pod: str) -> str:
-    agent = namespace.get("pods", pod)["spec"]["initContainers"][-1]
+def read_believed(namespace: Kubernetes, name: str) -> str:
+    """Whom a pod of an experiment believes; one that has ended is gone."""
+    pods = eventually(lambda: namespace.list("pods", f"podtune.dev/experiment={name}"))
+    agent = pods[0]["spec"]["initContainers"][-1]
     return str(json.loads(agent["args"][1])["PODTUNE_RESULTS_AUTHORITIES"])
 
 
@@ -89,7 +91,7 @@ def test_trials_report_on_when_the_authority_that_signs_is_replaced(
     )
     await_results(namespace, "steady")
     assert read(operator)["signing.crt"] == authorities.signing.certificate, "the turn is not over yet"
-    assert read_believed(namespace, "steady-0-1") == authorities.trusted
+    assert read_believed(namespace, "steady") == authorities.trusted
 
     eventually(
         lambda: read(operator)["signing.crt"],
@@ -102,8 +104,8 @@ def test_trials_report_on_when_the_authority_that_signs_is_replaced(
 
     one = {"algorithm": "random", "maxTrials": 1}
     namespace.apply(experiment("later", counter({"EPOCHS": "3"}, resources=SMALL), search=one))
+    assert read_believed(namespace, "later") == read(operator)["ca.crt"] != authorities.trusted
     namespace.wait_for_condition(EXPERIMENTS, "later", "Complete")
-    assert read_believed(namespace, "later-0-1") == read(operator)["ca.crt"] != authorities.trusted
     let_go_on(namespace, "podtune.dev/experiment=steady")
     namespace.wait_for_condition(EXPERIMENTS, "steady", "Complete")
     for name in ("steady-0", "steady-1"):

@@ -117,6 +117,7 @@ def test_results_come_by_tls_alone_from_agents_that_believe_the_operator_alone(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:
     namespace.apply(experiment("told", counter({"EPOCHS": "3"}), search=ONE))
+    (pod,) = eventually(lambda: namespace.list("pods", "podtune.dev/experiment=told"))
     other = make_authority(datetime.now(UTC)).certificate
     seen = visit(namespace, OTHER_CA=other, PLAIN=PLAIN_PORT)()
     assert seen["believed"] == "TLSv1.3"
@@ -124,8 +125,7 @@ def test_results_come_by_tls_alone_from_agents_that_believe_the_operator_alone(
     assert seen["plain"] != "connected", "nobody listens there"
     namespace.wait_for_condition("experiments.podtune.dev", "told", "Complete")
     assert trial_status(namespace, "told-0")["iteration"] == 3
-    agent = namespace.get("pods", "told-0-1")["spec"]["initContainers"][-1]
-    told = json.loads(agent["args"][1])
+    told = json.loads(pod["spec"]["initContainers"][-1]["args"][1])
     assert told["PODTUNE_RESULTS_URL"] == RESULTS
     assert told["PODTUNE_RESULTS_AUTHORITIES"] == read_authorities(cluster)
 
