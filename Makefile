@@ -112,7 +112,7 @@ chaos: cluster ## Inject every fault, one at a time, and hold each run to the un
 
 .PHONY: chaos-sample
 chaos-sample: cluster ## Inject some of the faults, evenly chosen
-	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 40
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.chaos --every 38
 
 .PHONY: soak
 soak: cluster ## Keep experiments coming and going under faults for 45 minutes, and see that nothing grows

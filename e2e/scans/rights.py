@@ -26,7 +26,7 @@ WITHOUT_REQUESTS = {
     ("update", "secrets"): "used when the operator is installed first, and then every other year",
 }
 """Rights that no request shows, each with the reason."""
-OPTIONAL = frozenset({"podtune.webhookRules"})
+OPTIONAL = frozenset({"podtune.webhookRules", "podtune.optInRules"})
 """Lists of rules that the chart grants only where a value asks for them, which that of the tests does not."""
 
 

@@ -27,6 +27,7 @@ ASKING = {
     **dict.fromkeys(("logs", "why", "retry", "checkpoint", "clone", "curve"), "digits-7"),
     **dict.fromkeys(("pause", "resume", "stop", "results"), "digits-7"),
     **dict.fromkeys(("checkpoints list", "checkpoints verify", "checkpoints download"), "digits-7"),
+    **dict.fromkeys(("enable", "disable"), "team-a"),
     "compare": "digits-7 digits-8",
     "try": "digits --set lr=0.1",
     "create": str(GOOD),

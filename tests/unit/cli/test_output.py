@@ -21,8 +21,8 @@ from tests.unit.cli.cli_fakes import NAMESPACE, RUNNING, TRAINING, FakeApi, expe
 from tests.unit.cli.test_command_table import COMMANDS
 
 TRIAL, EXPERIMENT = "trial.podtune.dev/digits-7", "experiment.podtune.dev/digits"
-WITHOUT = {"watch", "dashboard", "logs", "run", "completion", "checkpoints download"}
-"""They follow something, or write files."""
+WITHOUT = {"watch", "dashboard", "logs", "run", "completion", "checkpoints download", "disable"}
+"""They follow something, write files, or leave nothing that they could print."""
 TO_A_FILE = {"export"}
 
 

@@ -38,7 +38,7 @@ ELSEWHERE = {"importance", "watch", "detect", "conformance"}
 SENTENCES = {
     *("logs", "results", "why", "wait", "validate", "doctor", "completion", "version", "checkpoints verify"),
     *("create", "pause", "resume", "stop", "checkpoint", "retry", "try", "clone", "release", "checkpoints download"),
-    *("export", "import", "restore", "run", "dashboard"),
+    *("export", "import", "restore", "run", "dashboard", "enable", "disable"),
 }
 """Commands that print no table, but lines: sentences, a program's output, or CSV."""
 PATIENCE = 60.0
