@@ -37,7 +37,9 @@ def test_no_credential_is_anywhere_but_where_it_belongs(
     )
     eventually(lambda: trial_status(namespace, "good-0").get("checkpoint"), what="one checkpoint is stored")
     eventually(
-        lambda: [c for c in trial_status(namespace, "bad-0").get("conditions", []) if OTHER_SECRET in c["message"]],
+        lambda: [
+            c for c in trial_status(namespace, "bad-0").get("conditions", []) if OTHER_SECRET in c.get("message", "")
+        ],
         what="the wrong key is told",
     )
     credentials = {cluster.s3.access_key, cluster.s3.secret_key, WRONG_KEY}
