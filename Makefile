@@ -120,7 +120,7 @@ soak: cluster ## Keep experiments coming and going under faults for 45 minutes, 
 
 .PHONY: test-long
 test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests
-	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal -m long tests/unit
+	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal -m "long or hypothesis" tests/unit
 	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal tests/unit/runner/scenarios tests/unit/simulation \
 	  tests/unit/fuzz tests/unit/api/expressions tests/unit/tuning/searchers/test_whole_spaces.py
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests

@@ -11,10 +11,16 @@ import hypothesis
 # counts only from before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# A machine may be busy: only the tests' own timeout ends what takes too long. In CI Hypothesis does so by itself.
-if "CI" not in os.environ:
-    hypothesis.settings.register_profile("busy", deadline=None)
-    hypothesis.settings.load_profile("busy")
+# A machine may be busy: only the tests' own timeout ends what takes too long. In CI Hypothesis does so by itself, and
+# draws the same examples each time. Everyday runs draw half of what it would; `make test-long` draws all.
+CI = "CI" in os.environ
+hypothesis.settings.register_profile(
+    "podtune",
+    hypothesis.settings.get_profile("ci" if CI else "default"),
+    deadline=None,
+    max_examples=100 if os.environ.get("PODTUNE_ALL_EXAMPLES") else 50,
+)
+hypothesis.settings.load_profile("podtune")
 
 
 def pytest_collection_finish() -> None:

@@ -71,7 +71,13 @@ def manifest(access: S3Access, data_directory: str) -> str:
         "args": ["--port", f":{_PORT}", "--health", "/health", "--region", access.region, "posix", "/data"],
         "envFrom": [{"secretRef": {"name": "s3-root"}}],
         "ports": [{"containerPort": _PORT}],
-        "readinessProbe": {"httpGet": {"path": "/health", "port": _PORT}, "periodSeconds": 1},
+        # A busy machine is no reason to take it out of its Service.
+        "readinessProbe": {
+            "httpGet": {"path": "/health", "port": _PORT},
+            "periodSeconds": 1,
+            "timeoutSeconds": 10,
+            "failureThreshold": 10,
+        },
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     pod = {
