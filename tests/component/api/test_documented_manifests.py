@@ -15,8 +15,9 @@ from tests.documented_manifests import complete, list_documents
 pytestmark = [pytest.mark.cluster]
 
 TEMPLATE = ["template", "podtune", str(CHARTS / "podtune"), "--kube-version=1.34.0", "--values=-"]
-FOREIGN = ("argoproj.io", "kustomize.toolkit.fluxcd.io")
-"""Groups of tools that are not on the cluster; `tests/unit/integrations/test_page.py` looks at their manifests."""
+FOREIGN = ("argoproj.io", "kustomize.toolkit.fluxcd.io", "cert-manager.io")
+"""Groups of tools that are not on the cluster; `tests/unit/integrations/test_page.py` and
+`tests/unit/docs/guides/test_encrypt_results_page.py` look at their manifests."""
 DOCUMENTS = [
     (block.place, document)
     for block, document in list_documents()
