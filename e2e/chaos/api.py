@@ -23,6 +23,9 @@ MERGE = "application/merge-patch+json"
 WAITS = (0.2, 1.0, 5.0)
 """Seconds until a request that was not answered is made again."""
 
+DONE_BEFORE = {("POST", HTTPStatus.CONFLICT), ("DELETE", HTTPStatus.NOT_FOUND)}
+"""What a request is answered that was carried out when it was made before."""
+
 
 class ApiFailure(Exception):
     """The API server refused.
@@ -78,8 +81,8 @@ class Api:
             except (aiohttp.ClientConnectionError, TimeoutError):
                 is_again = True
             except ApiFailure as failure:
-                if is_again and method == "POST" and failure.status == HTTPStatus.CONFLICT:
-                    return {}  # it had been made, and only the answer was lost
+                if is_again and (method, failure.status) in DONE_BEFORE:
+                    return {}  # it had been done, and only the answer was lost
                 raise
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))
         return await self._request_once(method, path, body, content_type, params)
