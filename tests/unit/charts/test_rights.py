@@ -29,12 +29,12 @@ def events_of_all_rights() -> list[str]:
 
 
 def test_where_all_rights_are_used_nothing_is_said() -> None:
-    assert report(read_rights(events_of_all_rights(), START)) == []
+    assert report(read_rights(events_of_all_rights(), START), with_unused=True) == []
 
 
 def test_a_right_that_nothing_uses_is_named() -> None:
     used = [line for line in events_of_all_rights() if line != event("deletecollection", "pods")]
-    assert report(read_rights(used, START)) == [
+    assert report(read_rights(used, START), with_unused=True) == [
         "no test has the operator deletecollection pods: take the right away, or test it"
     ]
 
@@ -46,6 +46,6 @@ def test_what_others_do_and_what_was_before_does_not_count() -> None:
 
 def test_a_request_without_the_right_is_named() -> None:
     refused = [*events_of_all_rights(), event("get", "secrets", decision="forbid")]
-    assert report(read_rights(refused, START)) == [
+    assert report(read_rights(refused, START), with_unused=False) == [
         "the operator was refused to get secrets (1 times): the chart lacks the right"
     ]
