@@ -10,13 +10,18 @@ from pathlib import Path
 from e2e.kubernetes import Object
 
 
+def read_container_id(status: Object) -> str:
+    """A container's id, which is in the name of its cgroup, from its entry in its pod's status."""
+    return str(status["containerID"]).removeprefix("containerd://")
+
+
 def kill_container(status: Object) -> None:
     """SIGKILLs all processes of a container.
 
     Args:
         status: The container's entry in its pod's status.
     """
-    container = status["containerID"].removeprefix("containerd://")
+    container = read_container_id(status)
     for cgroups in Path("/proc").glob("[0-9]*/cgroup"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             if container in cgroups.read_text():

@@ -13,6 +13,7 @@ from random import Random
 from rich.console import Console
 from rich.table import Table
 
+from e2e.containers import read_container_id
 from e2e.devcluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -32,7 +33,7 @@ def find_container(pods: Sequence[Object], statuses: str, name: str) -> str:
     """The id of a container of the only pod."""
     (pod,) = pods
     (found,) = (status for status in pod["status"].get(statuses, ()) if status["name"] == name)
-    return str(found["containerID"]).removeprefix("containerd://")
+    return read_container_id(found)
 
 
 def soak(load: Load, containers: Mapping[str, str], minutes: float) -> dict[str, list[Sample]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from e2e.bench.measurement import Figure, Measurement
 from e2e.bench.on_cluster.audit import AuditLog
 from e2e.bench.processor_time import components, resident_bytes, seconds
+from e2e.containers import read_container_id
 from e2e.devcluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, RELEASE
 from e2e.kubernetes import Kubernetes, Object
@@ -206,5 +207,4 @@ def experiment_of(trials: int, parallelism: int, template: Object) -> Object:
 def _operator_container(operator: Kubernetes) -> str:
     """ID of the leading operator's container."""
     pod = operator.list("pods", "podtune.dev/leader=true")[0]
-    found: str = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-    return found
+    return read_container_id(pod["status"]["containerStatuses"][0])

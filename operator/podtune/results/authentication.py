@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from podtune.api.names import TOKEN_AUDIENCE
 from podtune.cluster.client import ClusterClient
 from podtune.kube.paths import TOKEN_REVIEWS
-
-T = TypeVar("T")
+from podtune.results.reviewed_tokens import ReviewedTokens, TokenNotAccepted
 
 CACHE_SECONDS = 60.0
 """How long a token is believed without asking again; whose attempt is over is refused by the runner at once. A thousand
@@ -39,7 +35,7 @@ class Caller:
     uid: str
 
 
-class Unauthenticated(Exception):
+class Unauthenticated(TokenNotAccepted):
     """The token proves nothing; the text says why."""
 
 
@@ -48,11 +44,15 @@ class Authenticator:
 
     def __init__(self, client: ClusterClient, monotonic: Callable[[], float]) -> None:
         self._client = client
-        self._monotonic = monotonic
-        self._known: OrderedDict[bytes, tuple[float, Caller]] = OrderedDict()
-        self._refused: OrderedDict[bytes, tuple[float, str]] = OrderedDict()
-        """Apart, so that wrong tokens, however many, don't take the places of right ones."""
-        self._reviews = asyncio.Semaphore(MAX_REVIEWS)
+        self._tokens = ReviewedTokens(
+            self._review,
+            monotonic,
+            accepted_seconds=CACHE_SECONDS,
+            refused_seconds=REFUSED_SECONDS,
+            most_accepted=CACHE_SIZE,
+            most_refused=MAX_REFUSED,
+            at_once=MAX_REVIEWS,
+        )
 
     async def authenticate(self, header: str) -> Caller:
         """Finds out who sent an Authorization header.
@@ -61,36 +61,10 @@ class Authenticator:
             Unauthenticated: It holds no token of ours that is valid.
             ApiError: The API server could not be asked.
         """
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token or not token.isascii():
+        caller = await self._tokens.look_up(header)
+        if caller is None:
             raise Unauthenticated("no bearer token was sent")
-        key = hashlib.sha256(token.encode()).digest()
-        if (caller := self._recall(key)) is not None:
-            return caller
-        async with self._reviews:
-            if (caller := self._recall(key)) is not None:
-                return caller  # it was reviewed for another request while this one waited
-            try:
-                caller = await self._review(token)
-            except Unauthenticated as error:
-                _remember(self._refused, key, (self._monotonic() + REFUSED_SECONDS, str(error)), MAX_REFUSED)
-                raise
-            _remember(self._known, key, (self._monotonic() + CACHE_SECONDS, caller), CACHE_SIZE)
         return caller
-
-    def _recall(self, key: bytes) -> Caller | None:
-        """Whose a token is by its last review; None where that was too long ago, or there was none.
-
-        Raises:
-            Unauthenticated: It was refused a moment ago.
-        """
-        known = self._known.get(key)
-        if known is not None and known[0] > self._monotonic():
-            return known[1]
-        refused = self._refused.get(key)
-        if refused is not None and refused[0] > self._monotonic():
-            raise Unauthenticated(refused[1])
-        return None
 
     async def _review(self, token: str) -> Caller:
         review = {
@@ -103,14 +77,6 @@ class Authenticator:
             return _read_caller(answer.get("status") or {})
         except (AttributeError, LookupError, TypeError) as error:
             raise Unauthenticated("the review of the token can't be read") from error
-
-
-def _remember(cache: OrderedDict[bytes, T], key: bytes, value: T, size: int) -> None:
-    """Puts a value in, and what has been in longest out."""
-    cache[key] = value
-    cache.move_to_end(key)
-    while len(cache) > size:
-        cache.popitem(last=False)
 
 
 def _read_caller(status: Mapping[str, Any]) -> Caller:

@@ -132,11 +132,11 @@ async def test_an_answer_that_says_nothing_allows_nothing(
 async def test_wrong_tokens_are_forgotten_and_take_no_ones_place(
     readers: MetricsReaders, reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_DENIED", 3)
+    monkeypatch.setattr(readers._tokens, "_most_refused", 3)
     assert await is_allowed(readers, "t-prometheus")
     for number in range(10):
         assert not await is_allowed(readers, f"wrong-{number}")
-    assert len(readers._denied) == 3
+    assert len(readers._tokens._refused) == 3
     asked = len(reviewer.asked)
     assert await is_allowed(readers, "t-prometheus")
     assert len(reviewer.asked) == asked

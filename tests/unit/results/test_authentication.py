@@ -136,13 +136,13 @@ async def test_no_more_tokens_are_remembered_than_there_is_room_for(monkeypatch:
     for token in ("a", "b", "c", "d", "d", "c", "a"):
         await subject.authenticate(f"Bearer {token}")
     assert reviews.asked == ["a", "b", "c", "d", "a"]
-    assert len(subject._known) == 3
+    assert len(subject._tokens._accepted) == 3
 
 
 async def test_tokens_are_not_kept_as_they_are() -> None:
     subject = authenticator(Reviews())
     await subject.authenticate("Bearer secret-token")
-    assert "secret-token" not in repr(subject._known)
+    assert "secret-token" not in repr(subject._tokens._accepted)
 
 
 async def test_a_token_that_was_refused_is_not_reviewed_again_at_once() -> None:
