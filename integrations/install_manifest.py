@@ -4,8 +4,8 @@
 
     python -m integrations.install_manifest [--set KEY=VALUE …]
 
-Options are Helm's own. Hooks, such as tests, are left out: without Helm, nobody runs them. The file is for a release,
-and not committed: it has nothing that the charts don't have, and nobody would read its 6,000 lines in a diff.
+Options are Helm's own. Hooks, such as tests, are left out: without Helm, nobody runs them. Each release has the file.
+It is not committed: it has nothing that the charts don't have, and nobody would read its 6,000 lines in a diff.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -24,29 +24,30 @@ from e2e.devcluster.layout import KUBERNETES_VERSION
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "build" / "install.yaml"
 NAMESPACE = "podtune-system"
-_CHARTS = ("podtune-crds", "podtune")
+_CHARTS = {name: ROOT / "charts" / name for name in ("podtune-crds", "podtune")}
 # Without a cluster, Helm takes Kubernetes to be as old as itself.
 _OPTIONS = ("--namespace", NAMESPACE, "--no-hooks", "--kube-version", KUBERNETES_VERSION)
 
 
-def build_install_manifest(helm: str, options: Sequence[str] = ()) -> str:
+def build_install_manifest(helm: str, options: Sequence[str] = (), charts: Mapping[str, Path] = _CHARTS) -> str:
     """The namespace, the definitions and the operator, in the order in which they have to be applied.
 
     Args:
         helm: The program.
         options: More of its options, for the operator's chart.
+        charts: The folder or archive of each chart, that of the definitions first.
     """
     rendered = [
         subprocess.run(
-            [helm, "template", name, ROOT / "charts" / name, *_OPTIONS, *more],
+            [helm, "template", name, chart, *_OPTIONS, *(options if name == "podtune" else ())],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         ).stdout
-        for name, more in zip(_CHARTS, ((), options), strict=True)
+        for name, chart in charts.items()
     ]
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    header = "# Podtune: namespace, definitions and operator. Made of the charts by `make install-manifest`.\n"
+    header = "# Podtune: namespace, definitions and operator, as its charts have them; apply it `--server-side`.\n"
     return header + yaml.safe_dump(namespace, sort_keys=False) + "".join(rendered)
 
 

@@ -1,7 +1,8 @@
 """Makes all files of a release but the images: `python -m release.build --output dist`.
 
-They are the wheel, the charts, a bill of materials for each image and for the command line, the list of licences, the
-statements on vulnerabilities, and the digests of all files in the folder. The same commit gives the same bytes.
+They are the wheel, the charts and the manifest that Helm makes of them, a bill of materials for each image and for the
+command line, the list of licences, the statements on vulnerabilities, and the digests of all files in the folder. The
+same commit gives the same bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from integrations.install_manifest import build_install_manifest
 from podtune import __version__
 from release.charts import CHARTS, ELSEWHERE, pack_chart
 from release.licences import read_licences, write_list
@@ -23,6 +25,7 @@ from release.shipped_packages import OURS, ROOT, list_packages, read_lock
 
 DESCRIPTIONS = ("SECURITY-INSIGHTS.yml", "podtune.openvex.json")
 DIGESTS = "SHA256SUMS"
+INSTALL_MANIFEST = "install.yaml"
 
 
 def find_epoch(root: Path = ROOT) -> int:
@@ -82,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--registry", default="", help="where the charts' images are, such as registry.example.com/team"
     )
+    parser.add_argument("--helm", default="", help=f"Helm's program, which makes {INSTALL_MANIFEST} of the charts")
     parser.add_argument("--base", default="", help="the image that the images are made from, with its digest")
     given = parser.parse_args(arguments)
     folder = given.output.absolute()
@@ -90,8 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"{given.output} has the files of a release already: name another folder")
     epoch = find_epoch()
     build_wheel(ROOT, folder, epoch=epoch)
-    for name in CHARTS:
-        pack_chart(ROOT / "charts" / name, folder, epoch=epoch, registry=given.registry, repository=given.repository)
+    places = {"registry": given.registry, "repository": given.repository}
+    charts = {name: pack_chart(ROOT / "charts" / name, folder, epoch=epoch, **places) for name in CHARTS}
+    if given.helm:
+        manifest = build_install_manifest(given.helm, charts=charts)
+        (folder / INSTALL_MANIFEST).write_text(manifest, encoding="utf-8")
     write_sboms(ROOT, folder, epoch=epoch)
     write_descriptions(ROOT, folder, repository=given.repository)
     if given.base:

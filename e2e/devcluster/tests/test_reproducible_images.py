@@ -9,7 +9,7 @@ import pytest
 from e2e.devcluster import kind
 from e2e.devcluster.building import builds
 from release.images import list_build_words, list_layers
-from release.shipped_packages import ROOT
+from release.shipped_packages import OURS, ROOT
 
 EPOCH = 1_780_000_000
 
@@ -27,7 +27,7 @@ def build(target: str, folder: Path, *, epoch: int) -> list[str]:
 @pytest.mark.long
 @pytest.mark.skipif(kind.is_used(), reason="releases are built by buildah, and this machine uses Docker")
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("target", ["agent"])
+@pytest.mark.parametrize("target", sorted(OURS))
 def test_the_layers_of_an_image_are_the_same_bytes(target: str, tmp_path: Path) -> None:
     first = build(target, tmp_path, epoch=EPOCH)
     assert len(first) == 3, "the base image's, what is taken from it, and ours"

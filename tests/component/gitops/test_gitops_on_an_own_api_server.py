@@ -6,6 +6,7 @@ The status is written by hand, as the operator's, and the finalizer, too: a diff
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from podtune.api.names import FINALIZER
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
+from release.charts import CHARTS, ELSEWHERE, pack_chart
 from tests.component.own_api_server import running_api_server
 from tests.gitops import argo_cd, states
 from tests.gitops.kstatus import Kstatus, compute_kstatus
@@ -70,6 +72,17 @@ def api(kubeconfig: Path, installed: str) -> HttpApi:
 @pytest.fixture(params=APPLY)
 def options(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return APPLY[request.param]
+
+
+def test_the_manifest_of_a_release_is_that_of_the_charts_with_its_images(installed: str, tmp_path: Path) -> None:
+    registry, repository = "registry.example.com/team", "https://git.example.com/team/tuning"
+    packed = {
+        name: pack_chart(ROOT / "charts" / name, tmp_path, epoch=0, registry=registry, repository=repository)
+        for name in CHARTS
+    }
+    here = re.sub(r"(?<![-/\w])podtune-(operator|agent|dashboard):", rf"{registry}/podtune-\1:", installed)
+    assert build_install_manifest(find_helm(), charts=packed) == here.replace(ELSEWHERE, repository)
+    assert f"image: {registry}/podtune-operator:" in here
 
 
 def render(kubectl: Kubectl, folder: Path) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from podtune import __version__
 from release import build
 from release.build import DIGESTS, build_wheel, find_epoch, main, write_digests
 from release.charts import CHARTS, pack_chart
@@ -121,8 +122,12 @@ def test_all_files_are_made_by_one_command_which_never_mixes_two_releases(
     monkeypatch.setattr(
         build, "build_wheel", lambda root, folder, *, epoch: (folder / "podtune.whl").write_bytes(b"%d" % epoch)
     )
+    helm = tmp_path / "helm"
+    helm.write_text('#!/bin/sh\necho "# $3"\n', encoding="utf-8")
+    helm.chmod(0o755)
     folder = tmp_path / "dist"
     made = ["--output", str(folder), "--repository", "https://example.com/a/podtune", "--base", "python@sha256:00"]
+    made += ["--helm", str(helm)]
     assert main(made) == 0
     names = {path.name for path in folder.iterdir()}
     listed = {line.partition("  ")[2] for line in (folder / DIGESTS).read_text().splitlines()}
@@ -130,6 +135,9 @@ def test_all_files_are_made_by_one_command_which_never_mixes_two_releases(
     assert {"SECURITY-INSIGHTS.yml", "podtune.openvex.json", "LICENCES.md", "podtune-agent.cdx.json"} < names
     assert {path.suffix for path in folder.iterdir()} >= {".whl", ".tgz"}
     assert (folder / "base-image.txt").read_text() == "python@sha256:00\n"
+    manifest = (folder / "install.yaml").read_text(encoding="utf-8").splitlines()
+    packed = [f"# {folder}/{chart}-{__version__}.tgz" for chart in CHARTS]
+    assert manifest[-2:] == packed, "made of the charts of the release"
     insights = (folder / "SECURITY-INSIGHTS.yml").read_text(encoding="utf-8")
     assert "url: https://example.com/a/podtune\n" in insights
     with pytest.raises(SystemExit):
