@@ -1,7 +1,7 @@
 """A release of the charts, from `helm install` to `helm uninstall`, as the platform team has it on a working day.
 
-The earlier release's chart is installed with the images of this checkout: there are no others. That its objects, agents
-and messages are understood is tests/unit/golden's to show.
+The earlier release is its own chart with its own images. That all of its objects and messages are understood is
+tests/unit/golden's to show.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE, ROOT
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.person import Person
 from e2e.tests.conftest import make_namespace
+from e2e.tests.disruptions import earlier_release
 from e2e.trials import EXPERIMENTS, OF_TRIALS, TRIALS, let_go_on
 
 OWN = "upgraded"
 """Name of the test's own release."""
-EARLIER = ROOT / "tests" / "golden" / "releases" / "0.2.0" / "chart"
 NOW = ROOT / "charts" / "podtune"
 SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 ENDLESS = {"EPOCHS": "5000", "EPOCH_SECONDS": "0.5", "UNTIL_GO": "1"}
@@ -52,13 +52,13 @@ def home(cluster: Cluster) -> Iterator[Kubernetes]:
     await_leader(operator)
 
 
-def install(home: Kubernetes, chart: Path, users: Kubernetes | None, **settings: str) -> None:
+def install(home: Kubernetes, chart: Path, users: Kubernetes | None, images: str = "dev", **settings: str) -> None:
     """Installs or upgrades the test's release, which serves the users alone if there are any; waits until it leads."""
     values = {
         "image.repository": "localhost/podtune-operator",
-        "image.tag": "dev",
+        "image.tag": images,
         "agent.image.repository": "localhost/podtune-agent",
-        "agent.image.tag": "dev",
+        "agent.image.tag": images,
         "nodeSelector.podtune\\.dev/role": "system",
         **({"watchNamespaces[0]": users.namespace} if users is not None else {}),
         **settings,
@@ -117,10 +117,13 @@ def list_left(home: Kubernetes) -> set[str]:
 
 @pytest.mark.alone
 @pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.skipif(not earlier_release.is_in_history(), reason="this checkout lacks the commit of the earlier release")
 def test_trials_train_on_through_upgrade_rollback_and_uninstall(
-    cluster: Cluster, home: Kubernetes, namespace: Kubernetes
+    cluster: Cluster, home: Kubernetes, namespace: Kubernetes, tmp_path: Path
 ) -> None:
-    install(home, EARLIER, namespace)
+    earlier_release.build_images(cluster, tmp_path)
+    install(home, earlier_release.CHART, namespace, earlier_release.VERSION)
     namespace.apply(experiment("steady", counter(ENDLESS, resources=SMALL)))
     await_results(namespace, "steady")
     training = list_training(namespace)

@@ -1,7 +1,8 @@
-"""A proxy before an API server that one day brings nothing more on watches, and says nothing of it."""
+"""A proxy before an API server, which can be what clients find slow or silent."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,17 +18,19 @@ _MOST_BYTES = 32 << 20
 
 
 @dataclass
-class SilentWatches:
+class FaultyProxy:
     """The proxy.
 
     Attributes:
         api: URL of the API server.
-        is_silent: Whether what watches bring is kept back.
+        is_silent: Whether what watches bring is kept back, without a word.
+        write_seconds: How long it holds each write of an object of ours.
         port: Where it listens.
     """
 
     api: str
     is_silent: bool = False
+    write_seconds: float = 0.0
     port: int = field(default_factory=free_port)
 
     @asynccontextmanager
@@ -47,6 +50,10 @@ class SilentWatches:
                 await runner.cleanup()
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/log"):
+            return await self._print_for_ever(request)
+        if request.method != "GET" and "/podtune.dev/" in request.path:
+            await asyncio.sleep(self.write_seconds)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _OF_ONE_CONNECTION}
         url = URL(f"{self.api}{request.raw_path}", encoded=True)
         sent = self._session.request(request.method, url, headers=headers, data=await request.read() or None)
@@ -58,4 +65,11 @@ class SilentWatches:
                 if not (is_watch and self.is_silent):
                     await response.write(chunk)
             await response.write_eof()
+        return response
+
+    async def _print_for_ever(self, request: web.Request) -> web.StreamResponse:
+        """Answers as a kubelet does of a program that prints nothing and does not end."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()
         return response
