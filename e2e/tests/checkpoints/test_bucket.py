@@ -226,7 +226,8 @@ def problem(trial: Object) -> str:
 
 
 def test_a_namespace_is_not_held_up(cluster: Cluster, namespace: Kubernetes) -> None:
-    namespace.apply(slow(cluster, "held"))
+    """Its pods may take little time: Kubernetes looks again after half of what a pod may take, ended or not."""
+    namespace.apply(slow(cluster, "held", drain="10s"))
     started(namespace, "held")
     namespace.kubectl("delete", "namespace", namespace.namespace, f"--timeout={DEADLINE:.0f}s", timeout=DEADLINE + 30)
 

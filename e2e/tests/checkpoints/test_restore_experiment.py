@@ -323,9 +323,13 @@ def check_goes_on(other: Kubernetes, lost: Lost, undisturbed: Kubernetes) -> str
 
 
 def run_until_stored(namespace: Kubernetes, stored: Store) -> Lost:
-    """Runs an experiment until all of that is in its store which `Lost` names."""
+    """Runs an experiment until all of that is in its store which `Lost` names.
+
+    Its pods may take little time at their ends: Kubernetes looks whether a namespace is empty after half of that.
+    """
     container = counter({"EPOCHS": "8", "HOLD_AT": "6", "STORE_EACH": "2", "PRINT": "1"})
-    fields = {**FIELDS, "checkpoints": {"store": stored.spec}, "snapshot": {"period": "5s"}, "logs": {"keep": "1Mi"}}
+    checkpoints = {"store": stored.spec, "drain": "30s"}
+    fields = {**FIELDS, "checkpoints": checkpoints, "snapshot": {"period": "5s"}, "logs": {"keep": "1Mi"}}
     namespace.apply(experiment("lost", container, **fields))
     uid = str(namespace.get(EXPERIMENTS, "lost")["metadata"]["uid"])
 
