@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from e2e.browser.visitor import NARROW, NARROWEST, WIDE, WIDEST, Theme, Visitor
 
 PICTURES = Path(__file__).parents[2] / "build" / "pictures"
 """Where tests leave what they have seen, to be looked at."""
+LEAVES_PICTURES = "CI" not in os.environ
+"""CI leaves none: nobody looks at them there, and drawing them takes time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ ODD_LOOKS = (
 
 
 def examine(visitor: Visitor, name: str, looks: Sequence[Look] = LOOKS, folder: Path = PICTURES) -> list[str]:
-    """What is wrong with the page that a visitor has open; pictures of it are left.
+    """What is wrong with the page that a visitor has open; pictures of it are left, unless in CI.
 
     Args:
         visitor: Who looks.
@@ -60,7 +63,7 @@ def examine(visitor: Visitor, name: str, looks: Sequence[Look] = LOOKS, folder: 
         visitor.prefer(look.theme)
         found = [*find_flaws(page), *(find_violations(page, look.rules) if look.rules else ())]
         flaws += [f"{name}, {look.width} px, {look.theme}: {flaw}" for flaw in found]
-        if look.has_picture:
+        if look.has_picture and LEAVES_PICTURES:
             file = folder / f"{name}-{look.width}-{look.theme}.jpeg"  # a PNG takes twice the time
             page.screenshot(path=file, quality=90, full_page=True, animations="disabled")
     return flaws
