@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
 
 import hypothesis
+import pytest
 
 # As in the operator's image: on small matrices several threads are slower, and sums depend on how many there are. It
 # counts only from before NumPy is imported.
@@ -21,6 +23,16 @@ hypothesis.settings.register_profile(
     max_examples=100 if os.environ.get("PODTUNE_ALL_EXAMPLES") else 50,
 )
 hypothesis.settings.load_profile("podtune")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Has nobody look for garbage while tests are collected: there is hardly any."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:
