@@ -56,6 +56,7 @@ def read_epochs(person: Person) -> list[Any]:
 def test_somebody_with_the_role_edit_reads_from_a_volume_while_trials_run_and_afterwards(
     cluster: Cluster, kept: Kubernetes, tmp_path: Path
 ) -> None:
+    """Somebody who may only look is told which rights are missing."""
     ada = Person(cluster, kept, "edit", tmp_path)
     eventually(lambda: read_epochs(ada) == [1, 2], what="the results so far are read")
     command = [sys.executable, "-c", KILLED, str(ada.kubeconfig), kept.namespace]
@@ -80,11 +81,5 @@ def test_somebody_with_the_role_edit_reads_from_a_volume_while_trials_run_and_af
     )
     assert read_epochs(ada) == [1, 2, 3, 4]
     eventually(lambda: kept.list("pods", READERS), lambda pods: not pods, what="the next reader has deleted it")
-
-
-def test_somebody_who_may_only_look_is_told_which_rights_are_missing(
-    cluster: Cluster, kept: Kubernetes, tmp_path: Path
-) -> None:
-    finish(kept, "kept")
     with pytest.raises(ClusterError, match=r"you may not create pods in namespace e2e-.* and create on pods/exec"):
         Person(cluster, kept, "view", tmp_path).podtune("results", "kept")
