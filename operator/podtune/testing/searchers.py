@@ -36,6 +36,9 @@ class AskEvent:
     proposed: Proposal | None
 
 
+_RUNS: dict[tuple[type, int], Sequence[AskEvent | Observation]] = {}
+
+
 class SearcherConformance:
     """The promises of `podtune.tuning.searchers.base.Searcher`."""
 
@@ -63,6 +66,12 @@ class SearcherConformance:
         """A recorded run."""
         return record_run(self.make(every_kind(), seed=seed), seed, others=self.criteria - 1)
 
+    def _find_run(self, seed: int = 0) -> Sequence[AskEvent | Observation]:
+        """The recorded run of a seed, which all tests of the class share: proposals may take a while."""
+        if (type(self), seed) not in _RUNS:
+            _RUNS[type(self), seed] = self.run(seed)
+        return _RUNS[type(self), seed]
+
     @given(parameters=search_spaces(), seed=st.integers(0, 2**32 - 1), number=st.integers(0, 10_000))
     @settings(max_examples=50, deadline=None, suppress_health_check=_INHERITED)
     def test_proposes_values_of_the_domains_in_the_manifests_order(
@@ -82,7 +91,7 @@ class SearcherConformance:
         """At every proposal of runs with failures and several trials at a time."""
         for seed in range(3):
             observations: list[Observation] = []
-            for event in self.run(seed):
+            for event in self._find_run(seed):
                 if isinstance(event, Observation):
                     observations.append(event)
                     continue
@@ -94,7 +103,7 @@ class SearcherConformance:
     def test_asking_leaves_no_trace(self) -> None:
         """Proposals that are asked for twice, or thrown away, change nothing later."""
         wavering = self.make(every_kind(), seed=0)
-        for event in self.run():
+        for event in self._find_run():
             if isinstance(event, Observation):
                 wavering.tell(event)
                 continue
@@ -105,7 +114,7 @@ class SearcherConformance:
 
     def test_another_attempt_proposes_something_else(self) -> None:
         """What a constraint refuses is not proposed for ever."""
-        for event in self.run() if self.draws else ():
+        for event in self._find_run() if self.draws else ():
             if isinstance(event, AskEvent) and event.number % 10 == 9:
                 searcher = self._replay_until(event)
                 attempts = [searcher.ask(event.number, event.pending, attempt) for attempt in range(5)]
@@ -168,7 +177,7 @@ class SearcherConformance:
     def _replay_until(self, asked: AskEvent) -> Searcher:
         """A searcher that knows what the recorded run knew when it asked."""
         searcher = self.make(every_kind(), seed=0)
-        for event in self.run():
+        for event in self._find_run():
             if event == asked:
                 break
             if isinstance(event, Observation):
