@@ -42,6 +42,7 @@ lint-all-but-types: install
 	@$(BIN)/python docs/generate_rights.py --check
 	@$(BIN)/python docs/threat_model/generate.py --check
 	@$(BIN)/python docs/generate_argo_cd.py --check
+	@$(BIN)/python docs/generate_template_fields.py --check
 	@$(BIN)/python docs/generate_reliability.py --check
 	@$(BIN)/python docs/generate_performance.py --check
 	@$(BIN)/python docs/measure_codebase.py --check
@@ -179,6 +180,7 @@ generate: install ## Write everything that is generated from the models
 	@$(BIN)/python docs/generate_rights.py --write
 	@$(BIN)/python docs/threat_model/generate.py --write
 	@$(BIN)/python docs/generate_argo_cd.py --write
+	@$(BIN)/python docs/generate_template_fields.py --write
 	@$(BIN)/python docs/generate_reliability.py --write
 	@$(BIN)/python docs/generate_performance.py --write
 	@$(BIN)/python docs/draw_algorithms.py --write

@@ -15,6 +15,7 @@ import yaml
 
 from e2e.devcluster.building import tools
 from e2e.kubernetes import eventually
+from e2e.tests.doors.template_doors import DOORS
 from podtune.api.pods.template_policy import TemplatePolicy
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.app.settings import read_settings
@@ -25,7 +26,16 @@ from podtune.kube.errors import ApiRefusal
 from podtune.kube.manifests import Manifest
 from tests.component.charts.rendered import NAME, find_one, render
 from tests.component.own_api_server import create_definitions, running_api_server
-from tests.unit.api.pods.weighed_templates import POLICY, REFUSED, TAKEN, make_aliases, make_pod
+from tests.unit.api.pods.weighed_templates import (
+    MALFORMED,
+    POLICY,
+    REFUSED,
+    TAKEN,
+    WHOLE,
+    make_aliases,
+    make_pod,
+    make_volume,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -114,6 +124,10 @@ def make_variable(secret: str) -> Manifest:
     return {"name": f"K_{secret.upper()}", "valueFrom": {"secretKeyRef": {"name": secret, "key": "k"}}}
 
 
+def make_tracker(**fields: Any) -> Manifest:
+    return {"mlflow": {"uri": "https://mlflow.example", **fields}}
+
+
 def ask(api: HttpApi, experiment: Manifest) -> str:
     """Why an Experiment is refused; empty where it is not."""
     try:
@@ -182,6 +196,65 @@ def test_names_outside_are_treated_alike_however_they_are_written(admission: Adm
     check_same(admission, make_experiment(make_aliases(name)), is_taken=True)
 
 
+def make_door(name: str) -> Manifest:
+    """An Experiment that tries a door, with an image that is allowed."""
+    tried = dict(DOORS[name][0])
+    annotations = tried.pop("annotations", {})
+    if "containers" in tried:
+        tried["containers"] = [container | {"image": "digits:1"} for container in tried["containers"]]
+    return make_experiment({}, trialTemplate={"metadata": {"annotations": annotations}, "spec": make_pod() | tried})
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_every_door_is_shut_by_both(admission: Admission, name: str) -> None:
+    experiment, (_, path, remedy) = make_door(name), DOORS[name]
+    is_shut = not is_taken_by_operator(admission, experiment)
+    said = check_same(admission, experiment, is_taken=not is_shut)
+    is_of_list = any(word in remedy for word in ("allowed", "denied")) or "annotations" in path or "hostAliases" in path
+    assert not is_shut or is_of_list or (f"spec.trialTemplate.{path}: " in said and remedy in said)
+
+
+def test_a_pod_with_every_field_that_is_allowed_is_taken_by_both(admission: Admission) -> None:
+    check_same(admission, make_experiment(WHOLE), is_taken=True)
+
+
+@pytest.mark.parametrize(("spec", "path"), MALFORMED)
+def test_what_the_tables_refuse_is_refused_at_once_by_its_path(admission: Admission, spec: Manifest, path: str) -> None:
+    assert f"spec.trialTemplate.spec.{path}: " in check_same(admission, make_experiment(spec), is_taken=False)
+
+
+def test_the_path_tells_which_template_is_at_fault(admission: Admission) -> None:
+    bad, good = make_pod(nodeName="n1"), make_pod()
+    roles = [{"name": name, "template": {"spec": spec}} for name, spec in (("driver", good), ("worker", bad))]
+    said = check_same(admission, make_experiment({}, trialTemplate={"roles": roles}), is_taken=False)
+    assert "spec.trialTemplate.roles[1].template.spec.nodeName: n1 is not allowed" in said
+    checkpoints = {"store": {"bucket": "models"}}
+    evaluated = make_experiment(good, evaluation={"template": {"spec": bad}}, checkpoints=checkpoints)
+    assert "spec.evaluation.template.spec.nodeName: n1" in check_same(admission, evaluated, is_taken=False)
+
+
+@pytest.mark.parametrize(
+    ("store", "pod"),
+    [
+        ({"bucket": "models", "credentialsSecret": "keys"}, make_pod({"envFrom": [{"secretRef": {"name": "keys"}}]})),
+        ({"bucket": "models", "credentialsSecret": "keys"}, make_pod(imagePullSecrets=[{"name": "keys"}])),
+        ({"volume": {"claimName": "disk"}}, make_volume(persistentVolumeClaim={"claimName": "disk"})),
+    ],
+)
+def test_no_trial_sees_what_its_checkpoints_are_stored_with(
+    admission: Admission, store: Manifest, pod: Manifest
+) -> None:
+    said = check_same(admission, make_experiment(pod, checkpoints={"store": store}), is_taken=False)
+    assert "which trials may not see; remove it" in said
+
+
+@pytest.mark.parametrize("key", ["podtune.dev/trial", "x.podtune.dev/y", "app.kubernetes.io/managed-by"])
+def test_labels_of_the_operator_are_reserved(admission: Admission, key: str) -> None:
+    template = {"metadata": {"labels": {key: "x"}}, "spec": make_pod()}
+    said = check_same(admission, make_experiment({}, trialTemplate=template), is_taken=False)
+    assert f"{key} is reserved for the operator" in said
+
+
 def test_every_template_of_an_experiment_is_looked_at(admission: Admission) -> None:
     bad, good = make_pod({"image": "evil:1"}), make_pod()
     roles = [{"name": name, "template": {"spec": spec}} for name, spec in (("driver", good), ("worker", bad))]
@@ -206,9 +279,43 @@ def test_nobody_has_the_operator_use_a_secret_that_they_may_not_read(admission: 
         make_experiment(make_pod(volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": "other"}}]}}])),
         make_experiment(make_pod(imagePullSecrets=[{"name": "other"}])),
         make_experiment(make_pod(), checkpoints={"store": store}),
+        make_experiment(make_pod(), trackers=make_tracker(credentialsSecret="other")),
+        make_experiment(make_pod(), trackers=make_tracker(caBundle={"kind": "Secret", "name": "other"})),
     ):
         said = ask(tuner, refused)
         assert "Secret other is named, which you may not read in namespace team; leave it out" in said, refused
+
+
+def test_nobody_has_trials_read_a_config_map_that_they_may_not_read(admission: Admission) -> None:
+    may_get = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"], "verbs": ["get"]}
+    person = admission.log_in("reader", may_get)
+    assert ask(person, make_experiment(make_volume(configMap={"name": "mine"}))) == ""
+    variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "other", "key": "k"}}}
+    for refused in (
+        make_experiment(make_volume(configMap={"name": "other"})),
+        make_experiment(make_volume(projected={"sources": [{"configMap": {"name": "other"}}]})),
+        make_experiment(make_pod({"env": [variable]})),
+        make_experiment(make_pod({"envFrom": [{"configMapRef": {"name": "other"}}]})),
+        make_experiment(make_pod(), checkpoints={"store": {"bucket": "models", "caBundle": {"name": "other"}}}),
+        make_experiment(make_pod(), trackers=make_tracker(caBundle={"name": "other"})),
+    ):
+        said = ask(person, refused)
+        assert "ConfigMap other is named, which you may not read in namespace team; leave it out" in said, refused
+
+
+def test_nobody_has_trials_mount_a_claim_that_they_may_not_use(admission: Admission) -> None:
+    claims = {"apiGroups": [""], "resources": ["persistentvolumeclaims"]}
+    may_use = claims | {"resourceNames": ["mine"], "verbs": ["use"]}
+    person = admission.log_in("user", may_use, claims | {"verbs": ["get", "list"]})
+    assert ask(person, make_experiment(make_volume(persistentVolumeClaim={"claimName": "mine"}))) == ""
+    copied = {"spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": "other"}}}
+    for refused in (
+        make_experiment(make_volume(persistentVolumeClaim={"claimName": "other"})),
+        make_experiment(make_volume(ephemeral={"volumeClaimTemplate": copied})),
+        make_experiment(make_pod(), checkpoints={"store": {"volume": {"claimName": "other"}}}),
+    ):
+        said = ask(person, refused)
+        assert "claim other is named, which you may not use in namespace team; leave it out" in said, refused
 
 
 def test_who_may_create_pods_could_use_all_of_it_anyway(admission: Admission) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+_CLAIM_KIND = "PersistentVolumeClaim"
+
 
 def list_secret_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Path and name of every Secret that a pod refers to."""
@@ -19,9 +21,14 @@ def list_config_map_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 
 def list_claim_references(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Path and name of every claim that a pod refers to."""
+    """Path and name of every claim that a pod mounts, or mounts a copy of."""
     for position, volume in enumerate(spec.get("volumes") or ()):
-        yield from _find_named(volume, f"volumes[{position}]", "persistentVolumeClaim", "claimName")
+        path = f"volumes[{position}]"
+        yield from _find_named(volume, path, "persistentVolumeClaim", "claimName")
+        for source in ("dataSource", "dataSourceRef"):
+            copied = ("ephemeral", "volumeClaimTemplate", "spec", source)
+            if any(kind == _CLAIM_KIND for _, kind in _find_named(volume, path, *copied, "kind")):
+                yield from _find_named(volume, path, *copied, "name")
 
 
 def _list_references(spec: Mapping[str, Any], kind: str, name_in_volume: str) -> Iterator[tuple[str, str]]:

@@ -16,14 +16,16 @@ from typing import Any
 from podtune.api.base import FieldError
 from podtune.api.names import GROUP, LABEL_MANAGED_BY
 from podtune.api.pods.pod_checks import (
+    AllowFields,
     Check,
+    CheckAll,
+    CheckEach,
+    Refuse,
     allow_anything,
-    allow_fields,
     allow_one_of,
     allow_only,
-    check_each,
     forbid,
-    show_value,
+    write_literal,
 )
 from podtune.api.pods.pod_references import list_claim_references, list_secret_references
 from podtune.api.pods.template_policy import (
@@ -63,11 +65,16 @@ def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POL
     """
     if not spec.get("containers"):
         raise FieldError("containers", "is missing or empty; name at least the container that trains")
-    allow_fields(_POD | build_policy_fields(policy))(spec, "")
+    build_allow_list(policy)(spec, "")
     _check_images(spec, policy)
     _check_unique_names(spec)
     _check_denied_secrets(spec, policy)
     _check_denied_claims(spec, policy)
+
+
+def build_allow_list(policy: TemplatePolicy) -> AllowFields:
+    """The fields that a pod's spec may have, each with its check."""
+    return AllowFields(_POD | build_policy_fields(policy))
 
 
 def check_reusable(spec: Mapping[str, Any], labels: Mapping[str, str]) -> None:
@@ -188,61 +195,67 @@ def _check_denied_claims(spec: Mapping[str, Any], policy: TemplatePolicy) -> Non
 # --- the checks that the tables below are made of
 
 
-def _check_name(value: Any, path: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise FieldError(path, f"{show_value(value)} is not a name; write a string")
-    if value.startswith(RESERVED_PREFIX):
-        raise FieldError(
-            path, f"{value!r} begins with {RESERVED_PREFIX}, which is reserved for the operator; rename it"
-        )
+def _refuse_prefix(prefix: str) -> Check:
+    return Refuse(
+        lambda value: str(value).startswith(prefix),
+        f"type(value) == string && value.startsWith({write_literal(prefix)})",
+        f"begins with {prefix}, which is reserved for the operator; rename it",
+    )
 
 
-def _check_variable(value: Any, path: str) -> None:
-    if str(value).startswith(RESERVED_VARIABLES):
-        raise FieldError(
-            path, f"{value!r} begins with {RESERVED_VARIABLES}, which is reserved for the operator; rename it"
-        )
+def _is_under_ours(mounted: str) -> bool:
+    ours = f"{DIRECTORY}/"
+    return f"{mounted}/".startswith(ours) or ours.startswith(f"{mounted.rstrip('/')}/")
 
 
-def _mount_path(value: Any, path: str) -> None:
-    mounted, ours = posixpath.normpath(f"/{str(value).lstrip('/')}"), f"{DIRECTORY}/"
-    if f"{mounted}/".startswith(ours) or ours.startswith(f"{mounted.rstrip('/')}/"):
-        raise FieldError(
-            path, f"{show_value(value)} would cover {DIRECTORY}, the operator's own volume; mount it elsewhere"
-        )
+def _is_reserved_domain(domain: str) -> bool:
+    return domain == GROUP or domain.endswith(f".{GROUP}")
 
 
-def _check_profile(value: Any, path: str) -> None:
-    allow_fields(
-        {"type": allow_one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": allow_anything}
-    )(value, path)
-
-
-def _check_gate(value: Any, path: str) -> None:
-    domain = str(value).partition("/")[0]
-    if domain == GROUP or domain.endswith(f".{GROUP}"):
-        raise FieldError(path, f"{value!r} is reserved for the operator; choose another name")
-
-
-def _check_user_or_group(value: Any, path: str) -> None:
-    if value == AGENT_UID:
-        raise FieldError(path, f"{show_value(value)} is reserved for the agent; choose another number")
+_IS_NO_NAME = Refuse(
+    lambda value: not isinstance(value, str) or not value,
+    'type(value) != string || value == ""',
+    "is not a name; write a string",
+)
+_NAME = CheckAll((_IS_NO_NAME, _refuse_prefix(RESERVED_PREFIX)))
+_VARIABLE = _refuse_prefix(RESERVED_VARIABLES)
+# In CEL, no path can be followed back up: one with .. is left to the operator.
+_MOUNT_PATH = Refuse(
+    lambda value: _is_under_ours(posixpath.normpath(f"/{str(value).lstrip('/')}")),
+    f'type(value) == string && !(".." in value.split("/")) && '
+    f'("/" + value.split("/").filter(part, !(part in ["", "."])).join("/") + "/").matches('
+    f"{write_literal(f'(?s)^(/+|{re.escape(DIRECTORY)}/.*)$')})",
+    f"would cover {DIRECTORY}, the operator's own volume; mount it elsewhere",
+)
+_PROFILE = AllowFields(
+    {"type": allow_one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": allow_anything}
+)
+_GATE = Refuse(
+    lambda value: _is_reserved_domain(str(value).partition("/")[0]),
+    f"type(value) == string && value.matches({write_literal(f'(?s)^([^/]*[.])?{re.escape(GROUP)}(/.*)?$')})",
+    "is reserved for the operator; choose another name",
+)
+_USER_OR_GROUP = Refuse(
+    lambda value: bool(value == AGENT_UID),
+    f"value == {AGENT_UID}",
+    "is reserved for the agent; choose another number",
+)
 
 
 def _require_form(form: str) -> Check:
-    def check(value: Any, path: str) -> None:
-        if not re.fullmatch(form, str(value)):
-            raise FieldError(path, f"{show_value(value)} is not of the form {form}; correct it")
-
-    return check
+    return Refuse(
+        lambda value: not re.fullmatch(form, str(value)),
+        f"!((type(value) == string || type(value) == int) && string(value).matches({write_literal(f'^(?:{form})$')}))",
+        f"is not of the form {form}; correct it",
+    )
 
 
 # --- the allow-list
 
 _ENVIRONMENT = {
-    "name": _check_variable,
+    "name": _VARIABLE,
     "value": allow_anything,
-    "valueFrom": allow_fields(
+    "valueFrom": AllowFields(
         dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), allow_anything)
     ),
 }
@@ -251,10 +264,10 @@ _HANDLER = {
     "grpc": allow_anything,
     "sleep": allow_anything,
     # No host: the kubelet would send the request, from the node's network.
-    "httpGet": allow_fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), allow_anything)),
-    "tcpSocket": allow_fields({"port": allow_anything}),
+    "httpGet": AllowFields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), allow_anything)),
+    "tcpSocket": AllowFields({"port": allow_anything}),
 }
-_PROBE = allow_fields(
+_PROBE = AllowFields(
     _HANDLER
     | dict.fromkeys(
         (
@@ -270,46 +283,46 @@ _PROBE = allow_fields(
 )
 _CONTAINER_SECURITY = {
     "allowPrivilegeEscalation": allow_only(False),
-    "appArmorProfile": _check_profile,
-    "capabilities": allow_fields({"drop": check_each(allow_anything), "add": forbid("trials get no capabilities")}),
+    "appArmorProfile": _PROFILE,
+    "capabilities": AllowFields({"drop": CheckEach(allow_anything), "add": forbid("trials get no capabilities")}),
     "privileged": allow_only(False),
     "readOnlyRootFilesystem": allow_anything,
-    "runAsGroup": _check_user_or_group,
+    "runAsGroup": _USER_OR_GROUP,
     "runAsNonRoot": allow_anything,
-    "runAsUser": _check_user_or_group,
-    "seccompProfile": _check_profile,
+    "runAsUser": _USER_OR_GROUP,
+    "seccompProfile": _PROFILE,
 }
 _POD_SECURITY = {
-    "appArmorProfile": _check_profile,
-    "fsGroup": _check_user_or_group,
+    "appArmorProfile": _PROFILE,
+    "fsGroup": _USER_OR_GROUP,
     "fsGroupChangePolicy": allow_anything,
-    "runAsGroup": _check_user_or_group,
+    "runAsGroup": _USER_OR_GROUP,
     "runAsNonRoot": allow_anything,
-    "runAsUser": _check_user_or_group,
-    "seccompProfile": _check_profile,
-    "supplementalGroups": check_each(_check_user_or_group),
+    "runAsUser": _USER_OR_GROUP,
+    "seccompProfile": _PROFILE,
+    "supplementalGroups": CheckEach(_USER_OR_GROUP),
     "supplementalGroupsPolicy": allow_anything,
 }
 _CONTAINER: dict[str, Check] = {
-    "name": _check_name,
+    "name": _NAME,
     "image": allow_anything,
     "imagePullPolicy": allow_anything,
     "command": allow_anything,
     "args": allow_anything,
     "workingDir": allow_anything,
-    "env": check_each(allow_fields(_ENVIRONMENT)),
-    "envFrom": check_each(
-        allow_fields({"prefix": _check_variable, "configMapRef": allow_anything, "secretRef": allow_anything})
+    "env": CheckEach(AllowFields(_ENVIRONMENT)),
+    "envFrom": CheckEach(
+        AllowFields({"prefix": _VARIABLE, "configMapRef": allow_anything, "secretRef": allow_anything})
     ),
-    "ports": check_each(allow_fields(dict.fromkeys(("name", "containerPort", "protocol"), allow_anything))),
+    "ports": CheckEach(AllowFields(dict.fromkeys(("name", "containerPort", "protocol"), allow_anything))),
     "resources": allow_anything,
     "resizePolicy": allow_anything,
-    "volumeMounts": check_each(
-        allow_fields(
+    "volumeMounts": CheckEach(
+        AllowFields(
             {
                 # The operator's volumes hold the agent's credentials.
-                "name": _check_name,
-                "mountPath": _mount_path,
+                "name": _NAME,
+                "mountPath": _MOUNT_PATH,
                 "readOnly": allow_anything,
                 "recursiveReadOnly": allow_anything,
                 "subPath": allow_anything,
@@ -320,27 +333,27 @@ _CONTAINER: dict[str, Check] = {
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
     "startupProbe": _PROBE,
-    "lifecycle": allow_fields(
-        {"postStart": allow_fields(_HANDLER), "preStop": allow_fields(_HANDLER), "stopSignal": allow_anything}
+    "lifecycle": AllowFields(
+        {"postStart": AllowFields(_HANDLER), "preStop": AllowFields(_HANDLER), "stopSignal": allow_anything}
     ),
     "terminationMessagePath": allow_anything,
     "terminationMessagePolicy": allow_anything,
-    "securityContext": allow_fields(_CONTAINER_SECURITY),
+    "securityContext": AllowFields(_CONTAINER_SECURITY),
 }
-_VOLUME = allow_fields(
+_VOLUME = AllowFields(
     {
-        "name": _check_name,
+        "name": _NAME,
         "configMap": allow_anything,
         "downwardAPI": allow_anything,
         "emptyDir": allow_anything,
         "ephemeral": allow_anything,
         "persistentVolumeClaim": allow_anything,
-        "projected": allow_fields(
+        "projected": AllowFields(
             {
                 "defaultMode": allow_anything,
                 # No serviceAccountToken: a trial gets no Kubernetes credentials, whatever their audience.
-                "sources": check_each(
-                    allow_fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), allow_anything))
+                "sources": CheckEach(
+                    AllowFields(dict.fromkeys(("configMap", "downwardAPI", "secret"), allow_anything))
                 ),
             }
         ),
@@ -348,10 +361,10 @@ _VOLUME = allow_fields(
     }
 )
 _POD: dict[str, Check] = {
-    "containers": check_each(allow_fields(_CONTAINER)),
+    "containers": CheckEach(AllowFields(_CONTAINER)),
     # A native sidecar of the user's own is fine.
-    "initContainers": check_each(allow_fields(_CONTAINER | {"restartPolicy": allow_only("Always")})),
-    "volumes": check_each(_VOLUME),
+    "initContainers": CheckEach(AllowFields(_CONTAINER | {"restartPolicy": allow_only("Always")})),
+    "volumes": CheckEach(_VOLUME),
     "restartPolicy": allow_only("Never"),
     "automountServiceAccountToken": allow_only(False),
     "hostIPC": allow_only(False),
@@ -359,21 +372,19 @@ _POD: dict[str, Check] = {
     "hostPID": allow_only(False),
     "hostUsers": allow_only(False),
     "shareProcessNamespace": allow_only(False),
-    "schedulingGates": check_each(allow_fields({"name": _check_gate})),
-    "imagePullSecrets": check_each(allow_fields({"name": allow_anything})),
-    "securityContext": allow_fields(_POD_SECURITY),
+    "schedulingGates": CheckEach(AllowFields({"name": _GATE})),
+    "imagePullSecrets": CheckEach(AllowFields({"name": allow_anything})),
+    "securityContext": AllowFields(_POD_SECURITY),
     # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
     "dnsPolicy": allow_one_of(
         ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator through the cluster's DNS"
     ),
-    "dnsConfig": allow_fields(
+    "dnsConfig": AllowFields(
         {
             "nameservers": forbid("the agent finds the operator through the cluster's DNS"),
             "searches": forbid("the agent finds the operator through the cluster's DNS; write names in full"),
             # They are written into a file of lines, where another line would name another server.
-            "options": check_each(
-                allow_fields({"name": _require_form("[a-z0-9-]+"), "value": _require_form("[0-9]*")})
-            ),
+            "options": CheckEach(AllowFields({"name": _require_form("[a-z0-9-]+"), "value": _require_form("[0-9]*")})),
         }
     ),
 } | dict.fromkeys(

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from podtune.api.base import FieldError
-from podtune.api.pods.pod_checks import Check, allow_anything, allow_fields, check_each, show_value
+from podtune.api.pods.pod_checks import AllowFields, AskAdministrator, Check, CheckEach, allow_anything, show_value
 
 DEFAULT_TOLERATIONS = (
     "nvidia.com/gpu",
@@ -87,11 +87,11 @@ def is_listed(name: str, listed: Collection[str]) -> bool:
 def build_policy_fields(policy: TemplatePolicy) -> dict[str, Check]:
     """The checks of those fields of a pod's spec that the administrator decides about."""
     return {
-        "serviceAccountName": _restrict_service_account(policy),
-        "priorityClassName": _restrict_priority_class(policy),
-        "tolerations": check_each(_restrict_toleration(policy)),
-        "hostAliases": check_each(
-            allow_fields({"ip": allow_anything, "hostnames": check_each(_restrict_host_name(policy))})
+        "serviceAccountName": AskAdministrator(_restrict_service_account(policy)),
+        "priorityClassName": AskAdministrator(_restrict_priority_class(policy)),
+        "tolerations": CheckEach(_restrict_toleration(policy)),
+        "hostAliases": CheckEach(
+            AllowFields({"ip": allow_anything, "hostnames": CheckEach(AskAdministrator(_restrict_host_name(policy)))})
         ),
     }
 
@@ -159,10 +159,7 @@ def _restrict_priority_class(policy: TemplatePolicy) -> Check:
 
 
 def _restrict_toleration(policy: TemplatePolicy) -> Check:
-    known = allow_fields(dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"), allow_anything))
-
     def check(value: Any, path: str) -> None:
-        known(value, path)
         if not any(_allows(entry, value) for entry in policy.tolerations):
             allowed = f"{_ADMINISTRATOR} allows taints with the setting allowedTolerations"
             if not value.get("key"):
@@ -171,7 +168,8 @@ def _restrict_toleration(policy: TemplatePolicy) -> Check:
                 )
             raise FieldError(path, f"{show_value(value)} is not allowed; remove it ({allowed})")
 
-    return check
+    fields = ("key", "operator", "value", "effect", "tolerationSeconds")
+    return AskAdministrator(check, AllowFields(dict.fromkeys(fields, allow_anything)))
 
 
 def _allows(entry: str, toleration: Mapping[str, Any]) -> bool:

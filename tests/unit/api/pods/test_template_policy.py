@@ -10,12 +10,28 @@ from podtune.api.base import FieldError
 from podtune.api.pods.pod_template import check_annotations, check_pod_spec
 from podtune.api.pods.template_policy import DEFAULT_POLICY, UNKNOWN_POLICY, TemplatePolicy
 from podtune.api.validation import InvalidSpec, parse_experiment
-from tests.unit.api.pods.weighed_templates import POLICY, REFUSED, RESULTS, TAKEN, make_aliases, make_pod
+from tests.unit.api.pods.weighed_templates import (
+    MALFORMED,
+    POLICY,
+    REFUSED,
+    RESULTS,
+    TAKEN,
+    WHOLE,
+    make_aliases,
+    make_pod,
+)
 
 
-@pytest.mark.parametrize("spec", TAKEN)
+@pytest.mark.parametrize("spec", [*TAKEN, WHOLE])
 def test_what_the_administrator_allows_is_taken(spec: dict[str, Any]) -> None:
     check_pod_spec(spec, POLICY)
+
+
+@pytest.mark.parametrize(("spec", "path"), MALFORMED)
+def test_what_is_in_no_table_is_refused_by_its_path(spec: dict[str, Any], path: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        check_pod_spec(spec, POLICY)
+    assert refused.value.path == path
 
 
 @pytest.mark.parametrize(("spec", "path", "setting"), REFUSED)
