@@ -23,6 +23,7 @@ __all__ = [
     "ACCESS_REVIEWS",
     "KINDS",
     "NAMESPACES",
+    "POLICY_BINDINGS",
     "SELF_ACCESS_REVIEWS",
     "SERVER_VERSION",
     "TOKEN_REVIEWS",
@@ -66,6 +67,7 @@ TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 SELF_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NAMESPACES = "/api/v1/namespaces"
+POLICY_BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 SERVER_VERSION = "/version"
 KINDS = {
     EXPERIMENT_PLURAL: EXPERIMENT_KIND,

@@ -12,7 +12,7 @@ from podtune.api.names import USUAL_HOME
 from podtune.cli.client import api_client
 from podtune.cli.client.api_client import DatedApi
 from podtune.cli.client.store_access import StoreOptions
-from podtune.cli.commands.doctor import evidence, installation, namespace, rights
+from podtune.cli.commands.doctor import authors, evidence, installation, namespace, rights
 from podtune.cli.commands.doctor.findings import Diagnosis, Health, InstallationCheck, Patient, run_check
 from podtune.cli.completion import complete_experiments
 from podtune.cli.errors import ExitStatus
@@ -37,6 +37,7 @@ DOCTOR_CHECKS: Mapping[str, InstallationCheck] = {
     "DNS": installation.check_dns,
     "operator's rights": rights.check_operator_rights,
     "your rights": rights.check_caller_rights,
+    "authors' rights": authors.check_authors,
     "store": namespace.check_stores,
     "images": namespace.check_images,
     "quota": namespace.check_quotas,

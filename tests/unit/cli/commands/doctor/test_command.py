@@ -42,6 +42,7 @@ class StandIn(FakeApi):
         self.denied: set[tuple[str, str, str]] = set()
         self.hidden: set[str] = set()
         self.skew = timedelta()
+        self.bindings: list[Manifest] = []
         self.store = MemoryStore()
         for resource in RESOURCES:
             self.objects[paths.definition(resource.name)] = build_definition(resource)
@@ -69,6 +70,8 @@ class StandIn(FakeApi):
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Manifest]:
         if path in self.hidden:
             raise make_refusal(403, "Forbidden", f"you cannot list {path}")
+        if path == paths.POLICY_BINDINGS:
+            return self.bindings
         if path == paths.experiments(NAMESPACE) and paths.definition("experiments.podtune.dev") not in self.objects:
             raise ResourceNotFound(404, "NotFound", "the server could not find the requested resource")
         return super().list_all(path, params)
@@ -350,3 +353,40 @@ def test_the_operators_rights_are_those_that_the_chart_grants() -> None:
         for resource in rule["resources"]:
             granted[rule["apiGroups"][0], resource] = tuple(rule["verbs"])
     assert granted == dict(OPERATOR_RIGHTS)
+
+
+def make_binding(created: str, **match: Any) -> Manifest:
+    spec = {"policyName": "podtune-user-rights", "validationActions": ["Deny"], **match}
+    return {"metadata": {"name": "podtune-user-rights", "creationTimestamp": created}, "spec": spec}
+
+
+def make_selector(*namespaces: str) -> Manifest:
+    asked = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+    return {"matchResources": {"namespaceSelector": {"matchExpressions": [asked]}}}
+
+
+def read_authors(capsys: pytest.CaptureFixture[str]) -> str:
+    (words,) = [said for about, _, said in examine(capsys, expect=ExitStatus.DONE) if about == "authors' rights"]
+    return words
+
+
+def test_experiments_that_are_older_than_the_policy_are_named(api: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    api.bindings = [make_binding("2026-01-01T10:00:01Z", **make_selector(NAMESPACE))]
+    assert "it has not looked at what was there before, unless it was changed: digits" in read_authors(capsys)
+    api.bindings = [make_binding("2026-01-01T09:00:00Z")]
+    assert read_authors(capsys).endswith("for their rights since 2026-01-01T09:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        make_binding("2026-01-01T09:00:00Z", **make_selector("elsewhere")),
+        make_binding("2026-01-01T09:00:00Z", policyName="podtune-templates"),
+        make_binding("2026-01-01T09:00:00Z", validationActions=["Audit"]),
+    ],
+)
+def test_a_namespace_whose_authors_nobody_asks_is_told_of(
+    api: StandIn, binding: Manifest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.bindings = [binding]
+    assert "no policy asks who makes an Experiment in namespace vision" in read_authors(capsys)
