@@ -131,6 +131,16 @@ class AskAdministrator:
         self.check(value, path)
 
 
+def allow_fields(allowed: Mapping[str, Check]) -> Check:
+    """An object of these fields and no others."""
+    return AllowFields(allowed)
+
+
+def check_each(item: Check) -> Check:
+    """A list of such items."""
+    return CheckEach(item)
+
+
 def allow_only(value: bool | str) -> Check:
     """A field that may be left out or say one thing."""
     return Refuse(

@@ -16,14 +16,14 @@ from typing import Any
 from podtune.api.base import FieldError
 from podtune.api.names import GROUP, LABEL_MANAGED_BY
 from podtune.api.pods.pod_checks import (
-    AllowFields,
     Check,
     CheckAll,
-    CheckEach,
     Refuse,
     allow_anything,
+    allow_fields,
     allow_one_of,
     allow_only,
+    check_each,
     forbid,
     write_literal,
 )
@@ -72,9 +72,9 @@ def check_pod_spec(spec: Mapping[str, Any], policy: TemplatePolicy = DEFAULT_POL
     _check_denied_claims(spec, policy)
 
 
-def build_allow_list(policy: TemplatePolicy) -> AllowFields:
+def build_allow_list(policy: TemplatePolicy) -> Check:
     """The fields that a pod's spec may have, each with its check."""
-    return AllowFields(_POD | build_policy_fields(policy))
+    return allow_fields(_POD | build_policy_fields(policy))
 
 
 def check_reusable(spec: Mapping[str, Any], labels: Mapping[str, str]) -> None:
@@ -212,30 +212,30 @@ def _is_reserved_domain(domain: str) -> bool:
     return domain == GROUP or domain.endswith(f".{GROUP}")
 
 
-_IS_NO_NAME = Refuse(
+_IS_NO_NAME: Check = Refuse(
     lambda value: not isinstance(value, str) or not value,
     'type(value) != string || value == ""',
     "is not a name; write a string",
 )
-_NAME = CheckAll((_IS_NO_NAME, _refuse_prefix(RESERVED_PREFIX)))
+_NAME: Check = CheckAll((_IS_NO_NAME, _refuse_prefix(RESERVED_PREFIX)))
 _VARIABLE = _refuse_prefix(RESERVED_VARIABLES)
 # In CEL, no path can be followed back up: one with .. is left to the operator.
-_MOUNT_PATH = Refuse(
+_MOUNT_PATH: Check = Refuse(
     lambda value: _is_under_ours(posixpath.normpath(f"/{str(value).lstrip('/')}")),
     f'type(value) == string && !(".." in value.split("/")) && '
     f'("/" + value.split("/").filter(part, !(part in ["", "."])).join("/") + "/").matches('
     f"{write_literal(f'(?s)^(/+|{re.escape(DIRECTORY)}/.*)$')})",
     f"would cover {DIRECTORY}, the operator's own volume; mount it elsewhere",
 )
-_PROFILE = AllowFields(
+_PROFILE = allow_fields(
     {"type": allow_one_of(("RuntimeDefault", "Localhost"), "RuntimeDefault"), "localhostProfile": allow_anything}
 )
-_GATE = Refuse(
+_GATE: Check = Refuse(
     lambda value: _is_reserved_domain(str(value).partition("/")[0]),
     f"type(value) == string && value.matches({write_literal(f'(?s)^([^/]*[.])?{re.escape(GROUP)}(/.*)?$')})",
     "is reserved for the operator; choose another name",
 )
-_USER_OR_GROUP = Refuse(
+_USER_OR_GROUP: Check = Refuse(
     lambda value: bool(value == AGENT_UID),
     f"value == {AGENT_UID}",
     "is reserved for the agent; choose another number",
@@ -255,7 +255,7 @@ def _require_form(form: str) -> Check:
 _ENVIRONMENT = {
     "name": _VARIABLE,
     "value": allow_anything,
-    "valueFrom": AllowFields(
+    "valueFrom": allow_fields(
         dict.fromkeys(("configMapKeyRef", "fieldRef", "resourceFieldRef", "secretKeyRef"), allow_anything)
     ),
 }
@@ -264,10 +264,10 @@ _HANDLER = {
     "grpc": allow_anything,
     "sleep": allow_anything,
     # No host: the kubelet would send the request, from the node's network.
-    "httpGet": AllowFields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), allow_anything)),
-    "tcpSocket": AllowFields({"port": allow_anything}),
+    "httpGet": allow_fields(dict.fromkeys(("path", "port", "scheme", "httpHeaders"), allow_anything)),
+    "tcpSocket": allow_fields({"port": allow_anything}),
 }
-_PROBE = AllowFields(
+_PROBE = allow_fields(
     _HANDLER
     | dict.fromkeys(
         (
@@ -284,7 +284,7 @@ _PROBE = AllowFields(
 _CONTAINER_SECURITY = {
     "allowPrivilegeEscalation": allow_only(False),
     "appArmorProfile": _PROFILE,
-    "capabilities": AllowFields({"drop": CheckEach(allow_anything), "add": forbid("trials get no capabilities")}),
+    "capabilities": allow_fields({"drop": check_each(allow_anything), "add": forbid("trials get no capabilities")}),
     "privileged": allow_only(False),
     "readOnlyRootFilesystem": allow_anything,
     "runAsGroup": _USER_OR_GROUP,
@@ -300,7 +300,7 @@ _POD_SECURITY = {
     "runAsNonRoot": allow_anything,
     "runAsUser": _USER_OR_GROUP,
     "seccompProfile": _PROFILE,
-    "supplementalGroups": CheckEach(_USER_OR_GROUP),
+    "supplementalGroups": check_each(_USER_OR_GROUP),
     "supplementalGroupsPolicy": allow_anything,
 }
 _CONTAINER: dict[str, Check] = {
@@ -310,15 +310,15 @@ _CONTAINER: dict[str, Check] = {
     "command": allow_anything,
     "args": allow_anything,
     "workingDir": allow_anything,
-    "env": CheckEach(AllowFields(_ENVIRONMENT)),
-    "envFrom": CheckEach(
-        AllowFields({"prefix": _VARIABLE, "configMapRef": allow_anything, "secretRef": allow_anything})
+    "env": check_each(allow_fields(_ENVIRONMENT)),
+    "envFrom": check_each(
+        allow_fields({"prefix": _VARIABLE, "configMapRef": allow_anything, "secretRef": allow_anything})
     ),
-    "ports": CheckEach(AllowFields(dict.fromkeys(("name", "containerPort", "protocol"), allow_anything))),
+    "ports": check_each(allow_fields(dict.fromkeys(("name", "containerPort", "protocol"), allow_anything))),
     "resources": allow_anything,
     "resizePolicy": allow_anything,
-    "volumeMounts": CheckEach(
-        AllowFields(
+    "volumeMounts": check_each(
+        allow_fields(
             {
                 # The operator's volumes hold the agent's credentials.
                 "name": _NAME,
@@ -333,14 +333,14 @@ _CONTAINER: dict[str, Check] = {
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
     "startupProbe": _PROBE,
-    "lifecycle": AllowFields(
-        {"postStart": AllowFields(_HANDLER), "preStop": AllowFields(_HANDLER), "stopSignal": allow_anything}
+    "lifecycle": allow_fields(
+        {"postStart": allow_fields(_HANDLER), "preStop": allow_fields(_HANDLER), "stopSignal": allow_anything}
     ),
     "terminationMessagePath": allow_anything,
     "terminationMessagePolicy": allow_anything,
-    "securityContext": AllowFields(_CONTAINER_SECURITY),
+    "securityContext": allow_fields(_CONTAINER_SECURITY),
 }
-_VOLUME = AllowFields(
+_VOLUME = allow_fields(
     {
         "name": _NAME,
         "configMap": allow_anything,
@@ -348,12 +348,12 @@ _VOLUME = AllowFields(
         "emptyDir": allow_anything,
         "ephemeral": allow_anything,
         "persistentVolumeClaim": allow_anything,
-        "projected": AllowFields(
+        "projected": allow_fields(
             {
                 "defaultMode": allow_anything,
                 # No serviceAccountToken: a trial gets no Kubernetes credentials, whatever their audience.
-                "sources": CheckEach(
-                    AllowFields(dict.fromkeys(("configMap", "downwardAPI", "secret"), allow_anything))
+                "sources": check_each(
+                    allow_fields(dict.fromkeys(("configMap", "downwardAPI", "secret"), allow_anything))
                 ),
             }
         ),
@@ -361,10 +361,10 @@ _VOLUME = AllowFields(
     }
 )
 _POD: dict[str, Check] = {
-    "containers": CheckEach(AllowFields(_CONTAINER)),
+    "containers": check_each(allow_fields(_CONTAINER)),
     # A native sidecar of the user's own is fine.
-    "initContainers": CheckEach(AllowFields(_CONTAINER | {"restartPolicy": allow_only("Always")})),
-    "volumes": CheckEach(_VOLUME),
+    "initContainers": check_each(allow_fields(_CONTAINER | {"restartPolicy": allow_only("Always")})),
+    "volumes": check_each(_VOLUME),
     "restartPolicy": allow_only("Never"),
     "automountServiceAccountToken": allow_only(False),
     "hostIPC": allow_only(False),
@@ -372,19 +372,21 @@ _POD: dict[str, Check] = {
     "hostPID": allow_only(False),
     "hostUsers": allow_only(False),
     "shareProcessNamespace": allow_only(False),
-    "schedulingGates": CheckEach(AllowFields({"name": _GATE})),
-    "imagePullSecrets": CheckEach(AllowFields({"name": allow_anything})),
-    "securityContext": AllowFields(_POD_SECURITY),
+    "schedulingGates": check_each(allow_fields({"name": _GATE})),
+    "imagePullSecrets": check_each(allow_fields({"name": allow_anything})),
+    "securityContext": allow_fields(_POD_SECURITY),
     # The agent is in the same pod: it would look for the operator where these send it, and take its token there.
     "dnsPolicy": allow_one_of(
         ("ClusterFirst", "ClusterFirstWithHostNet"), "the agent finds the operator through the cluster's DNS"
     ),
-    "dnsConfig": AllowFields(
+    "dnsConfig": allow_fields(
         {
             "nameservers": forbid("the agent finds the operator through the cluster's DNS"),
             "searches": forbid("the agent finds the operator through the cluster's DNS; write names in full"),
             # They are written into a file of lines, where another line would name another server.
-            "options": CheckEach(AllowFields({"name": _require_form("[a-z0-9-]+"), "value": _require_form("[0-9]*")})),
+            "options": check_each(
+                allow_fields({"name": _require_form("[a-z0-9-]+"), "value": _require_form("[0-9]*")})
+            ),
         }
     ),
 } | dict.fromkeys(

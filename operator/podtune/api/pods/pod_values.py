@@ -15,7 +15,7 @@ from typing import Any
 from podtune.api.base import FieldError
 from podtune.api.pods.container_resources import check_resources
 from podtune.api.pods.parameter_text import REFERENCE, find_reference_problem
-from podtune.api.pods.pod_checks import Check, CheckEach, show_value
+from podtune.api.pods.pod_checks import Check, check_each, show_value
 from podtune.api.pods.quantities import parse_quantity
 from podtune.api.suggestions import did_you_mean
 from podtune.trial import layout
@@ -166,23 +166,23 @@ _SECURITY: Mapping[str, Check] = {
     "runAsNonRoot": _check_boolean,
     "readOnlyRootFilesystem": _check_boolean,
     "fsGroup": _check_whole,
-    "supplementalGroups": CheckEach(_check_whole),
+    "supplementalGroups": check_each(_check_whole),
 }
 _CONTAINER: Mapping[str, Check] = {
     "name": _check_label,
     "image": _check_text,
     "imagePullPolicy": _require_one_of(*PULL_POLICIES),
-    "command": CheckEach(_check_text),
-    "args": CheckEach(_check_text),
+    "command": check_each(_check_text),
+    "args": check_each(_check_text),
     "workingDir": _check_text,
-    "env": CheckEach(_require_fields({"name": _check_text, "value": _check_text})),
-    "ports": CheckEach(
+    "env": check_each(_require_fields({"name": _check_text, "value": _check_text})),
+    "ports": check_each(
         _require_fields(
             {"name": _check_text, "containerPort": _check_whole, "protocol": _require_one_of("TCP", "UDP", "SCTP")}
         )
     ),
     "resources": check_resources,
-    "volumeMounts": CheckEach(
+    "volumeMounts": check_each(
         _require_fields(
             {
                 "name": _check_text,
@@ -196,21 +196,21 @@ _CONTAINER: Mapping[str, Check] = {
     "securityContext": _require_fields(_SECURITY),
 }
 _POD: Mapping[str, Check] = {
-    "containers": CheckEach(_require_fields(_CONTAINER)),
-    "initContainers": CheckEach(_require_fields(_CONTAINER)),
-    "volumes": CheckEach(
+    "containers": check_each(_require_fields(_CONTAINER)),
+    "initContainers": check_each(_require_fields(_CONTAINER)),
+    "volumes": check_each(
         _require_fields(
             {"name": _check_text, "emptyDir": _require_fields({"medium": _check_text, "sizeLimit": _check_amount})}
         )
     ),
     "enableServiceLinks": _check_boolean,
-    "imagePullSecrets": CheckEach(_require_fields({"name": _check_text})),
+    "imagePullSecrets": check_each(_require_fields({"name": _check_text})),
     "priorityClassName": _check_text,
     "runtimeClassName": _check_text,
     "schedulerName": _check_text,
     "securityContext": _require_fields(_SECURITY),
     "terminationGracePeriodSeconds": _check_whole,
-    "tolerations": CheckEach(
+    "tolerations": check_each(
         _require_fields(
             {
                 "key": _check_text,

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from podtune.api.base import FieldError
-from podtune.api.pods.pod_checks import AllowFields, AskAdministrator, Check, CheckEach, allow_anything, show_value
+from podtune.api.pods.pod_checks import AskAdministrator, Check, allow_anything, allow_fields, check_each, show_value
 
 DEFAULT_TOLERATIONS = (
     "nvidia.com/gpu",
@@ -89,9 +89,9 @@ def build_policy_fields(policy: TemplatePolicy) -> dict[str, Check]:
     return {
         "serviceAccountName": AskAdministrator(_restrict_service_account(policy)),
         "priorityClassName": AskAdministrator(_restrict_priority_class(policy)),
-        "tolerations": CheckEach(_restrict_toleration(policy)),
-        "hostAliases": CheckEach(
-            AllowFields({"ip": allow_anything, "hostnames": CheckEach(AskAdministrator(_restrict_host_name(policy)))})
+        "tolerations": check_each(_restrict_toleration(policy)),
+        "hostAliases": check_each(
+            allow_fields({"ip": allow_anything, "hostnames": check_each(AskAdministrator(_restrict_host_name(policy)))})
         ),
     }
 
@@ -169,7 +169,7 @@ def _restrict_toleration(policy: TemplatePolicy) -> Check:
             raise FieldError(path, f"{show_value(value)} is not allowed; remove it ({allowed})")
 
     fields = ("key", "operator", "value", "effect", "tolerationSeconds")
-    return AskAdministrator(check, AllowFields(dict.fromkeys(fields, allow_anything)))
+    return AskAdministrator(check, allow_fields(dict.fromkeys(fields, allow_anything)))
 
 
 def _allows(entry: str, toleration: Mapping[str, Any]) -> bool:
