@@ -41,7 +41,7 @@ def write_variables(allowed: Check) -> dict[str, str]:
         allowed: The check of a pod's spec.
 
     Raises:
-        TypeError: A check is not made of those in `pod_checks`, so it is not known in CEL.
+        NotImplementedError: A check is not made of those in `pod_checks`, so it is not known in CEL.
     """
     place = 'variables.places[variables.templates.indexOf(t)] + ".spec"'
     lines = _put_before(place, _write(allowed, "t.spec", 1))
@@ -74,7 +74,7 @@ def _write(check: Check, value: str, depth: int) -> str:
         case AskAdministrator(_, form):
             return _write(form, value, depth)
     if check is not allow_anything:
-        raise TypeError(f"{check} has no CEL; make it of the checks in pod_checks")
+        raise NotImplementedError(f"{check} has no CEL; make it of the checks in pod_checks")
     return _NOTHING
 
 

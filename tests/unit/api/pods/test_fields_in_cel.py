@@ -30,5 +30,5 @@ def test_a_check_that_cel_does_not_know_is_no_part_of_the_list() -> None:
     def refuse_later(value: Any, path: str) -> None:
         raise AssertionError(value, path)
 
-    with pytest.raises(TypeError, match="has no CEL; make it of the checks in pod_checks"):
+    with pytest.raises(NotImplementedError, match="has no CEL; make it of the checks in pod_checks"):
         write_variables(AllowFields({"containers": CheckEach(refuse_later)}))
