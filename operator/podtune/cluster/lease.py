@@ -20,10 +20,13 @@ import structlog
 from podtune.api.names import LABEL_LEADER
 from podtune.cluster.client import MERGE, ClusterClient, list_pages, read_if_there
 from podtune.kube import paths
-from podtune.kube.errors import ApiError, ResourceConflict, ResourceExists, ResourceNotFound
+from podtune.kube.errors import ApiError, ApiRefusal, ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
 
 log = structlog.get_logger(__name__)
+
+A_MOMENT = 0.02
+"""Seconds after which a Lease that becomes free now certainly is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class LeaseSettings:
         identity: Ours alone; a process that follows another one with the same identity takes its Lease over at once.
         duration: A Lease that was not renewed for this long is free.
         renew_every: How often the holder renews it.
+        look_every: How often the others look at it, cut by up to a half at random: how late they see a renewal, which
+            they count from.
         give_up_after: A holder that could not renew for this long no longer leads; below `duration`.
     """
 
@@ -42,6 +47,7 @@ class LeaseSettings:
     identity: str
     duration: float = 15.0
     renew_every: float = 3.0
+    look_every: float = 2.0
     give_up_after: float = 10.0
 
 
@@ -60,6 +66,7 @@ class Lease:
         self._monotonic = monotonic
         self._rng = rng
         self._seen = ("", 0.0)
+        """Somebody else's Lease: its version, and when it is free unless there is another by then."""
         self._held: Manifest | None = None
         self._renewed = 0.0
 
@@ -71,13 +78,15 @@ class Lease:
     async def acquire(self) -> None:
         """Waits until the Lease is ours."""
         while True:
+            asked = 0.0
             try:
                 async with asyncio.timeout(self._settings.give_up_after):
                     if await self._try_to_take():
                         return
             except (ApiError, TimeoutError) as error:
                 log.warning("lease not taken", lease=self._settings.name, error=str(error) or "no answer in time")
-            await asyncio.sleep(self._settings.renew_every * (0.5 + 0.5 * self._rng.random()))
+                asked = error.retry_after or 0.0 if isinstance(error, ApiRefusal) else 0.0
+            await asyncio.sleep(self._draw_wait(asked))
 
     async def hold(self) -> None:
         """Renews the Lease for ever.
@@ -148,9 +157,21 @@ class Lease:
             return True
         version = lease["metadata"]["resourceVersion"]
         if version != self._seen[0]:
-            self._seen = (version, self._monotonic())
+            duration = float(spec.get("leaseDurationSeconds") or self._settings.duration)
+            self._seen = (version, self._monotonic() + duration)
             return False
-        return self._monotonic() - self._seen[1] > float(spec.get("leaseDurationSeconds") or self._settings.duration)
+        return self._monotonic() > self._seen[1]
+
+    def _draw_wait(self, asked: float) -> float:
+        """Seconds until the next look, which is no later than the moment at which the Lease becomes free.
+
+        A server that asks for a longer wait gets it, as far as a Lease lasts.
+        """
+        wait = self._settings.look_every * (0.5 + 0.5 * self._rng.random())
+        free_in = self._seen[1] - self._monotonic()
+        if 0 <= free_in < wait:
+            wait = free_in + A_MOMENT
+        return max(wait, min(asked, self._settings.duration))
 
     async def _renew(self) -> None:
         assert self._held is not None  # acquired before

@@ -219,7 +219,7 @@ async def test_who_loses_the_lease_writes_nothing_more(
 def _fast(namespace: str, name: str, identity: str) -> Any:
     from podtune.cluster.lease import LeaseSettings
 
-    return LeaseSettings(namespace, name, identity, duration=60.0, renew_every=0.1, give_up_after=30.0)
+    return LeaseSettings(namespace, name, identity, duration=60.0, renew_every=0.1, give_up_after=30.0, look_every=0.1)
 
 
 async def _port_is_free(process: Process) -> bool:
