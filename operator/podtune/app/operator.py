@@ -25,6 +25,7 @@ from podtune import __version__
 from podtune.app.metrics_readers import MetricsReaders
 from podtune.app.servers import MetricsEndpoint, Probes, serve
 from podtune.app.settings import Settings, TlsSettings
+from podtune.app.start_retries import StartRetries
 from podtune.app.store_updater import StoreUpdater
 from podtune.cluster.client import KubernetesClient
 from podtune.cluster.events import Reporter
@@ -61,7 +62,12 @@ class Operator:
     """All parts of the operator, connected."""
 
     def __init__(
-        self, settings: Settings, client: KubernetesClient, lease_client: KubernetesClient, rng: random.Random
+        self,
+        settings: Settings,
+        client: KubernetesClient,
+        lease_client: KubernetesClient,
+        rng: random.Random,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Makes an operator.
 
@@ -71,11 +77,13 @@ class Operator:
             lease_client: For what decides on leading; its connections are its own, so that no other request holds
                 up the Lease.
             rng: Draws the jitter.
+            monotonic: The clock by which the Lease is held.
         """
         self._settings = settings
         lease = LeaseSettings(settings.pod_namespace, settings.lease_name, settings.identity)
-        self._lease = Lease(lease_client, lease, time.monotonic, rng)
+        self._lease = Lease(lease_client, lease, monotonic, rng)
         self._rng = rng
+        self._retries = StartRetries(monotonic, rng)
         self._identity = self._build_identity(settings.results_tls, lease_client) if settings.results_tls else None
         self._label = LeaderLabel(lease_client, settings.pod_namespace, settings.pod_name)
         client = client.guard_writes(lambda: self._lease.is_held)
@@ -150,12 +158,9 @@ class Operator:
         """
         listen_to_signals()
         async with contextlib.AsyncExitStack() as servers:
-            if self._identity is not None:
-                wait = await self._identity.refresh()
-                await servers.enter_async_context(_go_along(keep_fresh(self._identity, wait, self._rng), stop))
-            for application, ports in self._list_servers():
-                await servers.enter_async_context(serve(application, ports))
-            await self._label.drop()
+            await _wait_for_first(self._prepare(servers, stop), stop.wait())
+            if stop.is_set():
+                return
             self._probes.is_ready = True
             log.info("waiting for the lease", identity=self._settings.identity, version=__version__)
             await _wait_for_first(self._lease.acquire(), stop.wait())
@@ -167,29 +172,47 @@ class Operator:
                 if self._lease.is_held:
                     await self._step_down()
 
+    async def _prepare(self, servers: contextlib.AsyncExitStack, stop: asyncio.Event) -> None:
+        """Starts the servers, first the one that says that we live: the kubelet kills who does not say so in time."""
+        probes, *others = self._list_servers()
+        await servers.enter_async_context(serve(*probes))
+        if self._identity is not None:
+            wait = await self._retries.carry_out("certificate", self._identity.refresh)
+            await servers.enter_async_context(_go_along(keep_fresh(self._identity, wait, self._rng), stop))
+        for application, ports in others:
+            await servers.enter_async_context(serve(application, ports))
+        await self._retries.carry_out("label", self._label.drop)
+
     async def _lead(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
         """Decides, until `stop` is set or a part fails; nothing goes on after it."""
         with _shown_in_metrics(self._collectors):
             async with asyncio.TaskGroup() as group:
                 holding = group.create_task(self._lease.hold())
-                if self._identity is not None:
-                    await self._identity.refresh()  # who led before may have replaced the authorities a moment ago
-                await self._fill()
-                ready = asyncio.Event()
-                handlers = make_handlers(self._store, self._health, self._resync, self._opt_ins)
-                watching = group.create_task(run_kopf(handlers, self._settings.namespaces, ready, self._opt_ins))
-                watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
-                await _wait_for_first(ready.wait(), stop.wait())
-                listen_to_signals()
-                await self._work(stop)
-                watching.cancel()
+                await _wait_for_first(self._fill(), stop.wait())
+                if not stop.is_set():
+                    await self._watch(stop, listen_to_signals)
                 holding.cancel()
+
+    async def _watch(self, stop: asyncio.Event, listen_to_signals: Callable[[], None]) -> None:
+        """The same, from when everything is known that was there."""
+        async with asyncio.TaskGroup() as group:
+            ready = asyncio.Event()
+            handlers = make_handlers(self._store, self._health, self._resync, self._opt_ins)
+            watching = group.create_task(run_kopf(handlers, self._settings.namespaces, ready, self._opt_ins))
+            watching.add_done_callback(lambda _: stop.set())  # by a signal that kopf took
+            await _wait_for_first(ready.wait(), stop.wait())
+            listen_to_signals()
+            await self._work(stop)
+            watching.cancel()
 
     async def _fill(self) -> None:
         """Takes in everything that is there."""
-        await self._webhooks.load()
+        if self._identity is not None:
+            # Who led before may have replaced the authorities a moment ago.
+            await self._retries.carry_out("certificate", self._identity.refresh)
+        await self._retries.carry_out("webhooks", self._webhooks.load)
         try:
-            await self._resync.run_first()
+            await self._retries.carry_out("lists", self._resync.run_first)
         except ResourceNotFound as refusal:
             raise ApiError(
                 "the API server knows no Experiments and Trials; install their definitions, the chart podtune-crds"
@@ -203,7 +226,7 @@ class Operator:
                 if self._opt_ins is not None:
                     loops.append(self._opt_ins.run())
                 parts = [group.create_task(loop) for loop in loops]
-                await self._label.take()
+                await _wait_for_first(self._retries.carry_out("label", self._label.take), stop.wait())
                 await stop.wait()
                 for part in parts:
                     part.cancel()

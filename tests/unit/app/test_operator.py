@@ -6,6 +6,7 @@ Everything is real but the API server, the clock, and kopf, which `tests/compone
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -79,7 +80,9 @@ class Kopf:
 class Process:
     """An operator at work, as its process would run it."""
 
-    def __init__(self, cluster: Cluster, name: str = "a", **settings: str) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str = "a", monotonic: Callable[[], float] = time.monotonic, **settings: str
+    ) -> None:
         environment = {
             "PODTUNE_AGENT_IMAGE": "agent:1",
             "PODTUNE_POD_NAME": name,
@@ -91,7 +94,7 @@ class Process:
         self.stop = asyncio.Event()
         self.listened = 0
         rng: Any = type("NoJitter", (), {"random": lambda _: 0.0})()
-        self.operator = Operator(self.settings, cluster, cluster, rng)  # type: ignore[arg-type]
+        self.operator = Operator(self.settings, cluster, cluster, rng, monotonic)  # type: ignore[arg-type]
 
     def listen(self) -> None:
         self.listened += 1
@@ -333,19 +336,59 @@ async def test_a_dead_watch_fails_the_health_probe(
 async def test_what_is_under_way_when_the_lease_is_lost_is_not_written(
     cluster: Cluster, kopf: Kopf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operator_module, "LeaseSettings", _fast)
-    cluster.put(EXPERIMENTS, experiment_body())
-    process = Process(cluster)
+    passed = 0.0
     written_after: list[Call] = []
 
     def watch(call: Call) -> None:
-        if call.method != "GET" and call.path != LEASE and not process.operator._lease.is_held:
+        nonlocal passed
+        if not passed and call.path.endswith("/trials") and call.method == "POST":
+            passed = 60.0  # so long this request takes: longer than the Lease is held without being renewed
+        elif passed and call.method != "GET" and call.path != LEASE:
             written_after.append(call)
 
-    async with process.running() as task:
-        await until(cluster, lambda: bool(cluster.all("trials")))
-        cluster.before = watch
-        cluster.fail("PUT", "leases", refusal(503, "away"), times=1000)
-        with pytest.raises(ExceptionGroup):
-            await task
+    monkeypatch.setattr(operator_module, "LeaseSettings", _fast)
+    cluster.put(EXPERIMENTS, experiment_body())
+    process = Process(cluster, monotonic=lambda: time.monotonic() + passed)
+    cluster.before = watch
+    cluster.fail("PUT", "leases", refusal(503, "away"), times=1000)
+    with pytest.raises(ExceptionGroup) as caught:
+        await process.run()
+    assert all(isinstance(failure, LeaseLost) for failure in _list_failures(caught.value))
+    assert cluster.all("trials"), "the request that was under way was carried out"
     assert written_after == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(("PATCH", "pods/a"), id="for the label's removal"),
+        pytest.param(("GET", "experiments"), id="for all that there is"),
+        pytest.param(("GET", "/namespaces/system/pods$"), id="for the label"),
+    ],
+)
+async def test_an_api_server_that_is_too_busy_at_the_start_is_waited_for(
+    cluster: Cluster, kopf: Kopf, monkeypatch: pytest.MonkeyPatch, asked: tuple[Any, str]
+) -> None:
+    monkeypatch.setattr("podtune.app.start_retries._FIRST_WAIT", 0.01)
+    cluster.fail(*asked, refusal(429, "storage is (re)initializing", retry_after=0.0), times=4)
+    cluster.put(EXPERIMENTS, experiment_body())
+    async with Process(cluster).running():
+        await until(cluster, lambda: cluster.leaders() == ["a"] and len(cluster.all("trials")) == 2)
+    assert all(failure.times == 0 for failure in cluster.failures)
+
+
+@pytest.mark.parametrize(("asked", "leads"), [(("PATCH", "pods/a"), False), (("GET", "experiments"), True)])
+async def test_who_waits_for_an_api_server_ends_when_asked_to(
+    cluster: Cluster, kopf: Kopf, asked: tuple[Any, str], leads: bool
+) -> None:
+    refused = asyncio.Event()
+    cluster.before = lambda call: refused.set() if call.method == asked[0] and asked[1] in call.path else None
+    cluster.fail(*asked, refusal(429, "too many requests", retry_after=100.0))
+    process = Process(cluster)
+    async with process.running() as task:
+        await refused.wait()
+        assert cluster.holder() == ("a_uid-a" if leads else "")
+        assert (await process.get("/healthz"))[0] == 200, "the kubelet would kill it"
+        process.stop.set()
+        await asyncio.wait_for(task, 60)
+    assert cluster.holder() == ""

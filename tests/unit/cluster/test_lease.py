@@ -101,6 +101,23 @@ async def test_who_releases_it_lets_the_next_one_in_without_delay() -> None:
     assert now() == 1000
 
 
+@pytest.mark.parametrize("standby", ["b", "c", "d"])
+def test_a_standby_follows_a_leader_that_ends_in_good_order_within_2_seconds(standby: str) -> None:
+    async def test() -> None:
+        cluster = FakeCluster()
+        first = await held(cluster)
+        holding = asyncio.create_task(first.hold())
+        waiting = asyncio.create_task(candidate(cluster, standby).acquire())
+        await asyncio.sleep(60)
+        holding.cancel()
+        await first.release()
+        released = now()
+        await waiting
+        assert now() - released < 2
+
+    in_virtual_time(test)()
+
+
 @in_virtual_time
 async def test_the_holder_stops_before_anyone_else_can_begin_when_the_server_is_away() -> None:
     cluster = FakeCluster()
