@@ -23,7 +23,7 @@ async def operator(namespace: str, **environment: str) -> AsyncIterator[asyncio.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "podtune.app.main",
+        "podtune.app.entry",
         env=os.environ
         | {
             "PYTHONPATH": str(ROOT / "operator"),

@@ -17,12 +17,12 @@ import pytest
 from podtune.protocol import agent_environment as env
 from podtune.protocol.messages import parse_final_commit
 from tests.unit.agent.stub_operator import StubOperator, dumps
+from tests.unit.process_1 import AS_PROCESS_1, send_signal, start_as_process_1
 
-PROGRAM = """
-import os, signal, sys
+PROGRAM = f"""{AS_PROCESS_1}
+import sys
 from podtune.agent.entry import start
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as it is for process 1
 moment = sys.argv.pop(1)
 
 class AskedToEnd:
@@ -37,14 +37,10 @@ raise SystemExit(start())
 NEVER = "-"
 
 
-def start_as_process_1(environ: dict[str, str], asked_at: str, command: str) -> subprocess.Popen[bytes]:
+def start_agent(environ: dict[str, str], asked_at: str, command: str) -> subprocess.Popen[bytes]:
     """Starts the agent."""
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, asked_at, command],
-        env=environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    environ = environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return start_as_process_1([sys.executable, "-c", PROGRAM, asked_at, command], environ)
 
 
 @pytest.fixture
@@ -74,7 +70,7 @@ def test_who_is_asked_while_it_starts_still_delivers_what_there_is(
     operator: StubOperator, environ: dict[str, str]
 ) -> None:
     Path(environ["PODTUNE_DIR"], "results.jsonl").write_bytes(dumps(epoch=1, accuracy=0.5))
-    process = start_as_process_1(environ, "podtune.agent.main", "run")
+    process = start_agent(environ, "podtune.agent.main", "run")
     _, log = process.communicate(timeout=60)
     assert process.returncode == 0, log
     commit = parse_final_commit(Path(environ["PODTUNE_TERMINATION_LOG"]).read_text())
@@ -86,10 +82,10 @@ def test_who_is_asked_while_it_starts_still_delivers_what_there_is(
 def test_work_that_can_be_done_again_is_broken_off(
     bucket_work: dict[str, str], deaf_store: socket.socket, command: str, asked_at: str
 ) -> None:
-    process = start_as_process_1(bucket_work, asked_at, command)
+    process = start_agent(bucket_work, asked_at, command)
     with ExitStack() as connections:
         if asked_at is NEVER:
             connections.enter_context(deaf_store.accept()[0])
-            process.terminate()
+            send_signal(process, signal.SIGTERM)
         _, log = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, log
