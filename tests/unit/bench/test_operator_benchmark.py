@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -140,10 +141,11 @@ async def test_who_is_refused_all_but_its_lease_leads_on_and_comes_back_when_it_
             cluster.create_experiment(name, 3, 3)
             assert await until(lambda number=number: len(cluster.created) == 3 * number, 60)
         cluster.api.retry_after = 1
+        renewals: list[float] = []
+        cluster.api.objects.of("leases").listeners.append(lambda *_: renewals.append(time.monotonic()))
         cluster.create_experiment("late", 3, 1)
-        assert await until(lambda: len(cluster.api.refused) > 2, 60)
-        # Longer than a leader goes on that can't renew its Lease.
-        await asyncio.sleep(LeaseSettings("", "", "").give_up_after + 2)
+        assert await until(lambda: len(cluster.api.refused) > 2 and len(renewals) > 1, 60)
+        assert max(later - earlier for earlier, later in pairwise(renewals)) < LeaseSettings("", "", "").give_up_after
         waits = [later - earlier for earlier, later in pairwise(cluster.api.refused)]
         assert min(waits) >= 1, "it waits at least as long as it was asked to"
         assert len(cluster.created) == 6
