@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 
 from e2e.devcluster import Cluster
@@ -119,3 +120,21 @@ class Escort:
 def touch(namespace: Kubernetes, pod: str, file: str) -> None:
     """Makes a file in the directory that a pod's program shares with its agent."""
     namespace.kubectl("exec", pod, "-c", "trial", "--", "touch", f"/podtune/{file}")
+
+
+def list_created_pods(cluster: Cluster, namespace: str) -> list[str]:
+    """Names of all trials' pods that were ever created in a namespace, from the audit log."""
+    names = []
+    with cluster.audit_log.open() as lines:
+        for event in (json.loads(line) for line in lines if namespace in line):
+            reference = event.get("objectRef", {})
+            if (
+                event.get("verb") == "create"
+                and event.get("stage") == "ResponseComplete"
+                and reference.get("resource") == "pods"
+                and "subresource" not in reference
+                and reference.get("namespace") == namespace
+                and event["responseStatus"]["code"] == 201
+            ):
+                names.append(reference["name"])
+    return [name for name in names if "-storage-" not in name]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from e2e.containers import kill_container
@@ -11,6 +9,7 @@ from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import DEADLINE, Kubernetes, Object, eventually
+from e2e.trials import list_created_pods
 
 DEPLOYMENT = f"deployment/{RELEASE}"
 
@@ -29,24 +28,6 @@ def kill_operator(cluster: Cluster, operator: Kubernetes) -> None:
         lambda: operator_pods(operator)[0]["status"]["containerStatuses"][0]["restartCount"] > restarts,
         what="the operator's container is restarted",
     )
-
-
-def created_pods(cluster: Cluster, namespace: str) -> list[str]:
-    """Names of all trials' pods that were ever created in a namespace, from the audit log."""
-    names = []
-    with cluster.audit_log.open() as lines:
-        for event in (json.loads(line) for line in lines if namespace in line):
-            reference = event.get("objectRef", {})
-            if (
-                event.get("verb") == "create"
-                and event.get("stage") == "ResponseComplete"
-                and reference.get("resource") == "pods"
-                and "subresource" not in reference
-                and reference.get("namespace") == namespace
-                and event["responseStatus"]["code"] == 201
-            ):
-                names.append(reference["name"])
-    return [name for name in names if "-storage-" not in name]
 
 
 def assert_curve_is_whole(trial: Object) -> None:
@@ -85,7 +66,7 @@ def test_a_killed_operator_goes_on_where_it_was(cluster: Cluster, namespace: Kub
         assert (trial["status"]["attempt"], trial["status"]["iteration"]) == (1, 20)
         assert_curve_is_whole(trial)
         assert not any(c["type"] == "ResultsComplete" for c in trial["status"]["conditions"])
-    pods = created_pods(cluster, namespace.namespace)
+    pods = list_created_pods(cluster, namespace.namespace)
     assert sorted(pods) == sorted(f"{t['metadata']['name']}-1" for t in trials), "a pod was created twice"
 
 
