@@ -45,6 +45,7 @@ class ApiServer:
         conflicts: Creations of what was there already.
         write_seconds: How long a request that writes takes at least.
         retry_after: Where it is not 0, requests are refused, those for Leases aside, until so many seconds later.
+        turned_away: How many were.
         print_log: What every container prints, for each reader anew; that of `logs` where it is None.
         refused: When those that create Trials were, by the clock of `time.monotonic`.
         logs: By pod, what its program has printed.
@@ -56,6 +57,7 @@ class ApiServer:
         self.conflicts = 0
         self.write_seconds = 0.0
         self.retry_after = 0
+        self.turned_away = 0
         self.print_log: Callable[[], AsyncIterator[bytes]] | None = None
         self.refused: list[float] = []
         self.logs: dict[str, PodLog] = {}
@@ -80,6 +82,7 @@ class ApiServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         words = request.path.strip("/").split("/")
         if self.retry_after and "leases" not in words:
+            self.turned_away += 1
             if request.method == "POST" and words[-1] == "trials":
                 self.refused.append(time.monotonic())
             refused = Refused(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", "too many requests")
