@@ -71,7 +71,7 @@ RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && ${COMPILE} /opt/podtune/lib
 COPY --from=operator-source /podtune /opt/podtune/lib/podtune
 RUN mkdir /opt/podtune/bin \
-    && printf '#!/usr/bin/env python3\nfrom podtune.app.entry import start\n\nraise SystemExit(start())\n' > /opt/podtune/bin/podtune-operator \
+    && printf '#!/usr/bin/env python3\nfrom podtune.app.entry import start_operator\n\nraise SystemExit(start_operator())\n' > /opt/podtune/bin/podtune-operator \
     && ${COMPILE} /opt/podtune/lib/podtune \
     && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
 RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import optuna, podtune.app.main; \

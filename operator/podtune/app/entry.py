@@ -19,7 +19,7 @@ def _end_at_once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 
     os._exit(0)
 
 
-def start() -> None:
+def start_operator() -> None:
     """Runs the command `podtune-operator`, as `podtune.app.main.main` does."""
     for number in END_SIGNALS_OF_OPERATOR:
         signal.signal(number, _end_at_once)
@@ -29,4 +29,4 @@ def start() -> None:
 
 
 if __name__ == "__main__":
-    start()
+    start_operator()

@@ -13,7 +13,7 @@ from tests.unit.process_1 import AS_PROCESS_1, start_as_process_1
 
 PROGRAM = f"""{AS_PROCESS_1}
 import sys
-from podtune.app.entry import start
+from podtune.app.entry import start_operator
 
 asked_at, by = sys.argv.pop(1), signal.Signals(int(sys.argv.pop(1)))
 
@@ -23,7 +23,7 @@ class AskedToEnd:
             os.kill(os.getpid(), by)
 
 sys.meta_path.insert(0, AskedToEnd())
-start()
+start_operator()
 """
 """Gets a signal when a module is imported."""
 AT_ONCE = 60.0
