@@ -86,7 +86,8 @@ class Crowd:
 
         Fake nodes have no logs, in which agents leave at their end what no operator has heard.
         """
-        return all(pod.durable_seq == len(pod.values) for pod in list(self.pods.values()) if pod.is_held)
+        held = [pod for pod in list(self.pods.values()) if pod.is_held and not pod.is_ending]
+        return all(pod.durable_seq == len(pod.values) for pod in held)
 
     def end_held(self) -> None:
         """Has the programs end that are held, each with a last result."""

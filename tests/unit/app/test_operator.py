@@ -80,9 +80,7 @@ class Kopf:
 class Process:
     """An operator at work, as its process would run it."""
 
-    def __init__(
-        self, cluster: Cluster, name: str = "a", monotonic: Callable[[], float] = time.monotonic, **settings: str
-    ) -> None:
+    def __init__(self, cluster: Cluster, name: str = "a", **settings: str) -> None:
         environment = {
             "PODTUNE_AGENT_IMAGE": "agent:1",
             "PODTUNE_POD_NAME": name,
@@ -93,8 +91,13 @@ class Process:
         self.settings = replace(read_settings(environment), results_port=free_port(), probe_port=free_port())
         self.stop = asyncio.Event()
         self.listened = 0
+        self.passed = 0.0
+        """Seconds that have passed by the operator's clock, beside the real ones."""
         rng: Any = type("NoJitter", (), {"random": lambda _: 0.0})()
-        self.operator = Operator(self.settings, cluster, cluster, rng, monotonic)  # type: ignore[arg-type]
+        self.operator = Operator(self.settings, cluster, cluster, rng, self.read_clock)  # type: ignore[arg-type]
+
+    def read_clock(self) -> float:
+        return time.monotonic() + self.passed
 
     def listen(self) -> None:
         self.listened += 1
@@ -336,19 +339,17 @@ async def test_a_dead_watch_fails_the_health_probe(
 async def test_what_is_under_way_when_the_lease_is_lost_is_not_written(
     cluster: Cluster, kopf: Kopf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed = 0.0
+    monkeypatch.setattr(operator_module, "LeaseSettings", _fast)
+    process = Process(cluster)
     written_after: list[Call] = []
 
     def watch(call: Call) -> None:
-        nonlocal passed
-        if not passed and call.path.endswith("/trials") and call.method == "POST":
-            passed = 60.0  # so long this request takes: longer than the Lease is held without being renewed
-        elif passed and call.method != "GET" and call.path != LEASE:
+        if not process.passed and call.path.endswith("/trials") and call.method == "POST":
+            process.passed = 60.0  # so long this request takes: longer than the Lease is held without being renewed
+        elif process.passed and call.method != "GET" and call.path != LEASE:
             written_after.append(call)
 
-    monkeypatch.setattr(operator_module, "LeaseSettings", _fast)
     cluster.put(EXPERIMENTS, experiment_body())
-    process = Process(cluster, monotonic=lambda: time.monotonic() + passed)
     cluster.before = watch
     cluster.fail("PUT", "leases", refusal(503, "away"), times=1000)
     with pytest.raises(ExceptionGroup) as caught:
