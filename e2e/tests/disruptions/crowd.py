@@ -103,6 +103,10 @@ class Crowd:
         """Ends all agents without a word."""
         self._loop.call_soon_threadsafe(self._stopped.set)
 
+    def close(self) -> None:
+        """Nothing is played any more."""
+        self._loop.close()
+
     def play(self) -> None:
         """Works until it is stopped, on a thread of its own: its sockets are within the cluster's network."""
         with self._cluster.inside():
@@ -282,6 +286,7 @@ def playing(cluster: Cluster, namespace: str, experiment: str) -> Iterator[Crowd
             thread.join(STOP_SECONDS)
     finally:
         cluster.remove_kwok_nodes()
+        crowd.close()
 
 
 async def _find_address(api: Api, url: str) -> str:
