@@ -48,7 +48,7 @@ def describe_crowd(name: str, trials: int, at_once: int) -> Object:
     return experiment(name, container, search=search, maxConcurrentTrials=at_once, trialTemplate=template)
 
 
-class Crowd:
+class PlayedTrials:
     """The pods of one experiment; what it notes may be read from any thread.
 
     Attributes:
@@ -173,7 +173,7 @@ class PlayedPod(GroundTruth):
         durable_seq: The last one that is on record.
     """
 
-    def __init__(self, crowd: Crowd, api: Api, body: Object) -> None:
+    def __init__(self, crowd: PlayedTrials, api: Api, body: Object) -> None:
         super().__init__()
         self._crowd = crowd
         self._api = api
@@ -272,9 +272,9 @@ class _OneAddress(AbstractResolver):
 
 
 @contextmanager
-def playing(cluster: Cluster, namespace: str, experiment: str) -> Iterator[Crowd]:
+def playing(cluster: Cluster, namespace: str, experiment: str) -> Iterator[PlayedTrials]:
     """Fake nodes are there, and the pods of an experiment are played, while the context lasts."""
-    crowd = Crowd(cluster, namespace, experiment)
+    crowd = PlayedTrials(cluster, namespace, experiment)
     try:
         cluster.add_kwok_nodes(NODES)
         thread = threading.Thread(target=crowd.play, name="crowd")

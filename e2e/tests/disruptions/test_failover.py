@@ -13,7 +13,7 @@ from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.tests.disruptions.crowd import Crowd, PlayedPod, describe_crowd, playing
+from e2e.tests.disruptions.crowd import PlayedTrials, PlayedPod, describe_crowd, playing
 from e2e.trials import EXPERIMENTS, TRIALS, let_go_on, list_created_pods
 
 DEPLOYMENT = f"deployment/{RELEASE}"
@@ -64,7 +64,7 @@ def kill_for_good(operator: Kubernetes, leader: Object) -> None:
     operator.kubectl("delete", "pod", leader["metadata"]["name"], "--grace-period=0", "--force", "--wait=false")
 
 
-def measure_next_decision(crowd: Crowd, kill: Callable[[], None]) -> tuple[float, float]:
+def measure_next_decision(crowd: PlayedTrials, kill: Callable[[], None]) -> tuple[float, float]:
     """Seconds from the leader's death to the first result that is taken in, and to the next trial that is begun."""
     made = len(crowd.made)
     begun = time.monotonic()
