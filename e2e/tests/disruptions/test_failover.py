@@ -13,7 +13,7 @@ from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
-from e2e.tests.disruptions.crowd import PlayedTrials, PlayedPod, describe_crowd, playing
+from e2e.tests.disruptions.crowd import PlayedPod, PlayedTrials, describe_crowd, playing
 from e2e.trials import EXPERIMENTS, TRIALS, let_go_on, list_created_pods
 
 DEPLOYMENT = f"deployment/{RELEASE}"
