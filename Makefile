@@ -8,6 +8,8 @@ UV := $(BIN)/uv
 CLUSTER := $(BIN)/python -m e2e.devcluster
 MKDOCS := build/mkdocs
 CHECKOV := build/checkov
+VERSIONED := tests/component/api tests/component/admission tests/component/charts/test_api_server_accepts.py \
+  e2e/tests/test_experiment.py e2e/tests/test_lifecycle.py e2e/tests/disruptions e2e/devcluster/tests
 # Where it is set, each of the thousands of processes that the tests start compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -128,11 +130,22 @@ soak: cluster ## Keep experiments coming and going under faults for 45 minutes, 
 	@$(CLUSTER) exec -- $(BIN)/python -m e2e.soak --json e2e/soak/figures.json
 
 .PHONY: test-long
-test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests
+test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests, other versions of Kubernetes
 	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal -m "long or hypothesis" tests/unit
 	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal tests/unit/runner/scenarios tests/unit/simulation \
 	  tests/unit/fuzz tests/unit/api/expressions tests/unit/tuning/searchers/test_whole_spaces.py
 	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests
+	@$(MAKE) --no-print-directory test-versions
+
+.PHONY: test-versions
+test-versions: install ## Run what depends on Kubernetes on the other versions that are tested, each a cluster of its own beside the local one
+	@for version in $$($(CLUSTER) versions); do \
+	  export PODTUNE_KUBERNETES=$$version; \
+	  $(BIN)/python -m e2e.prepare && $(CLUSTER) up && $(BIN)/python -m e2e.install \
+	    && $(CLUSTER) exec -- $(BIN)/pytest -n 4 --dist worksteal -m "every_version and not alone" $(VERSIONED) \
+	    && $(CLUSTER) exec -- $(BIN)/pytest -m "every_version and alone" $(VERSIONED); \
+	  code=$$?; $(CLUSTER) down && test $$code = 0 || exit 1; \
+	done
 
 .PHONY: test
 test: unit docs browser component e2e-together ## Run everything

@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from e2e.devcluster.building import tools
-from e2e.devcluster.layout import KUBERNETES_VERSION
+from e2e.devcluster.versions import KUBERNETES_VERSION
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "build" / "install.yaml"

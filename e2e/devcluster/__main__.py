@@ -15,8 +15,9 @@ from e2e.devcluster.building import builds
 from e2e.devcluster.building.archives import Archive
 from e2e.devcluster.cluster import Cluster
 from e2e.devcluster.errors import ClusterError
-from e2e.devcluster.layout import KUBERNETES_VERSION, NODES, Layout, cache_directory
+from e2e.devcluster.layout import NODES, Layout, cache_directory
 from e2e.devcluster.locks import locked
+from e2e.devcluster.versions import KUBERNETES_VERSION, OTHER_VERSIONS, VARIABLE, find_version
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     up.set_defaults(run=_up)
     commands.add_parser("down", help="remove the cluster, in whatever state it is").set_defaults(run=_down)
     commands.add_parser("status", help="say what is healthy; exit code 1 if something is not").set_defaults(run=_status)
+    commands.add_parser(
+        "versions", help=f"name the versions besides {KUBERNETES_VERSION}: {VARIABLE}=… up"
+    ).set_defaults(run=_name_versions)
     commands.add_parser("env", help='print shell exports: eval "$(… env)"').set_defaults(run=_env)
 
     load = commands.add_parser("load-image", help="load an image that was built into the nodes")
@@ -91,7 +95,7 @@ def _status(_: argparse.Namespace) -> int:
     layout = Layout.from_environment()
     cluster = Cluster.connect()
     wrong = _backend().problems(layout)
-    print(f"Kubernetes {KUBERNETES_VERSION} ({cluster.mode}), state in {layout.state}")
+    print(f"Kubernetes {find_version()} ({cluster.mode}), state in {layout.state}")
     for node in NODES:
         gpus = f", {node.gpus} GPUs (simulated: counted by the scheduler, no device behind them)" if node.gpus else ""
         print(f"  node {node.name}: role {node.role}{gpus}")
@@ -100,6 +104,11 @@ def _status(_: argparse.Namespace) -> int:
         print(f"  WRONG {line}")
     print("unhealthy" if wrong else "healthy")
     return 1 if wrong else 0
+
+
+def _name_versions(_: argparse.Namespace) -> int:
+    print("\n".join(OTHER_VERSIONS))
+    return 0
 
 
 def _env(_: argparse.Namespace) -> int:

@@ -13,13 +13,12 @@ import socket
 from pathlib import Path
 
 from e2e.devcluster.errors import ClusterError
-from e2e.devcluster.layout import CGROUP, Layout
+from e2e.devcluster.layout import Layout, cluster_cgroup
 from e2e.devcluster.node import cgroups, gpus, network
 
 _MNT_DETACH = 2
 _CNI_RESULTS = Path("/var/lib/cni/results")
 _CONTAINER_LOGS = Path("/var/log/containers")
-_DEVICE_PLUGINS = gpus.MARK.parent
 _SHIM_SOCKETS = Path("/run/containerd/s")
 
 
@@ -30,10 +29,10 @@ def remove(layout: Layout) -> None:
         ClusterError: Something resisted.
     """
     layout.check_ours()
-    cgroups.kill_all(CGROUP)
+    cgroups.kill_all(cluster_cgroup())
     _unmount_below(layout.state)
     network.remove()
-    cgroups.remove(CGROUP)
+    cgroups.remove(cluster_cgroup())
     _remove_strays(layout)
     layout.remove()
     left = leftovers(layout)
@@ -44,10 +43,11 @@ def remove(layout: Layout) -> None:
 def leftovers(layout: Layout) -> list[str]:
     """Return what is there of a cluster, one line each."""
     left = [f"mount {path}" for path in mounts_below(layout.state)]
-    left += [f"process {pid}" for pid in sorted(cgroups.processes(CGROUP))]
-    left += [f"cgroup {root / CGROUP}" for root in cgroups.hierarchies() if (root / CGROUP).exists()]
-    if network.NAMESPACE_FILE.exists():
-        left.append(f"network namespace {network.NAMESPACE_FILE}")
+    left += [f"process {pid}" for pid in sorted(cgroups.processes(cluster_cgroup()))]
+    roots = [root / cluster_cgroup() for root in cgroups.hierarchies()]
+    left += [f"cgroup {root}" for root in roots if root.exists()]
+    if network.namespace_file().exists():
+        left.append(f"network namespace {network.namespace_file()}")
     if layout.state.exists():
         left.append(f"directory {layout.state}")
     return left
@@ -92,19 +92,20 @@ def _remove_strays(layout: Layout) -> None:
     for shim in filter(_nobody_listens, _SHIM_SOCKETS.glob("*")):
         shim.unlink()
     for result in _CNI_RESULTS.glob("*"):
-        # It holds the path of the pod's network namespace or of its addresses.
-        if str(layout.state) in result.read_text():
+        # It holds the path of the pod's network namespace or of its addresses; the names of other states begin alike.
+        if f"{layout.state}/" in result.read_text():
             result.unlink()
     for link in _CONTAINER_LOGS.glob("*.log"):
         if link.is_symlink() and layout.state in link.readlink().parents:
             link.unlink(missing_ok=True)
-    if gpus.MARK.exists():
-        # Without the mark the socket would be another kubelet's.
-        (_DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
-        gpus.MARK.unlink()
+    if gpus.find_mark().exists():
+        gpus.find_mark().unlink()
+        if not gpus.marks_exist():
+            # Without a mark of ours the socket would be another kubelet's; with another's, it is that cluster's.
+            (gpus.DEVICE_PLUGINS / "kubelet.sock").unlink(missing_ok=True)
     for directory in (
         _SHIM_SOCKETS, _SHIM_SOCKETS.parent, _CNI_RESULTS, _CNI_RESULTS.parent, _CONTAINER_LOGS,
-        _DEVICE_PLUGINS, _DEVICE_PLUGINS.parent,
+        gpus.DEVICE_PLUGINS, gpus.DEVICE_PLUGINS.parent,
     ):  # fmt: skip
         if directory.is_dir() and not any(directory.iterdir()):
             directory.rmdir()

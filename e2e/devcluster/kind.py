@@ -30,6 +30,7 @@ from e2e.devcluster.node.storage import S3Access, S3Client
 from e2e.devcluster.processes import run
 from e2e.devcluster.progress import screen
 from e2e.devcluster.side_by_side import Step
+from e2e.devcluster.versions import choose_other
 
 _NAME = "podtune-e2e"
 _CONTAINERS = {SYSTEM_NODE.name: f"{_NAME}-worker", WORK_NODE.name: f"{_NAME}-worker2"}
@@ -97,7 +98,12 @@ class KindCluster(Cluster):
 
 @cache
 def is_used() -> bool:
-    """Return whether Docker runs here; ``PODTUNE_CLUSTER_MODE`` (``kind`` or ``native``) overrules it."""
+    """Return whether Docker runs here; ``PODTUNE_CLUSTER_MODE`` (``kind`` or ``native``) overrules it.
+
+    Other versions than that of all tests run without Docker everywhere.
+    """
+    if choose_other() is not None:
+        return False
     mode = os.environ.get("PODTUNE_CLUSTER_MODE")
     if mode is not None:
         return mode == KindCluster.mode
@@ -127,8 +133,8 @@ def up(layout: Layout) -> None:
     for node in NODES:
         container = _CONTAINERS[node.name]
         if node.gpus:
-            run(["docker", "exec", container, "mkdir", "-p", gpus.MARK.parent])
-            run(["docker", "exec", container, "touch", gpus.MARK])
+            run(["docker", "exec", container, "mkdir", "-p", gpus.DEVICE_PLUGINS])
+            run(["docker", "exec", container, "touch", gpus.find_mark()])
         _wait_ready(kubectl, node.name)
     access = S3Access.generate("127.0.0.1")
     storage.start(kubectl, access, _S3_DATA, S3Client(access))

@@ -8,13 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.devcluster.errors import ClusterError
-
-KUBERNETES_VERSION = "1.34.4"
-NAMESPACE = "podtune"
-"""Name of the network namespace everything runs in; nothing is bound on the machine's own network."""
-
-CGROUP = "podtune"
-"""Every process of the cluster, pods included, lives below this cgroup: that is how they are found again."""
+from e2e.devcluster.versions import name_of_its_own
 
 NODE_NETWORK_PREFIX = 24
 GATEWAY = "10.89.0.1"
@@ -84,6 +78,16 @@ NODES = (SYSTEM_NODE, WORK_NODE)
 API_URL = f"https://{SYSTEM_NODE.address}:{API_PORT}"
 
 
+def network_namespace() -> str:
+    """Return the name of the network namespace everything runs in; nothing is bound on the machine's own network."""
+    return name_of_its_own("podtune")
+
+
+def cluster_cgroup() -> str:
+    """Return the cgroup that every process of the cluster, pods included, lives below: so they are found again."""
+    return name_of_its_own("podtune")
+
+
 def node_named(name: str) -> Node:
     """Return the node with this name.
 
@@ -107,9 +111,9 @@ class Layout:
 
     @classmethod
     def from_environment(cls) -> Layout:
-        """Take the state directory from ``PODTUNE_CLUSTER_STATE`` or the default."""
+        """Take the state directory from ``PODTUNE_CLUSTER_STATE`` or the default; each version has its own."""
         default = _DEFAULT_STATE if os.geteuid() == 0 else str(cache_directory() / "cluster")
-        return cls(Path(os.environ.get("PODTUNE_CLUSTER_STATE", default)).absolute())
+        return cls(Path(name_of_its_own(os.environ.get("PODTUNE_CLUSTER_STATE", default))).absolute())
 
     @property
     def description(self) -> Path:

@@ -123,7 +123,7 @@ def up(layout: Layout) -> None:
     bundled = images.bundled(binaries)
     cleanup.remove(layout)
     layout.create()
-    cgroups.create(cgroups.COMPONENTS)
+    cgroups.create(cgroups.components_cgroup())
     network.create()
     certificates.create(layout)
     kubectl = _kubectl(layout, binaries)

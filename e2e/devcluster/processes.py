@@ -162,7 +162,7 @@ class Component:
     @property
     def cgroup(self) -> str:
         """Its cgroup, relative to the root."""
-        return f"{cgroups.COMPONENTS}/{self.name}"
+        return f"{cgroups.components_cgroup()}/{self.name}"
 
     def start(self) -> None:
         """Start it inside the namespace; returns at once.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, condition, eventually
@@ -12,6 +14,7 @@ COMPLETE = "Complete"
 TRIALS = "trials.podtune.dev"
 
 
+@pytest.mark.every_version
 def test_a_small_experiment_completes_and_says_what_was_best(cluster: Cluster, namespace: Kubernetes) -> None:
     namespace.apply(experiment("small", counter(), checkpoints={"store": store(cluster), "keep": {"count": 2}}))
     namespace.wait_for_condition("experiments.podtune.dev", "small", COMPLETE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.kubernetes import Kubernetes, Object, condition, eventually
@@ -35,6 +37,7 @@ def end_of(namespace: Kubernetes, experiment: str) -> Object:
     return condition(namespace.get(EXPERIMENTS, experiment), "Complete")
 
 
+@pytest.mark.every_version
 def test_a_paused_trial_gives_its_gpu_back_and_goes_on_with_new_values(cluster: Cluster, namespace: Kubernetes) -> None:
     namespace.apply(
         experiment("pause", counter(HELD), search=ONE, checkpoints={"store": store(cluster), "keep": {"count": 2}})

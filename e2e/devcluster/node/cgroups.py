@@ -14,12 +14,15 @@ from functools import cache
 from pathlib import Path
 
 from e2e.devcluster.errors import ClusterError
-from e2e.devcluster.layout import CGROUP
+from e2e.devcluster.layout import cluster_cgroup
 
 # The cgroup went away while we walked, or (version 2) it is a threaded one, whose parent has the list.
 _NO_LIST = (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP)
 
-COMPONENTS = f"{CGROUP}/components"
+
+def components_cgroup() -> str:
+    """Return the cgroup that holds all components, relative to the root."""
+    return f"{cluster_cgroup()}/components"
 
 
 @cache

@@ -7,14 +7,27 @@ from pathlib import Path
 
 from e2e.devcluster.kubectl import Kubectl
 from e2e.devcluster.processes import wait_until
+from e2e.devcluster.versions import name_of_its_own
 
 RESOURCE = "nvidia.com/gpu"
-MARK = Path("/var/lib/kubelet/device-plugins/podtune-simulated-gpu")
-"""A file where the kubelet looks for checkpoints of device plugins (the directory is fixed in its source).
+DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
+"""Where the kubelet looks for checkpoints of device plugins; it is fixed in its source."""
 
-A kubelet that finds none takes its node for a new one and zeroes all extended resources when it starts; running pods
-that hold a GPU would then be refused. It only lists the directory, so any file will do.
-"""
+_MARK = "podtune-simulated-gpu"
+
+
+def find_mark() -> Path:
+    """Return the file that keeps this cluster's simulated GPUs.
+
+    A kubelet that finds no checkpoint takes its node for a new one and zeroes all extended resources when it starts;
+    running pods that hold a GPU would then be refused. It only lists the directory, so any file will do.
+    """
+    return DEVICE_PLUGINS / name_of_its_own(_MARK)
+
+
+def marks_exist() -> bool:
+    """Return whether any cluster's mark is there, of whatever version."""
+    return any(DEVICE_PLUGINS.glob(f"{_MARK}*"))
 
 
 def simulate(kubectl: Kubectl, node: str, count: int, seconds: float = 180, resource: str = RESOURCE) -> None:

@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from e2e.devcluster.errors import ClusterError
-from e2e.devcluster.layout import GATEWAY, NAMESPACE, NODE_NETWORK_PREFIX, NODES
+from e2e.devcluster.layout import GATEWAY, NODE_NETWORK_PREFIX, NODES, network_namespace
 
-NAMESPACE_FILE = Path("/var/run/netns") / NAMESPACE
 _BRIDGE = "node0"
 _CLONE_NEWNET = 0x40000000
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+def namespace_file() -> Path:
+    """Return the file that names the namespace to the kernel; it exists while the cluster does."""
+    return Path("/var/run/netns") / network_namespace()
 
 
 def enter_command() -> list[str]:
@@ -25,7 +29,7 @@ def enter_command() -> list[str]:
 
     Not ``ip netns exec``: that mounts a fresh /sys, in which the kubelet finds no cgroups.
     """
-    return ["nsenter", f"--net={NAMESPACE_FILE}", "--"]
+    return ["nsenter", f"--net={namespace_file()}", "--"]
 
 
 def environment_inside() -> dict[str, str]:
@@ -50,8 +54,8 @@ def create() -> None:
         f"link set {_BRIDGE} up",
         f"route add default via {GATEWAY} dev {_BRIDGE}",
     ]
-    _ip("netns", "add", NAMESPACE)
-    _ip("-n", NAMESPACE, "-batch", "-", stdin="\n".join(commands))
+    _ip("netns", "add", network_namespace())
+    _ip("-n", network_namespace(), "-batch", "-", stdin="\n".join(commands))
     with inside():
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         if bridge_traffic_is_filtered():
@@ -68,13 +72,13 @@ def bridge_traffic_is_filtered() -> bool:
 
 def exists() -> bool:
     """Return whether the namespace exists and is one, not the empty file that a reboot leaves."""
-    return NAMESPACE_FILE.exists() and os.path.ismount(NAMESPACE_FILE)
+    return namespace_file().exists() and os.path.ismount(namespace_file())
 
 
 def remove() -> None:
     """Remove the namespace; devices and packet filter rules go with it."""
-    if NAMESPACE_FILE.exists():
-        _ip("netns", "del", NAMESPACE)
+    if namespace_file().exists():
+        _ip("netns", "del", network_namespace())
 
 
 @contextmanager
@@ -87,7 +91,7 @@ def inside() -> Iterator[None]:
     own = Path(f"/proc/self/task/{threading.get_native_id()}/ns/net")
     with own.open("rb") as back:
         try:
-            with NAMESPACE_FILE.open("rb") as target:
+            with namespace_file().open("rb") as target:
                 _setns(target.fileno())
         except FileNotFoundError as error:
             raise ClusterError("the cluster's network namespace does not exist: is it up?") from error
@@ -105,7 +109,7 @@ def outside_command() -> list[str]:
     """
     if not exists():
         return []
-    inside_namespace = NAMESPACE_FILE.stat().st_ino
+    inside_namespace = namespace_file().stat().st_ino
     pid = os.getpid()
     while pid > 1:
         own = Path(f"/proc/{pid}/ns/net")

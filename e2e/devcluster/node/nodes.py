@@ -2,7 +2,7 @@
 
 What two kubelets on one machine would fight over is kept apart: cgroup roots (each removes pods it does not know),
 log directories, pod networks and runc's state. The device plugin directory cannot be moved; nothing here uses it
-but for the mark that keeps simulated GPUs (see `gpus.MARK`).
+but for the mark that keeps simulated GPUs (see `gpus.find_mark`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from e2e.devcluster.building import images
 from e2e.devcluster.building.packages import CNI_PLUGINS, program
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.kubectl import Kubectl
-from e2e.devcluster.layout import CGROUP, CLUSTER_DOMAIN, SYSTEM_NODE, Layout, Node
+from e2e.devcluster.layout import CLUSTER_DOMAIN, SYSTEM_NODE, Layout, Node, cluster_cgroup
 from e2e.devcluster.node import cgroups, gpus
 from e2e.devcluster.node.control_plane import answers
 from e2e.devcluster.processes import Component
@@ -25,7 +25,7 @@ _KUBELET_STARTS = 5
 
 def pods_cgroup(node: Node) -> str:
     """Return the cgroup that holds all pods of a node."""
-    return f"{CGROUP}/{node.name}"
+    return f"{cluster_cgroup()}/{node.name}"
 
 
 def start_containerd(layout: Layout, node: Node) -> None:
@@ -52,8 +52,8 @@ def start_kubelet(layout: Layout, node: Node, tools: Path) -> None:
     directory = layout.node(node)
     cgroups.create(pods_cgroup(node))
     if node.gpus:
-        gpus.MARK.parent.mkdir(parents=True, exist_ok=True)
-        gpus.MARK.write_text("keeps the GPUs simulated by Podtune's test cluster over restarts of the kubelet\n")
+        gpus.find_mark().parent.mkdir(parents=True, exist_ok=True)
+        gpus.find_mark().write_text("keeps the GPUs simulated by Podtune's test cluster over restarts of the kubelet\n")
     # Pods get cluster DNS or, with `dnsPolicy: Default`, this; nothing of the machine's own.
     (directory / "resolv.conf").write_text(f"nameserver {SYSTEM_NODE.address}\n")
     settings = directory / "kubelet.json"

@@ -61,6 +61,7 @@ def test_pods_get_simulated_gpus_on_the_node_that_has_them(cluster: Cluster, nam
     assert node == cluster.node_name("n2")
 
 
+@pytest.mark.every_version
 def test_a_native_sidecar_runs_until_the_program_has_ended(cluster: Cluster, namespace: str) -> None:
     script = "trap 'echo flushed >/dev/termination-log; exit 0' TERM; touch /shared/ready; while :; do sleep 0.1; done"
     mounts = [{"name": "shared", "mountPath": "/shared"}]
@@ -114,6 +115,7 @@ def test_services_are_reached_by_name_on_the_same_node_and_across(cluster: Clust
     assert cluster.kubectl("exec", "web", "-n", namespace, "--", "cat", "/w/index.html").strip() == "hello"
 
 
+@pytest.mark.every_version
 def test_a_projected_token_is_confirmed_for_its_audience_alone(cluster: Cluster, namespace: str) -> None:
     source = {"serviceAccountToken": {"audience": "podtune", "expirationSeconds": 600, "path": "token"}}
     token = run_pod(
@@ -136,6 +138,7 @@ def test_a_projected_token_is_confirmed_for_its_audience_alone(cluster: Cluster,
     assert not review("something-else").get("authenticated")
 
 
+@pytest.mark.every_version
 def test_pod_security_is_enforced_where_a_namespace_asks_for_it(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
     refused = cluster.run(["kubectl", "run", "root", "-n", namespace, f"--image={BUSYBOX}"], check=False)

@@ -34,6 +34,7 @@ def test_a_full_quota_passes(cluster: Cluster, namespace: Kubernetes, capsys: py
     assert made not in list_namespaces(cluster)
 
 
+@pytest.mark.every_version
 @pytest.mark.long
 @pytest.mark.alone
 def test_the_local_cluster_survives_all_failures(

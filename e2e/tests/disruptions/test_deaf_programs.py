@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.experiments import experiment, program, store
 from e2e.kubernetes import Kubernetes, Object, eventually
@@ -29,6 +31,7 @@ def trains(name: str, code: str, cluster: Cluster, *, trials: int, grace: int) -
     )
 
 
+@pytest.mark.every_version
 def test_they_hold_no_gpu_when_their_experiment_is_deleted(cluster: Cluster, namespace: Kubernetes) -> None:
     """Its checkpoints are to be deleted, too, so that the operator deletes the pods, and not the garbage collector."""
     namespace.apply(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.disruptions import evict
 from e2e.experiments import counter, experiment, store
@@ -14,6 +16,7 @@ from e2e.trials import epochs_of_attempt, trial_status
 ONE = {"algorithm": "random", "maxTrials": 1}
 
 
+@pytest.mark.every_version
 def test_a_crash_is_resumed_from_the_last_committed_epoch(cluster: Cluster, namespace: Kubernetes) -> None:
     container = counter({"EPOCHS": "8", "CRASH_AT": "6", "EPOCH_SECONDS": "0.5"})
     namespace.apply(
@@ -52,6 +55,7 @@ def test_failures_beyond_the_limit_end_one_trial_and_no_other(cluster: Cluster, 
     assert (counts["terminated"], counts["error"]) == (2, 1)
 
 
+@pytest.mark.every_version
 def test_a_pod_taken_away_spends_no_failure(cluster: Cluster, namespace: Kubernetes) -> None:
     container = counter({"EPOCHS": "8", "HOLD_AT": "4"})
     namespace.apply(experiment("evicted", container, search=ONE, checkpoints={"store": store(cluster)}))
@@ -95,6 +99,7 @@ def test_a_node_on_which_different_trials_fail_is_avoided(cluster: Cluster, name
     assert all(status["state"] == "TERMINATED" and status["pod"]["node"] != bad for status in statuses)
 
 
+@pytest.mark.every_version
 def test_a_pod_that_no_node_can_take_waits_with_the_schedulers_words(namespace: Kubernetes) -> None:
     container = counter(resources={"limits": {"nvidia.com/gpu": "64"}})
     namespace.apply(experiment("greedy", container, search=ONE))
@@ -103,6 +108,7 @@ def test_a_pod_that_no_node_can_take_waits_with_the_schedulers_words(namespace: 
     assert "Insufficient nvidia.com/gpu" in status["message"]
 
 
+@pytest.mark.every_version
 def test_a_bad_image_is_explained_and_given_up_after_the_deadline(namespace: Kubernetes) -> None:
     container = counter(image="localhost/no-such-image:1", imagePullPolicy="Never")
     namespace.apply(experiment("imageless", container, search=ONE, failures={"maxFailures": 3, "startDeadline": "1h"}))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from e2e.devcluster import Cluster
 from e2e.experiments import Object, counter, experiment
 from e2e.kubernetes import Kubernetes, condition, eventually
@@ -64,6 +66,7 @@ def tries(cluster: Cluster, namespace: str) -> list[str]:
     ]
 
 
+@pytest.mark.every_version
 def test_a_refusal_holds_the_experiment_after_one_try_until_it_is_mended(
     cluster: Cluster, namespace: Kubernetes
 ) -> None:

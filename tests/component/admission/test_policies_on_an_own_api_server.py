@@ -37,7 +37,7 @@ from tests.unit.api.pods.weighed_templates import (
     make_volume,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 TEAM = "team"
 NAMESPACES = "/api/v1/namespaces"

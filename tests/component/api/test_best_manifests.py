@@ -12,7 +12,7 @@ from podtune.kube import paths
 from tests.component.api.definitions import install_definitions
 from tests.component.api.wrong_manifests import GOOD
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 COLLECTIONS = {
     ManifestKind.JOB: "/apis/batch/v1/namespaces/default/jobs",

@@ -22,7 +22,7 @@ from podtune.cli.client.experiment_file import read_experiment_file
 from podtune.cli.client.kubeconfig import connect
 from tests.component.api.definitions import install_definitions
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 HERE = Path(__file__).parent
 BAD = sorted((HERE / "bad").glob("*.yaml"))

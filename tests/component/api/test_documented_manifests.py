@@ -12,7 +12,7 @@ from podtune.api.validation import parse_experiment
 from tests.component.api.definitions import CHARTS, install_definitions
 from tests.documented_manifests import complete, list_documents
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 TEMPLATE = ["template", "podtune", str(CHARTS / "podtune"), "--kube-version=1.34.0", "--values=-"]
 FOREIGN = ("argoproj.io", "kustomize.toolkit.fluxcd.io", "cert-manager.io")

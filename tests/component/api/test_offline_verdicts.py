@@ -14,7 +14,7 @@ from podtune.kube.errors import ApiRefusal
 from tests.component.api.definitions import install_definitions
 from tests.component.api.wrong_manifests import FINE, WRONG, WrongManifest
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 _TRY = {"dryRun": "All", "fieldValidation": "Strict"}
 

@@ -16,7 +16,7 @@ from e2e.namespaces import run_label
 from tests.component.api.definitions import install_definitions
 from tests.golden.keep_release import RELEASES
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 NAMESPACE = "podtune-component-released"
 RELEASED = sorted(path.name for path in RELEASES.iterdir())

@@ -20,7 +20,7 @@ from e2e.devcluster.building import tools
 from tests.component.charts.rendered import CHARTS, NAMESPACE, run_helm
 from tests.component.own_api_server import running_api_server
 
-pytestmark = [pytest.mark.cluster]
+pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 # In the release's namespace.
 ENFORCED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import yaml
 
+from e2e.devcluster.versions import KUBERNETES_VERSION, OTHER_VERSIONS
+
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "explanation" / "dependency-lifecycle.md").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -46,6 +48,7 @@ def test_the_versions_of_kubernetes_are_those_of_charts_and_tests() -> None:
         about = yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text(encoding="utf-8"))
         minimum = find(r"^>=(1\.\d+)\.0-0$", about["kubeVersion"])
         assert f"Podtune needs Kubernetes {minimum}," in PAGE
-    modules = (ROOT / "e2e" / "devcluster" / "tools" / "go.mod").read_text(encoding="utf-8")
-    tested = find(r"k8s\.io/kubernetes v(1\.\d+)", modules)
-    assert f"its tests run on {tested}." in PAGE
+    rows = dict(re.findall(r"^\| (1\.\d+) \| (.+) \|$", PAGE, re.MULTILINE))
+    assert list(rows) == [find(r"^(1\.\d+)\.", KUBERNETES_VERSION), *OTHER_VERSIONS]
+    assert [words for words in rows.values() if words == "everything"] == ["everything"]
+    assert f"| others from {minimum} on | nothing" in PAGE
