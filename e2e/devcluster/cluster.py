@@ -18,6 +18,7 @@ from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.layout import Layout
 from e2e.devcluster.node.storage import S3Access, S3Client
 from e2e.devcluster.processes import LOG_LINES_SHOWN
+from e2e.devcluster.versions import VARIABLE, choose_other
 
 
 class Cluster(ABC):
@@ -66,7 +67,9 @@ class Cluster(ABC):
     @property
     def environment(self) -> dict[str, str]:
         """Variables that commands on the cluster need, but for their path (see `programs`)."""
+        other = choose_other()
         return {
+            **({VARIABLE: other} if other else {}),
             "KUBECONFIG": str(self.kubeconfig),
             "PODTUNE_CLUSTER_ENTER": " ".join(self.enter),
             **self.s3.environment(),

@@ -11,6 +11,7 @@ import pytest
 from e2e.devcluster import Cluster
 from e2e.devcluster.building.images import BUSYBOX
 from e2e.devcluster.processes import wait_until
+from e2e.devcluster.versions import find_version
 from e2e.namespaces import create_namespace
 
 pytestmark = pytest.mark.cluster
@@ -53,6 +54,15 @@ def run_pod(cluster: Cluster, namespace: str, name: str, script: str, **spec: ob
 
 def phase(cluster: Cluster, namespace: str, name: str) -> str:
     return cluster.kubectl("get", "pod", name, "-n", namespace, "-o", "jsonpath={.status.phase}")
+
+
+@pytest.mark.every_version
+def test_server_and_nodes_are_of_the_version_that_was_asked_for(cluster: Cluster) -> None:
+    if cluster.mode != "native":
+        pytest.skip("the version is that of kind's image")
+    server = json.loads(cluster.kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]
+    nodes = cluster.kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}").split()
+    assert [server, *nodes] == [f"v{find_version()}"] * 3
 
 
 def test_pods_get_simulated_gpus_on_the_node_that_has_them(cluster: Cluster, namespace: str) -> None:
