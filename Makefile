@@ -142,7 +142,7 @@ test-versions: install ## Run what depends on Kubernetes on the other versions t
 	@for version in $$($(CLUSTER) versions); do \
 	  export PODTUNE_KUBERNETES=$$version; \
 	  $(BIN)/python -m e2e.prepare && $(CLUSTER) up && $(BIN)/python -m e2e.install \
-	    && $(CLUSTER) exec -- $(BIN)/pytest -n 4 --dist worksteal -m "every_version and not alone" $(VERSIONED) \
+	    && $(CLUSTER) exec -- $(BIN)/pytest -n 4 --dist loadfile -m "every_version and not alone" $(VERSIONED) \
 	    && $(CLUSTER) exec -- $(BIN)/pytest -m "every_version and alone" $(VERSIONED); \
 	  code=$$?; $(CLUSTER) down && test $$code = 0 || exit 1; \
 	done
