@@ -206,6 +206,10 @@ install-manifest: install ## Write build/install.yaml: the charts as one manifes
 zipapp: install ## Build build/krew/kubectl-podtune, one file that needs Python alone, and krew's manifest
 	@$(BIN)/python integrations/krew/build.py
 
+.PHONY: headlamp
+headlamp: install ## Check and build Headlamp's plugin into build/headlamp/podtune: Node.js, a download
+	@$(BIN)/python integrations/headlamp/build.py
+
 .PHONY: lock
 lock: install ## Pin all dependencies anew, with hashes
 	@$(BIN)/python requirements/lock.py
