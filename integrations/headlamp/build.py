@@ -86,6 +86,7 @@ def read_plugin(source: Path) -> dict[str, bytes]:
 def read_package(source: Path) -> bytes:
     """package.json without what only builds need."""
     package = json.loads((source / "package.json").read_text(encoding="utf-8"))
+    # By devDependencies, Headlamp tells whether it can load the plugin.
     kept = ("name", "version", "description", "license", "author", "devDependencies")
     return (json.dumps({key: package[key] for key in kept if key in package}, indent=2) + "\n").encode()
 

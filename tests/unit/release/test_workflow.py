@@ -39,7 +39,8 @@ def test_each_action_is_pinned_by_its_commit_with_its_version_beside_it() -> Non
 
 def test_what_builds_has_no_right_to_publish_and_what_publishes_builds_nothing() -> None:
     assert CONTENT["permissions"] == {}
-    assert JOBS["build"]["permissions"] == {"contents": "read"}
+    for job in ("headlamp", "build"):
+        assert JOBS[job]["permissions"] == {"contents": "read"}
     assert JOBS["publish"]["permissions"] == {
         "contents": "write",
         "packages": "write",
@@ -68,7 +69,7 @@ def test_a_script_is_valid_for_bash_and_starts_what_is_there(script: str) -> Non
     targets = [word for words in re.findall(r"^make ([a-z ]+)", script, re.MULTILINE) for word in words.split()]
     for target in targets:
         assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    for path in re.findall(r"(?<=\.venv/bin/python )[\w/]+\.py", script):
+    for path in re.findall(r"(?<=python )[\w/]+\.py|(?<=python3 )[\w/]+\.py", script):
         assert (ROOT / path).is_file()
 
 
@@ -90,6 +91,13 @@ def test_the_versions_that_a_tag_is_compared_with_are_written_so(tmp_path: Path)
     assert run("v99.0.0") != 0
     shutil.rmtree(tmp_path / "tests")
     assert run(f"v{version[1]}") != 0, "a release is kept for later versions to be tested with"
+
+
+def test_what_npm_brings_runs_where_nothing_else_is_built() -> None:
+    scripts = {job: " ".join(step.get("run", "") for of, step in STEPS if of == job) for job in JOBS}
+    assert [job for job, script in scripts.items() if re.search(r"headlamp|npm", script)] == ["headlamp"]
+    assert not re.search(r"make |release\.|krew", scripts["headlamp"])
+    assert JOBS["build"]["needs"] == "headlamp", "its archive is among the files whose digests are signed"
 
 
 def test_all_images_are_handed_on() -> None:
