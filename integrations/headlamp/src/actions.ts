@@ -4,6 +4,7 @@
  * `kubectl podtune` sets the same fields. Headlamp sends the patch with the user's own rights.
  */
 import { ExperimentManifest, ExperimentSpec, TrialManifest, TrialSpec } from './api';
+import { PAUSE, PLAY, STOP } from './icons';
 import { hasEnded } from './status';
 
 /** A merge patch: null takes a field away. */
@@ -12,7 +13,7 @@ export type MergePatch<T> = { [K in keyof T]?: MergePatch<NonNullable<T[K]>> | T
 export interface Action<Manifest, Spec> {
   name: 'suspend' | 'pause' | 'resume' | 'stop';
   label: string;
-  icon: string;
+  icon: { body: string };
   /** Whether it would change anything. */
   isOffered: (manifest: Manifest) => boolean;
   buildSpec: (manifest: Manifest) => MergePatch<Spec>;
@@ -27,7 +28,7 @@ export const EXPERIMENT_ACTIONS: Action<ExperimentManifest, ExperimentSpec>[] = 
   {
     name: 'suspend',
     label: 'Suspend',
-    icon: 'mdi:pause',
+    icon: PAUSE,
     isOffered: it => !hasEnded(it) && !isStopping(it) && !isSuspended(it),
     buildSpec: () => ({ suspend: true }),
     explain: ({ spec }) =>
@@ -38,7 +39,7 @@ export const EXPERIMENT_ACTIONS: Action<ExperimentManifest, ExperimentSpec>[] = 
   {
     name: 'resume',
     label: 'Resume',
-    icon: 'mdi:play',
+    icon: PLAY,
     isOffered: it => hasEnded(it) || isSuspended(it),
     buildSpec: it => (hasEnded(it) ? buildNextRun(it) : { suspend: false }),
     explain: it =>
@@ -49,7 +50,7 @@ export const EXPERIMENT_ACTIONS: Action<ExperimentManifest, ExperimentSpec>[] = 
   {
     name: 'stop',
     label: 'Stop',
-    icon: 'mdi:stop',
+    icon: STOP,
     isOffered: it => !hasEnded(it) && !isStopping(it),
     buildSpec: () => ({ stop: { now: true } }),
     explain: () =>
@@ -74,7 +75,7 @@ export const TRIAL_ACTIONS: Action<TrialManifest, TrialSpec>[] = [
   {
     name: 'pause',
     label: 'Pause',
-    icon: 'mdi:pause',
+    icon: PAUSE,
     isOffered: it => !hasEnded(it) && getDesiredState(it) === 'Running',
     buildSpec: () => ({ desiredState: 'Paused' }),
     explain: () =>
@@ -83,7 +84,7 @@ export const TRIAL_ACTIONS: Action<TrialManifest, TrialSpec>[] = [
   {
     name: 'resume',
     label: 'Resume',
-    icon: 'mdi:play',
+    icon: PLAY,
     isOffered: it => !hasEnded(it) && getDesiredState(it) === 'Paused',
     buildSpec: () => ({ desiredState: 'Running' }),
     explain: () => 'The trial goes on from its checkpoint as soon as a slot is free.',
@@ -91,7 +92,7 @@ export const TRIAL_ACTIONS: Action<TrialManifest, TrialSpec>[] = [
   {
     name: 'stop',
     label: 'Stop',
-    icon: 'mdi:stop',
+    icon: STOP,
     isOffered: it => !hasEnded(it) && getDesiredState(it) !== 'Stopped',
     buildSpec: () => ({ desiredState: 'Stopped' }),
     explain: () => 'The trial ends for good. Its results and checkpoints stay.',

@@ -60,9 +60,9 @@ describe('an experiment', () => {
 
   it('shows the best value as the operator words it, or else four digits of it', () => {
     const manifest = complete();
-    expect(describeBest(manifest)).toMatch(/^0\.\d{1,4}$/);
+    expect(describeBest(manifest)).toMatch(/^accuracy 0\.\d{1,4}$/);
     manifest.status!.best!.text = '0.97 ± 0.01';
-    expect(describeBest(manifest)).toBe('0.97 ± 0.01');
+    expect(describeBest(manifest)).toBe('accuracy 0.97 ± 0.01');
   });
 
   it('names all objectives', () => {

@@ -61,9 +61,10 @@ export function describeCounts({ status }: ExperimentManifest): string {
     .join(', ');
 }
 
-/** The best value of an experiment's first objective, for people; empty where there is none yet. */
-export function describeBest({ status }: ExperimentManifest): string {
-  return status?.best?.text || formatNumber(status?.best?.value ?? '');
+/** The best value of an experiment's first objective with its name; empty where there is none yet. */
+export function describeBest({ spec, status }: ExperimentManifest): string {
+  const value = status?.best?.text || formatNumber(status?.best?.value ?? '');
+  return value && `${spec.objective.metric} ${value}`;
 }
 
 /** What is sought: `max accuracy`, and the other objectives. */

@@ -4,6 +4,7 @@ import { ExperimentDetails } from './components/ExperimentDetails';
 import { ExperimentList } from './components/ExperimentList';
 import { TrialDetails } from './components/TrialDetails';
 import { TrialList } from './components/TrialTable';
+import { MARK } from './icons';
 import { EXPERIMENT_DETAILS, EXPERIMENT_LIST, TRIAL_DETAILS, TRIAL_LIST } from './resources';
 
 const ROOT = 'podtune';
@@ -15,7 +16,7 @@ registerSidebarEntry({
   name: ROOT,
   label: 'Podtune',
   url: EXPERIMENTS,
-  icon: 'mdi:tune-variant',
+  icon: MARK,
 });
 registerSidebarEntry({
   parent: ROOT,

@@ -45,6 +45,13 @@ describe('the word for an experiment', () => {
     });
   });
 
+  it('tells a suspension that is under way from one that is done, of release 0.2, too', () => {
+    const words = readGolden('Experiment')
+      .filter(it => it.metadata.name === 'suspend' && it.status?.state === 'Suspended')
+      .map(it => [it.status?.message?.split(':')[0], describeExperiment(it).word]);
+    expect(Object.fromEntries(words)).toEqual({ suspending: 'Suspending', suspended: 'Suspended' });
+  });
+
   it('says when it is being deleted', () => {
     const manifest = findGolden('Experiment', 'digits');
     manifest.metadata.deletionTimestamp = '2026-11-27T03:00:00Z';

@@ -53,9 +53,11 @@ export function describeExperiment(manifest: ExperimentManifest): Status {
   if (findTrue(status.conditions, 'Suspended')) {
     return { word: 'Suspended', health: 'Suspended', message };
   }
-  // Its reason is Suspending or Stopping: trials still store their checkpoints.
-  const changing = findTrue(status.conditions, 'Reconciling')?.reason;
-  return { word: changing || status.state || UNSEEN.word, health: 'Progressing', message };
+  // Its reason is Suspending or Stopping: trials still store their checkpoints. Release 0.2 had no such condition.
+  const changing =
+    findTrue(status.conditions, 'Reconciling')?.reason ??
+    (status.state === 'Suspended' ? 'Suspending' : undefined);
+  return { word: changing ?? status.state ?? UNSEEN.word, health: 'Progressing', message };
 }
 
 export function describeTrial(manifest: TrialManifest): Status {

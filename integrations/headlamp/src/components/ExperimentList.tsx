@@ -14,7 +14,14 @@ export function ExperimentList() {
       headerProps={{ titleSideActions: [] }}
       columns={[
         'name',
-        'namespace',
+        // Headlamp's own column is the first to go where there is little room.
+        {
+          id: 'namespace',
+          label: 'Namespace',
+          gridTemplate: 'auto',
+          filterVariant: 'multi-select',
+          getValue: item => item.getNamespace(),
+        },
         'cluster',
         {
           id: 'status',
@@ -32,27 +39,9 @@ export function ExperimentList() {
           render: ({ manifest }) => <>{computeProgress(manifest).text}</>,
         },
         {
-          id: 'running',
-          label: 'Running',
-          gridTemplate: 'min-content',
-          getValue: ({ manifest }) => manifest.status?.trials?.running ?? 0,
-        },
-        {
-          id: 'failed',
-          label: 'Failed',
-          gridTemplate: 'min-content',
-          getValue: ({ manifest }) => manifest.status?.trials?.error ?? 0,
-        },
-        {
-          id: 'objective',
-          label: 'Objective',
-          gridTemplate: 'auto',
-          getValue: ({ manifest }) => describeObjective(manifest),
-        },
-        {
           id: 'best',
           label: 'Best',
-          gridTemplate: 'min-content',
+          gridTemplate: 'auto',
           getValue: ({ manifest }) => readNumber(manifest.status?.best?.value),
           render: ({ manifest }) => <>{describeBest(manifest)}</>,
         },
@@ -62,6 +51,24 @@ export function ExperimentList() {
           gridTemplate: 'auto',
           getValue: ({ manifest }) => manifest.status?.best?.trial,
           render: item => <BestTrialLink experiment={item} />,
+        },
+        {
+          id: 'failed',
+          label: 'Failed',
+          gridTemplate: 'min-content',
+          getValue: ({ manifest }) => manifest.status?.trials?.error ?? 0,
+        },
+        {
+          id: 'running',
+          label: 'Running',
+          gridTemplate: 'min-content',
+          getValue: ({ manifest }) => manifest.status?.trials?.running ?? 0,
+        },
+        {
+          id: 'objective',
+          label: 'Objective',
+          gridTemplate: 'auto',
+          getValue: ({ manifest }) => describeObjective(manifest),
         },
         {
           id: 'message',

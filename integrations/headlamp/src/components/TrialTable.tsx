@@ -28,12 +28,6 @@ function buildColumns(metrics: string[]): ResourceTableColumn<Trial>[] {
       render: ({ manifest }) => <StatusChip status={describeTrial(manifest)} />,
     },
     {
-      id: 'reason',
-      label: 'Reason',
-      gridTemplate: 'auto',
-      getValue: ({ manifest }) => manifest.status?.reason,
-    },
-    {
       id: 'best',
       label: 'Best',
       gridTemplate: 'min-content',
@@ -64,6 +58,12 @@ function buildColumns(metrics: string[]): ResourceTableColumn<Trial>[] {
       gridTemplate: 'auto',
       getValue: ({ manifest }) => findPod(manifest),
       render: trial => <PodLink trial={trial} />,
+    },
+    {
+      id: 'reason',
+      label: 'Reason',
+      gridTemplate: 'auto',
+      getValue: ({ manifest }) => manifest.status?.reason,
     },
     {
       id: 'node',
@@ -111,7 +111,14 @@ export function TrialList() {
       headerProps={{ titleSideActions: [] }}
       columns={[
         'name',
-        'namespace',
+        // Headlamp's own column is the first to go where there is little room.
+        {
+          id: 'namespace',
+          label: 'Namespace',
+          gridTemplate: 'auto',
+          filterVariant: 'multi-select',
+          getValue: trial => trial.getNamespace(),
+        },
         'cluster',
         {
           id: 'experiment',
