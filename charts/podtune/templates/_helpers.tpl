@@ -104,10 +104,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, get, delete]
-# To tell people of what has happened; patch counts an Event that comes again.
+# To tell people of what has happened.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
 {{- end -}}
 
 {{/* What it may do in the whole cluster, wherever it serves Experiments. */}}

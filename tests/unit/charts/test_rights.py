@@ -10,14 +10,17 @@ from e2e.scans.rights import OPERATOR, WITHOUT_REQUESTS, Right, list_granted, re
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def event(verb: str, resource: str, *, user: str = OPERATOR, decision: str = "allow", later: float = 1.0) -> str:
+def event(
+    verb: str, resource: str, *, name: str = "", user: str = OPERATOR, decision: str = "allow", later: float = 1.0
+) -> str:
     """A line of an audit log."""
-    name, _, subresource = resource.partition("/")
+    kind, _, subresource = resource.partition("/")
+    reference = {"resource": kind, **({"subresource": subresource} if subresource else {})}
     return json.dumps(
         {
             "verb": verb,
             "user": {"username": user},
-            "objectRef": {"resource": name, **({"subresource": subresource} if subresource else {})},
+            "objectRef": reference | ({"name": name} if name else {}),
             "annotations": {"authorization.k8s.io/decision": decision},
             "requestReceivedTimestamp": (START + timedelta(seconds=later)).isoformat().replace("+00:00", "Z"),
         }
@@ -48,4 +51,14 @@ def test_a_request_without_the_right_is_named() -> None:
     refused = [*events_of_all_rights(), event("get", "secrets", decision="forbid")]
     assert report(read_rights(refused, START), with_unused=False) == [
         "the operator was refused to get secrets (1 times): the chart lacks the right"
+    ]
+
+
+def test_a_receiver_that_was_taken_out_of_the_release_may_have_its_last_word_refused() -> None:
+    refused = [
+        event("update", "configmaps", name="podtune-operator-webhook-tracker", decision="forbid"),
+        event("update", "configmaps", name="of-a-tenant", decision="forbid"),
+    ]
+    assert report(read_rights(refused, START), with_unused=False) == [
+        "the operator was refused to update configmaps (1 times): the chart lacks the right"
     ]
