@@ -45,6 +45,9 @@ _PERMISSIONS = (
     "s3:ListBucketMultipartUploads"
 )
 _ROLE = "name a Secret in checkpoints.store.credentialsSecret, or give the pod's service account a role"
+_ASSUME = "AssumeRoleWithWebIdentity"
+"""The request to STS by which the SDK gets the role of a pod's service account, before it asks the store."""
+_STS_LATER = frozenset({"IDPCommunicationError", "InternalFailure", "ServiceUnavailable", "Throttling"})
 _NOT_THERE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE})
 _RETRIED = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -55,7 +58,8 @@ def translate_errors(address: S3Address, doing: str) -> Iterator[None]:
     try:
         yield
     except aws.ClientError as error:
-        raise _build_refusal(address, doing, error) from error
+        refuse = _refuse_role if error.operation_name == _ASSUME else _build_refusal
+        raise refuse(address, doing, error) from error
     except (aws.NoCredentialsError, aws.PartialCredentialsError, aws.CredentialRetrievalError) as error:
         raise errors.InvalidCredentials(
             f"no credentials for {address.where} while {doing}: {error}; {_ROLE}"
@@ -84,10 +88,25 @@ def _suggest_remedy(address: S3Address) -> str:
     return f"correct the keys {keys} in Secret {address.secret!r}; running agents will read them within two minutes"
 
 
-def _build_refusal(address: S3Address, doing: str, error: aws.ClientError) -> errors.StoreError:
+def _refuse_role(address: S3Address, doing: str, error: aws.ClientError) -> errors.StoreError:
+    code, status, said = _read_answer(error)
+    if code in _STS_LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return errors.Unreachable(f"AWS STS is unavailable while {doing} in {address.where} ({code}: {said})")
+    return errors.InvalidCredentials(
+        f"AWS STS does not give the pod's service account its role, for {doing} in {address.where} ({code}: {said}); "
+        "correct the trust policy of the role, or the account's annotation eks.amazonaws.com/role-arn"
+    )
+
+
+def _read_answer(error: aws.ClientError) -> tuple[str, int, str]:
+    """Code, status and words of a refusal."""
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    said = str(error.response.get("Error", {}).get("Message", "")) or code
+    return code, status, str(error.response.get("Error", {}).get("Message", "")) or code
+
+
+def _build_refusal(address: S3Address, doing: str, error: aws.ClientError) -> errors.StoreError:
+    code, status, said = _read_answer(error)
     if code in _CREDENTIALS:
         return errors.InvalidCredentials(
             f"{address.where} refuses the credentials while {doing} ({code}: {said}); {_suggest_remedy(address)}"

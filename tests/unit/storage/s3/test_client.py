@@ -2,7 +2,9 @@
 
 import hashlib
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, cast
 
@@ -128,3 +130,25 @@ def test_the_role_of_a_pods_service_account_is_used_until_it_expires(
     for put in server.asked[1:]:
         assert "Credential=of-the-role/" in put.headers["authorization"]
         assert put.headers["x-amz-security-token"] == "session"
+
+
+def test_credentials_of_eks_pod_identity_are_used_with_the_token_that_is_there_now(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    token, expires = tmp_path / "eks-pod-identity-token", datetime.now(UTC) + timedelta(minutes=5)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{server.url}/v1/credentials")
+    monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(token))
+    given = {"AccessKeyId": "of-the-pod", "SecretAccessKey": "secret", "Token": "session"}
+    body = json.dumps({**given, "Expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ")}).encode()
+    server.answer = lambda asked: (200, {}, body if asked.target == "/v1/credentials" else b"")
+    store = S3Store(S3Address("bucket", endpoint=server.url))
+    for present in ("first", "second"):
+        token.write_text(present)
+        store.put_bytes("a", b"content")
+    puts = [asked for asked in server.asked if asked.method == "PUT"]
+    assert [put.headers["x-amz-security-token"] for put in puts] == ["session"] * 2
+    assert all("Credential=of-the-pod/" in put.headers["authorization"] for put in puts)
+    shown = [asked.headers["authorization"] for asked in server.asked if asked.method == "GET"]
+    assert (shown[0], shown[-1]) == ("first", "second")
