@@ -3,7 +3,7 @@
 python -m e2e.scans build/checkov/bin/checkov
 
 kube-score is built from its Go module, checkov is the program named. The reasons are in exceptions.yaml: one that
-excuses nothing any more is an error, too.
+excuses nothing any more is an error, too. kube-linter is no part of it: Go's module proxy, PyPI and npm don't have it.
 """
 
 from __future__ import annotations

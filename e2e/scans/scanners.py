@@ -15,26 +15,39 @@ from e2e.scans.findings import Finding
 EVERYTHING = {
     "replicas": 2,
     "podDisruptionBudget": {"enabled": True},
-    "metrics": {"serviceMonitor": {"enabled": True}},
+    "metrics": {name: {"enabled": True} for name in ("serviceMonitor", "prometheusRule", "grafanaDashboards")},
     "apiPriority": {"enabled": True},
+    "admissionPolicy": {"templates": True, "userRights": True},
+    "networkPolicy": {"egress": {"enabled": True}},
+    "webhooks": [{"name": "tracker", "url": "https://events.example.com", "secret": "tracker"}],
     "dashboard": {
         "enabled": True,
         "tls": {"secret": "certificate"},
+        "proxy": {"userHeader": "X-User", "groupsHeader": "X-Groups", "authoritySecret": "proxy"},
+        "stores": [{"namespace": "team-a", "secret": "team-a-read", "store": {"bucket": "models"}}],
         "ingress": {"enabled": True, "host": "podtune.example.com"},
     },
     "embeddedS3": {"enabled": True, "image": {"repository": "versitygw", "tag": "1.8.0"}, "secret": "podtune-s3"},
 }
-"""Values with which the chart renders all that it has."""
+"""Values with which the chart renders all that it has, but for what excludes each other."""
+MODES: tuple[dict[str, Any], ...] = (
+    {},
+    {"namespaceOptIn": True},
+    {"watchNamespaces": ["team-a"], "results": {"tls": {"secret": "results"}}},
+)
+"""Values that exclude each other: whom the operator serves, and who makes its certificate."""
 _FINE = 10
 """kube-score's grade for a check that has passed; lower ones are warnings and worse."""
 
 
 def render_charts(helm: Path, charts: Path, folder: Path) -> Path:
-    """Renders the operator's chart with all that it has; returns the file."""
-    settings = [f"--set-json={name}={json.dumps(value)}" for name, value in EVERYTHING.items()]
+    """Renders the operator's chart with all that it has, in each of its modes; returns the file."""
     options = ["--namespace=podtune-system", "--kube-version=1.34.0"]
     rendered = folder / "podtune.yaml"
-    rendered.write_text(run([helm, "template", "podtune", charts / "podtune", *options, *settings], timeout=60))
+    with rendered.open("w") as file:
+        for mode in MODES:
+            settings = [f"--set-json={name}={json.dumps(value)}" for name, value in {**EVERYTHING, **mode}.items()]
+            file.write(run([helm, "template", "podtune", charts / "podtune", *options, *settings], timeout=60))
     return rendered
 
 

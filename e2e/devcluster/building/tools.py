@@ -19,6 +19,7 @@ from e2e.devcluster.building import packages
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.layout import cache_directory
 from e2e.devcluster.locks import locked
+from e2e.devcluster.node import network
 from e2e.devcluster.processes import follow, run
 from e2e.devcluster.progress import Task, screen
 from e2e.devcluster.side_by_side import Step
@@ -37,7 +38,8 @@ class _Set:
     """Programs that are links to those of the set `cluster`."""
 
 
-_ETCD_PACKAGE_PROGRAM = "server"
+_RENAMED = {"server": "etcd", "cmd": "kube-network-policies"}
+"""Programs that Go names after their package, and what they are called."""
 _CLIENTS = ("helm", "kubectl", "versitygw")
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubelet")
 _BESIDE = ("coredns", "etcd")
@@ -56,6 +58,7 @@ _SETS = {
     ),
     "kwok": _Set(_MODULES / "kwok", ("tool",), ("kwok",)),
     "kube-score": _Set(_MODULES / "kube-score", ("tool",), ("kube-score",)),
+    "kube-network-policies": _Set(_MODULES / "kube-network-policies", ("tool",), ("kube-network-policies",)),
     "kind": _Set(_MODULES / "kind", ("tool",), ("kind",)),
 }
 _OLDEST_GO = (1, 25)
@@ -69,8 +72,8 @@ def ensure(name: str = "cluster") -> Path:
 
     Args:
         name: ``cluster`` (everything a cluster without Docker needs, of the version that the environment asks for),
-            ``clients`` (what one with Docker needs of it), ``kwok`` (fake nodes), ``kube-score`` (a scanner) or
-            ``kind``.
+            ``clients`` (what one with Docker needs of it), ``kwok`` (fake nodes), ``kube-score`` (a scanner),
+            ``kube-network-policies`` or ``kind``.
 
     Raises:
         ClusterError: There is no such set, or it does not build.
@@ -143,14 +146,15 @@ def _build(name: str, target: Path) -> None:
 
     def run_go(command: str, options: Collection[str], heed: Callable[[str], None]) -> None:
         words: list[str | Path] = [go, command, "-C", found.module, *flags, *options, *found.packages]
-        follow(words, log, heed, timeout=_BUILD_SECONDS, environment=environment)
+        follow([*network.outside_command(), *words], log, heed, timeout=_BUILD_SECONDS, environment=environment)
 
     with screen.task(f"{name} tools", "packages") as task:
         packages_to_compile = PackagesToCompile(task)
         run_go("list", ["-deps", "-f", LIST_TEMPLATE], packages_to_compile.heed)
         run_go("install", ["-v"], Compilation(task, packages_to_compile.found).heed)
-    if (work / _ETCD_PACKAGE_PROGRAM).exists():
-        (work / _ETCD_PACKAGE_PROGRAM).rename(work / "etcd")
+    for built, called in _RENAMED.items():
+        if (work / built).exists():
+            (work / built).rename(work / called)
     for program in found.borrowed:
         (work / program).symlink_to(_ensure("cluster") / program)
     work.rename(target)
