@@ -16,7 +16,7 @@ from e2e.experiments import experiment, program, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.tests.doors.enforced_policies import enforce_policies
-from e2e.trials import EXPERIMENTS, read_stored_results, trial_status
+from e2e.trials import EXPERIMENTS, let_go_on, read_stored_results, trial_status
 
 pytestmark = [pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(3600)]  # a program is built for it, once
 
@@ -49,6 +49,12 @@ def find_reached(cluster: Cluster, namespace: Kubernetes, name: str, places: dic
     """Which places a trial's program reaches; that it reports so shows that its agent reaches operator and bucket."""
     container = program("reach", {"PLACES": json.dumps(places)})
     namespace.apply(experiment(name, container, search=ONE, checkpoints={"store": store(cluster)}))
+    # Whoever enforces policies knows a pod by its address, which is known only some time after its program has begun.
+    eventually(
+        lambda: namespace.list("pods", f"podtune.dev/trial={name}-0"),
+        lambda pods: bool(pods and pods[0]["status"]["phase"] == "Running" and pods[0]["status"].get("podIP")),
+    )
+    let_go_on(namespace, f"podtune.dev/trial={name}-0")
     namespace.wait_for_condition(EXPERIMENTS, name, "Complete")
     status = trial_status(namespace, f"{name}-0")
     assert (status["attempt"], status["iteration"]) == (1, 1), "the operator has heard of the result"

@@ -68,7 +68,11 @@ class SmokeTest:
             "imagePullPolicy": self.pull_policy,
             "command": ["python3", "-c", SMOKE_PROGRAM],
             "resources": {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            },
         }
         pod = {
             "imagePullSecrets": [{"name": secret} for secret in self.pull_secrets],

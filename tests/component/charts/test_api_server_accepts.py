@@ -111,6 +111,23 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
         },
         "networkPolicy": {"dashboardNamespaces": ["ingress-nginx"], "metricsNamespaces": ["monitoring"]},
     },
+    "confined": {
+        "networkPolicy": {
+            "egress": {
+                "enabled": True,
+                "apiServerAddresses": ["10.0.0.1/32", "fd00::1/128"],
+                "rules": [
+                    {
+                        "to": [{"ipBlock": {"cidr": "10.1.0.0/16", "except": ["10.1.1.0/24"]}}],
+                        "ports": [{"protocol": "TCP", "port": 3000, "endPort": 3010}, {"port": "http"}],
+                    },
+                ],
+            }
+        },
+        "webhooks": [{"name": "one", "url": "http://events.example.com:8080/podtune"}],
+        "dashboard": {"enabled": True, "stores": [STORE]},
+        "embeddedS3": S3,
+    },
     "S3": {"embeddedS3": {**S3, "existingClaim": "data"}, "dashboard": {"enabled": True}},
     "long names": {
         "fullnameOverride": "a-name-of-fifty-characters-as-long-as-names-can-be",
@@ -172,6 +189,21 @@ def test_the_api_server_takes_what_is_rendered(server: Server, values: dict[str,
     assert asked.returncode == 0, asked.stderr
     assert asked.stderr == "", "it warns of what is deprecated, and of pods that are not restricted"
     assert len(asked.stdout.split()) == len(documents)
+
+
+def test_no_container_of_ours_writes_to_its_root_or_keeps_a_capability() -> None:
+    pods = [d for d in render_all({"embeddedS3": S3, "dashboard": {"enabled": True}}) if d["kind"] == "Pod"]
+    assert sorted(pod["metadata"]["name"] for pod in pods) == [
+        "podtune", "podtune-dashboard", "podtune-s3", "podtune-test",
+    ]  # fmt: skip
+    for pod in pods:
+        assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "readOnlyRootFilesystem": True,
+            }
 
 
 def test_a_misspelt_field_and_a_pod_that_is_not_restricted_would_be_found(server: Server) -> None:

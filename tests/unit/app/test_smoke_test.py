@@ -99,6 +99,7 @@ def test_its_experiment_is_one_that_api_server_and_operator_take(tmp_path: Path)
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["containers"][0]["imagePullPolicy"] == "Always"
     assert pod["securityContext"]["runAsUser"] != AGENT_UID
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 def test_its_program_reports_three_results(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ for epoch in range(start + 1, epochs + 1):
         if os.environ.get("THEN") == "crash":
             sys.exit("this program was to crash")
     state = {"epoch": epoch, "value": state["value"] / 2 + epoch}
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=os.environ["PODTUNE_DIR"]) as directory:
         (Path(directory) / "state.json").write_text(json.dumps(state))
         # A request is passed on to the program only where the last epoch has no checkpoint yet.
         stored = not (first and released_by_request and epoch + 1 in holds)
@@ -71,7 +71,11 @@ asyncio.run(main())
 """Stands between agents and the store's server: where it is gone, the store is."""
 _USER = 10001
 """Nobody in the image, and not the agent's own user, which no trial may be."""
-_RESTRICTED: Manifest = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_RESTRICTED: Manifest = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
 _RESOURCES: Manifest = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
 
 

@@ -46,6 +46,7 @@ def test_each_experiment_is_one_that_api_server_and_operator_take(check: Conform
         assert pod["imagePullSecrets"] == [{"name": "registry"}]
         assert pod["containers"][0]["imagePullPolicy"] == "Always"
         assert pod["securityContext"]["runAsUser"] != AGENT_UID
+        assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
 
 
 @contextmanager
