@@ -105,7 +105,7 @@ def is_missing_right(event: Mapping[str, Any]) -> bool:
 def is_of_former_receiver(event: Mapping[str, Any]) -> bool:
     """Whether a request was about a receiver of webhooks that the release no longer has; see RECEIVER_RECORDS."""
     reference = event["objectRef"]
-    return reference["resource"] == "configmaps" and reference.get("name", "").startswith(RECEIVER_RECORDS)
+    return reference["resource"] == "configmaps" and str(reference.get("name")).startswith(RECEIVER_RECORDS)
 
 
 def report(rights: Rights, *, with_unused: bool) -> list[str]:

@@ -11,7 +11,7 @@ from tests.component.charts.rendered import CHARTS, NAMESPACE, find_one, list_ki
 
 pytestmark = [pytest.mark.cluster]
 
-CONFINED = {"networkPolicy__egress__enabled": True}
+CONFINED: dict[str, Any] = {"networkPolicy__egress__enabled": True}
 DNS = [{"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}]
 S3 = {"enabled": True, "image": {"repository": "versitygw", "tag": "1"}, "secret": "podtune-s3"}
 
