@@ -38,7 +38,7 @@ RECEIVER_RECORDS = f"{RELEASE}-operator-webhook-"
 Where an upgrade takes a receiver out, its right goes before the operator that still serves it. That one is refused what
 it writes last, and nobody needs it.
 """
-OPTIONAL = frozenset({"podtune.webhookRules", "podtune.optInRules"})
+OPTIONAL = frozenset({"podtune.webhookRules", "podtune.tracingRules", "podtune.optInRules"})
 """Lists of rules that the chart grants only where a value asks for them, which that of the tests does not."""
 
 

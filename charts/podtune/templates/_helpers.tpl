@@ -243,6 +243,36 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- toJson $receivers -}}
 {{- end -}}
 
+{{/* What it may do there besides, where there are traces. */}}
+{{- define "podtune.tracingRules" -}}
+# To keep how far traces were handed over; a ConfigMap that is not there yet can't be named.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create]
+# To go on from there; the ConfigMap podtune-operator-traces alone.
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ include "podtune.fullname" . }}-operator-traces]
+  verbs: [get, update]
+{{- end -}}
+
+{{/* The collector's Secret; empty where there is none. */}}
+{{- define "podtune.tracingSecret" -}}
+{{- if and .Values.tracing.secret (not .Values.tracing.endpoint) -}}
+{{- fail "tracing.secret needs tracing.endpoint: without one there are no traces" -}}
+{{- end -}}
+{{- .Values.tracing.secret -}}
+{{- end -}}
+
+{{/* The collector as the operator reads it: its Secret is a directory there. */}}
+{{- define "podtune.tracing" -}}
+{{- $collector := dict "endpoint" .Values.tracing.endpoint "attributes" .Values.tracing.attributes -}}
+{{- if include "podtune.tracingSecret" . -}}
+{{- $collector = set $collector "secrets" "/etc/podtune/tracing" -}}
+{{- end -}}
+{{- toJson $collector -}}
+{{- end -}}
+
 {{/* A number of pods, or unlimited. Helm reads large numbers as floating ones. */}}
 {{- define "podtune.podLimit" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ int . }}{{ end }}

@@ -27,7 +27,7 @@ from podtune.app.servers import MetricsEndpoint, Probes, serve
 from podtune.app.settings import Settings, TlsSettings
 from podtune.app.start_retries import StartRetries
 from podtune.app.store_updater import StoreUpdater
-from podtune.cluster.client import KubernetesClient
+from podtune.cluster.client import ClusterClient, KubernetesClient
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.lease import LeaderLabel, Lease, LeaseSettings
@@ -39,6 +39,7 @@ from podtune.controllers.pod_waiters import PodWaiters
 from podtune.controllers.pods.overdue_pods import OverduePods
 from podtune.controllers.report_handler import MachineReportHandler
 from podtune.controllers.searcher_threads import SearcherThreads
+from podtune.controllers.store.entry import ObjectListener
 from podtune.controllers.store.store import Store
 from podtune.controllers.watch.kopf import make_handlers, run_kopf
 from podtune.controllers.watch.opt_ins import NamespaceGate, OptIns
@@ -50,6 +51,7 @@ from podtune.results.authentication import Authenticator
 from podtune.results.server import ResultsServer
 from podtune.results.tls.identity import Identity, MountedIdentity, keep_fresh
 from podtune.runner.settings import RunnerSettings
+from podtune.tracing.tracing import Tracing
 from podtune.webhooks.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -92,6 +94,7 @@ class Operator:
             agent_image=settings.agent.image,
             proposal_deadline=settings.proposal_deadline,
             records_transitions=bool(settings.webhooks),
+            records_times=settings.tracing is not None,
         )
         self._overdue_pods = OverduePods(client, time.time)
         self._webhooks = Webhooks(
@@ -102,6 +105,7 @@ class Operator:
             now=time.time,
             monotonic=time.monotonic,
         )
+        self._tracing = self._build_tracing(client)
         gate = NamespaceGate(settings.opt_in_command)
         self._store = Store(
             limits,
@@ -109,7 +113,7 @@ class Operator:
             settings.template_policy,
             settings.pod_limits,
             self._overdue_pods,
-            listener=self._webhooks if settings.webhooks else None,
+            listeners=list(self._list_listeners()),
             find_bar=gate.find_bar,
         )
         self._health = WatchHealth(time.monotonic, gate.is_watched)
@@ -211,6 +215,8 @@ class Operator:
             # Who led before may have replaced the authorities a moment ago.
             await self._retries.carry_out("certificate", self._identity.refresh)
         await self._retries.carry_out("webhooks", self._webhooks.load)
+        if self._tracing is not None:
+            await self._retries.carry_out("traces", self._tracing.load)
         try:
             await self._retries.carry_out("lists", self._resync.run_first)
         except ResourceNotFound as refusal:
@@ -225,13 +231,22 @@ class Operator:
                 loops = [self._resync.run(), self._decisions.run(), self._overdue_pods.run(), self._webhooks.run()]
                 if self._opt_ins is not None:
                     loops.append(self._opt_ins.run())
+                if self._tracing is not None:
+                    loops.append(self._tracing.run())
                 parts = [group.create_task(loop) for loop in loops]
                 await _wait_for_first(self._retries.carry_out("label", self._label.take), stop.wait())
                 await stop.wait()
                 for part in parts:
                     part.cancel()
         finally:
-            await self._webhooks.close(STEP_DOWN_SECONDS)
+            await self._close_listeners()
+
+    async def _close_listeners(self) -> None:
+        """Has those who tell others of what happens end, at the same time."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._webhooks.close(STEP_DOWN_SECONDS))
+            if self._tracing is not None:
+                group.create_task(self._tracing.close(STEP_DOWN_SECONDS))
 
     async def _step_down(self) -> None:
         """Gives the leadership back, so that the next one need not wait."""
@@ -241,6 +256,20 @@ class Operator:
                     await step()
             except (ApiError, TimeoutError) as error:
                 log.warning("leadership not given back", error=str(error) or "no answer in time")
+
+    def _build_tracing(self, client: ClusterClient) -> Tracing | None:
+        collector = self._settings.tracing
+        if collector is None:
+            return None
+        namespace, name = self._settings.pod_namespace, f"{self._settings.lease_name}-traces"
+        return Tracing(collector, client, namespace=namespace, name=name, now=time.time)
+
+    def _list_listeners(self) -> Iterator[ObjectListener]:
+        """Who hears of all objects."""
+        if self._settings.webhooks:
+            yield self._webhooks
+        if self._tracing is not None:
+            yield self._tracing
 
     def _build_identity(self, tls: TlsSettings, client: KubernetesClient) -> Identity:
         if tls.directory is not None:

@@ -18,6 +18,7 @@ from podtune.api.pods.container_resources import check_resources
 from podtune.api.pods.template_policy import DEFAULT_ANNOTATION_DOMAINS, DEFAULT_TOLERATIONS, TemplatePolicy
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.controllers.pods.namespace_caps import PodLimits
+from podtune.tracing.collector import Collector, CollectorError, parse_collector
 from podtune.webhooks.receivers import Receiver, ReceiverError, parse_receivers
 
 _UNLIMITED = "unlimited"
@@ -66,6 +67,7 @@ class Settings:
         log_level: debug, info, warning or error.
         proposal_deadline: Seconds after which a searcher that still thinks is called slow.
         webhooks: Who hears of what happens.
+        tracing: Where traces go; None where there are none.
         opt_in_command: With which a person has a namespace served, where each has to opt in; else empty.
     """
 
@@ -85,6 +87,7 @@ class Settings:
     log_level: str
     proposal_deadline: int
     webhooks: tuple[Receiver, ...] = ()
+    tracing: Collector | None = None
     opt_in_command: str = ""
 
 
@@ -108,6 +111,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             results_url=results_url,
             non_root=_read_boolean(environment, "PODTUNE_TRIALS_RUN_AS_NON_ROOT"),
             resources=_read_resources(environment, "PODTUNE_AGENT_RESOURCES"),
+            traces=bool(environment.get("PODTUNE_TRACING")),
         ),
         namespaces=_list(environment, "PODTUNE_NAMESPACES"),
         template_policy=_read_template_policy(environment, results_url),
@@ -126,6 +130,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
             environment, "PODTUNE_PROPOSAL_DEADLINE", 120, 86400, "whole number of seconds,"
         ),
         webhooks=_read_receivers(environment),
+        tracing=_read_collector(environment),
         opt_in_command=_read_opt_in_command(environment, namespace),
     )
 
@@ -183,6 +188,13 @@ def _read_receivers(environment: Mapping[str, str]) -> tuple[Receiver, ...]:
         return parse_receivers(environment.get("PODTUNE_WEBHOOKS", "[]"))
     except ReceiverError as error:
         raise SettingsError(f"PODTUNE_WEBHOOKS {error}") from error
+
+
+def _read_collector(environment: Mapping[str, str]) -> Collector | None:
+    try:
+        return parse_collector(environment.get("PODTUNE_TRACING", ""))
+    except CollectorError as error:
+        raise SettingsError(f"PODTUNE_TRACING {error}") from error
 
 
 def _read_required(environment: Mapping[str, str], name: str) -> str:

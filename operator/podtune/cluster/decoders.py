@@ -148,6 +148,7 @@ def decode_experiment(
         imported=_count(annotations.get(ANNOTATION_IMPORTED) or ""),
         labels=dict(metadata.get("labels") or {}),
         annotations={key: text for key, text in annotations.items() if not key.startswith("kubectl.kubernetes.io/")},
+        created=metadata.get("creationTimestamp") or "",
     )
 
 
@@ -172,6 +173,7 @@ def decode_trial(body: Object) -> Trial:
         deleting="deletionTimestamp" in metadata,
         owned=bool(find_experiment_of_trial(body)),
         author=(metadata.get("annotations") or {}).get(ANNOTATION_AUTHOR, ""),
+        created=metadata.get("creationTimestamp") or "",
     )
 
 

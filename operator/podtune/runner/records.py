@@ -201,6 +201,7 @@ class Trial:
     Attributes:
         owned: Whether it belongs to its Experiment; one that a person has made does once the operator has seen it.
         author: Who says to have made it, where a person has.
+        created: When it was made (RFC 3339); empty where that is not known.
     """
 
     name: str
@@ -212,6 +213,7 @@ class Trial:
     deleting: bool = False
     owned: bool = True
     author: str = ""
+    created: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,7 @@ class Experiment:
         imported: How many Trials it was moved here with, until that is acknowledged; 0 where it was not.
         labels: Its labels.
         annotations: Its annotations, without kubectl's own, which may be as large as the rest.
+        created: When it was made (RFC 3339); empty where that is not known.
     """
 
     namespace: str
@@ -242,3 +245,4 @@ class Experiment:
     imported: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    created: str = ""

@@ -47,6 +47,7 @@ class RunnerSettings:
         storage_start_deadline: A storage pod that has not started within this is given up.
         api_backoff: Wait before an action that failed is tried again.
         records_transitions: Whether statuses keep their latest changes of state, for webhooks.
+        records_times: Whether the record of an attempt's end says when it began and ended, for traces.
     """
 
     agent_image: str = ""
@@ -81,3 +82,4 @@ class RunnerSettings:
     storage_start_deadline: float = 300.0
     api_backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 60.0))
     records_transitions: bool = False
+    records_times: bool = False

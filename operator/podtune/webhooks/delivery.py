@@ -11,13 +11,13 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import Counter, Gauge
 
+from podtune.cluster.record_store import MAX_RECORD_BYTES, KeptRecord, RecordStore
 from podtune.kube.errors import ApiError
 from podtune.runner.backoff import Backoff
 from podtune.webhooks.events import Subject
 from podtune.webhooks.kept_events import decode_kept_events, encode_kept_events
 from podtune.webhooks.notices import Notices, WebhookReason
 from podtune.webhooks.outbox import Batch, ReceiverOutbox
-from podtune.webhooks.position_store import MAX_RECORD_BYTES, PositionStore, ReceiverRecord
 from podtune.webhooks.positions import Positions
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import DeliveryOutcome, SendResult, WebhookSender
@@ -56,7 +56,7 @@ class Delivery:
         self,
         receiver: Receiver,
         sender: WebhookSender,
-        store: PositionStore,
+        store: RecordStore,
         notices: Notices,
         monotonic: Callable[[], float],
     ) -> None:
@@ -83,7 +83,7 @@ class Delivery:
             ApiError: The API server could not be asked.
         """
         record = await self._store.load()
-        positions = Positions(record.positions if record is not None else None)
+        positions = Positions(record.texts if record is not None else None)
         self._kept = record.held if record is not None else b""
         self._outbox = ReceiverOutbox(self._receiver, positions, decode_kept_events(self._kept))
 
@@ -155,7 +155,7 @@ class Delivery:
                 room = MAX_RECORD_BYTES - sum(len(uid) + len(text) for uid, text in positions.items())
                 self._kept = await asyncio.to_thread(encode_kept_events, held, room)
                 self._kept_at = self._monotonic()
-            await self._store.save(ReceiverRecord(positions, self._kept))
+            await self._store.save(KeptRecord(positions, self._kept))
             is_kept = True
         except ApiError as error:
             log.warning("positions of a webhook not kept", receiver=self._receiver.name, error=str(error))

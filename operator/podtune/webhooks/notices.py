@@ -12,9 +12,9 @@ import structlog
 
 from podtune.cluster.client import MERGE, ClusterClient
 from podtune.cluster.events import count_again, make_config_map_warning
+from podtune.cluster.record_store import RecordStore
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ResourceExists, ResourceNotFound
-from podtune.webhooks.position_store import PositionStore
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Notices:
     There is one for each reason. It is counted if it comes again, and made anew once the API server has dropped it.
     """
 
-    def __init__(self, client: ClusterClient, store: PositionStore, receiver: str, now: Callable[[], float]) -> None:
+    def __init__(self, client: ClusterClient, store: RecordStore, receiver: str, now: Callable[[], float]) -> None:
         self._client = client
         self._store = store
         self._receiver = receiver

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from podtune.cluster.client import ClusterClient
+from podtune.cluster.record_store import RecordStore
 from podtune.runner.records import Experiment, Trial
 from podtune.webhooks.delivery import Delivery
 from podtune.webhooks.events import Subject
 from podtune.webhooks.notices import Notices
-from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import WebhookSender
 
@@ -48,7 +48,7 @@ class Webhooks:
         """
         self._deliveries = []
         for receiver in receivers:
-            store = PositionStore(client, namespace, f"{prefix}-webhook-{receiver.name}")
+            store = RecordStore(client, namespace, f"{prefix}-webhook-{receiver.name}")
             notices = Notices(client, store, receiver.name, now)
             self._deliveries.append(Delivery(receiver, WebhookSender(receiver, now), store, notices, monotonic))
 

@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 
 from podtune.api.names import TrialState
 from podtune.cluster.client import ClusterClient
+from podtune.cluster.record_store import RecordStore
 from podtune.runner.backoff import Backoff
 from podtune.webhooks import delivery as delivery_module
 from podtune.webhooks import kept_events as kept_events_module
@@ -25,7 +26,6 @@ from podtune.webhooks import notices as notices_module
 from podtune.webhooks import outbox as outbox_module
 from podtune.webhooks.delivery import Delivery
 from podtune.webhooks.notices import Notices, WebhookReason
-from podtune.webhooks.position_store import PositionStore
 from podtune.webhooks.receivers import Receiver
 from podtune.webhooks.sender import WebhookSender, parse_retry_after
 from tests.unit.cluster.fake_client import FakeCluster, refusal
@@ -54,7 +54,7 @@ def cluster() -> FakeCluster:
 
 def make_delivery(stub: StubReceiver, cluster: ClusterClient, **fields: Any) -> Delivery:
     receiver = Receiver(name="tracker", url=fields.pop("url", stub.url), **fields)
-    store = PositionStore(cluster, "system", "podtune-operator-webhook-tracker")
+    store = RecordStore(cluster, "system", "podtune-operator-webhook-tracker")
     notices = Notices(cluster, store, "tracker", time.time)
     return Delivery(receiver, WebhookSender(receiver, time.time), store, notices, time.monotonic)
 
@@ -333,7 +333,7 @@ async def test_an_event_that_comes_again_is_counted_in_the_one_that_is_there(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices_module, "NOTICE_SECONDS", 0.0)
-    notices = Notices(cluster, PositionStore(cluster, "system", "positions"), "tracker", lambda: 1_767_225_600.0)
+    notices = Notices(cluster, RecordStore(cluster, "system", "positions"), "tracker", lambda: 1_767_225_600.0)
     task = asyncio.create_task(notices.run())
     for wanted in (None, 2, 3):
         notices.add(WebhookReason.GIVEN_UP, "it is away")

@@ -384,6 +384,16 @@ class AttemptEnd(StatusModel):
     message: str = Field(default="", max_length=MAX_MESSAGE, description="What happened, in a sentence.")
     exit_code: int | None = Field(default=None, description="Exit code of the program, if it has one.")
     log_tail: str = Field(default="", max_length=MAX_LOG_TAIL, description="The last lines of the program's log.")
+    creation_time: str | None = Field(
+        default=None,
+        max_length=32,
+        description=(
+            "When its pod was created, or a reused one was assigned to it (RFC 3339). The times are kept only if the "
+            "operator exports traces."
+        ),
+    )
+    start_time: str | None = Field(default=None, max_length=32, description="When its program started, if it did.")
+    end_time: str | None = Field(default=None, max_length=32, description="When the operator recorded its end.")
 
 
 class RequestedCheckpoint(StatusModel):

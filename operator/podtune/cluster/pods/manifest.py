@@ -62,6 +62,7 @@ from podtune.cluster.pods.tracker_access import (
 from podtune.cluster.pods.trial_module import add_copy_hook, needs_trial_module
 from podtune.kube.agent_pods import AGENT_CONFINES, let_agent_write
 from podtune.kube.manifests import Manifest, make_labels, refer_to_experiment, refer_to_trial
+from podtune.kube.trace_context import ENV_TRACEPARENT, format_traceparent
 from podtune.protocol import agent_environment as agent_env
 from podtune.protocol.checkpoint import encode_restore_list
 from podtune.runner.actions import CreatePod
@@ -96,6 +97,7 @@ class AgentSettings:
         non_root: Whether a trial whose template does not say otherwise must not run as root.
         resources: What the container requests, and its limits; None for what agents have by default.
         find_authorities: Finds those that a pod made now has to trust when it reports; none without TLS.
+        traces: Whether attempts are traced, and programs are told of their spans.
     """
 
     image: str
@@ -104,6 +106,7 @@ class AgentSettings:
     non_root: bool = False
     resources: Mapping[str, Any] | None = None
     find_authorities: Callable[[], str] = lambda: ""
+    traces: bool = False
 
     def make_container(self, name: str, arguments: Sequence[str]) -> Manifest:
         """A container of the agent's image that runs one of its commands, with what all of them have in common."""
@@ -139,6 +142,8 @@ def make_pod(experiment: Experiment, action: CreatePod, agent: AgentSettings, ra
     ]
     own_containers = spec.get("initContainers") or []
     environment = _build_program_environment(experiment, action)
+    if agent.traces and not action.template_hash:  # a reused pod has one environment for many attempts
+        environment.append(_make_trace_variable(experiment, action))
     for container in [*spec["containers"], *own_containers]:
         own = container.get("env") or ()
         named = list_hidden({entry["name"] for entry in own})
@@ -300,6 +305,12 @@ def _build_program_environment(experiment: Experiment, action: CreatePod) -> lis
     if spec.results.wandb is not None:
         own += make_wandb_variables(is_offline=spec.trackers.wandb is None)
     return own + make_source_variables(experiment.namespace, action.trial, action.trial_uid, spec.results.sources)
+
+
+def _make_trace_variable(experiment: Experiment, action: CreatePod) -> Manifest:
+    """The variable by which what the program traces is a part of its attempt."""
+    traceparent = format_traceparent(experiment.uid, action.trial_uid, action.attempt)
+    return {"name": ENV_TRACEPARENT, "value": traceparent}
 
 
 def _find_kept_function(experiment: Experiment, template: Mapping[str, Any]) -> str:

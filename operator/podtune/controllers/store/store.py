@@ -8,7 +8,7 @@ source is first. Only owners' UIDs say which object belongs to which, because na
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import structlog
@@ -48,7 +48,7 @@ class Store:
         pod_limits: PodLimits = NO_LIMITS,
         overdue_pods: OverduePods | None = None,
         *,
-        listener: ObjectListener | None = None,
+        listeners: Sequence[ObjectListener] = (),
         find_bar: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         """Makes an empty store.
@@ -59,7 +59,7 @@ class Store:
             policy: What the administrator decides about trial templates.
             pod_limits: How many pods of trials each namespace may have.
             overdue_pods: Ends pods that take longer to end than they may.
-            listener: Hears of each Experiment and Trial.
+            listeners: Hear of each Experiment and Trial.
             find_bar: Why the Experiments of a namespace may not be served; empty while that is not known, None where
                 they may.
         """
@@ -83,7 +83,7 @@ class Store:
         self._spared = _BoundedSet(REMEMBERED)
         """UIDs of objects that were deleted without what belongs to them."""
         self._overdue_pods = overdue_pods
-        self._listener = listener
+        self._listeners = tuple(listeners)
         self._find_bar = find_bar
         self._synced = False
 
@@ -438,21 +438,19 @@ class Store:
         self._changed(entry.experiment.uid)
 
     def _tell(self, entry: ExperimentEntry, trial: Trial | None = None) -> None:
-        """Tells the listener of an Experiment, or of one of its Trials."""
-        if self._listener is None:
-            return
-        if trial is not None:
-            self._listener.observe_trial(entry.served, trial)
-        else:
-            self._listener.observe_experiment(entry.served)
+        """Tells the listeners of an Experiment, or of one of its Trials."""
+        for listener in self._listeners:
+            if trial is not None:
+                listener.observe_trial(entry.served, trial)
+            else:
+                listener.observe_experiment(entry.served)
 
     def _tell_of_deletion(self, entry: ExperimentEntry, trial: Trial | None = None) -> None:
-        if self._listener is None:
-            return
-        if trial is not None:
-            self._listener.forget_trial(entry.served, trial)
-        else:
-            self._listener.forget_experiment(entry.served)
+        for listener in self._listeners:
+            if trial is not None:
+                listener.forget_trial(entry.served, trial)
+            else:
+                listener.forget_experiment(entry.served)
 
     def _complain(self, uid: str, error: MalformedObject) -> None:
         """Says once of an object that it is passed over."""

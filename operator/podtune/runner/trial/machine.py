@@ -441,6 +441,7 @@ class TrialMachine:
             store_problem=self.current.store_problem,
             results_lost=self.results_lost,
             log_tail=self.current.log_tail,
+            records_times=self.context.settings.records_times,
         )
 
     def follow_end(self, ending: AttemptEnding, now: float) -> None:

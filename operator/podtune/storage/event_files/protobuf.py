@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers, as far as event files need it; the agent's image has no library for it.
+"""The wire format of protocol buffers, as far as event files and traces need it; our images have no library for it.
 
 After https://protobuf.dev/programming-guides/encoding/. Fields that hold their default are left out, as in proto3.
 """
@@ -37,6 +37,11 @@ def encode_given_float(field: int, value: float) -> bytes:
 def encode_given_int(field: int, value: int) -> bytes:
     """A field as of `encode_int` that is in a oneof."""
     return encode_varint(field << 3 | _VARINT) + encode_varint(value)
+
+
+def encode_fixed64(field: int, value: int) -> bytes:
+    """A field of type fixed64."""
+    return encode_varint(field << 3 | _FIXED64) + struct.pack("<Q", value) if value else b""
 
 
 def encode_text(field: int, value: str) -> bytes:

@@ -16,6 +16,7 @@ from podtune.api.resources.trial import Checkpoint, TrialSpec
 from podtune.client.packing.packed import PackedFunction
 from podtune.cluster import decoders
 from podtune.cluster.pods.manifest import AgentSettings, avoid_nodes, make_pod
+from podtune.kube.trace_context import format_traceparent
 from podtune.runner.actions import CreatePod
 from tests.unit.cluster.objects import REVISION, experiment_record
 
@@ -74,6 +75,31 @@ def test_the_pod_is_the_trials_and_is_found_by_its_labels() -> None:
     }
     (owner,) = metadata["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"], owner["controller"]) == ("Trial", "digits-3", "t-3", True)
+
+
+def make_traced_pod(create: CreatePod | None = None, **template: Any) -> Manifest:
+    whole = {"containers": [{"name": "main", "image": "i"}]} | template
+    experiment = experiment_record(trialTemplate={"spec": whole})
+    return make_pod(experiment, create or action(), replace(AGENT, traces=True))
+
+
+def test_a_program_and_what_runs_beside_it_are_told_the_span_of_their_attempt() -> None:
+    pod = make_traced_pod(initContainers=[{"name": "fetch", "image": "i"}])
+    told = format_traceparent("e-1", "t-3", 2)
+    assert env(container(pod, "main"))["TRACEPARENT"] == env(container(pod, "fetch"))["TRACEPARENT"] == told
+    assert "TRACEPARENT" not in json.dumps(container(pod, "podtune-agent"))
+    assert "TRACEPARENT" not in env(container(manifest(), "main")), "only if the operator exports traces"
+
+
+def test_a_template_that_belongs_to_another_trace_keeps_its_own() -> None:
+    own = [{"name": "TRACEPARENT", "value": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}]
+    pod = make_traced_pod(containers=[{"name": "main", "image": "i", "env": own}])
+    assert [entry for entry in container(pod, "main")["env"] if entry["name"] == "TRACEPARENT"] == own
+
+
+def test_a_reused_pod_is_told_no_span_since_it_serves_many_attempts() -> None:
+    pod = make_traced_pod(replace(action(), template_hash="abc"))
+    assert "TRACEPARENT" not in env(container(pod, "main"))
 
 
 def test_limits_of_the_trial_alone_are_set_and_named() -> None:

@@ -127,7 +127,7 @@ def test_every_logged_problem_has_a_heading() -> None:
     events = {
         event
         for _, event in list_logged_events(
-            "agent/", "controllers/", "app/", "cluster/", "results/", "webhooks/", "local/"
+            "agent/", "controllers/", "app/", "cluster/", "results/", "webhooks/", "tracing/", "local/"
         )
     }
     known = re.compile("|".join(".*".join(map(re.escape, span.split(OPEN))) for span in headings()))

@@ -71,6 +71,34 @@ def logged(ending: AttemptEnding) -> list[str]:
     return [entry.action for entry in ending.status.ledger]
 
 
+def test_for_traces_it_is_put_on_record_when_an_attempt_began_and_ended() -> None:
+    pods = [replace(pod(PodPhase.SUCCEEDED, rank=rank), created=NOW - 90 + rank) for rank in (0, 1)]
+    members = (replace(pods[0], training_since=NOW - 40), replace(pods[1], training_since=NOW - 50))
+    end = end_attempt(ended(*members, records_times=True), NOW).status.last_attempt
+    assert end is not None
+    times = (end.creation_time, end.start_time, end.end_time)
+    assert times == tuple(format_rfc3339(moment) for moment in (NOW - 90, NOW - 50, NOW))
+    silent = end_attempt(ended(*members), NOW).status.last_attempt
+    assert silent is not None
+    assert (silent.creation_time, silent.start_time, silent.end_time) == (None, None, None), "it costs nothing else"
+
+
+def test_the_clock_of_a_node_does_not_bring_the_times_into_disorder() -> None:
+    ahead = replace(pod(PodPhase.SUCCEEDED), created=NOW - 5, training_since=NOW + 60)
+    behind = replace(ahead, training_since=NOW - 60)
+    for member, started in ((ahead, NOW), (behind, NOW - 5)):
+        end = end_attempt(ended(member, records_times=True), NOW).status.last_attempt
+        assert end is not None
+        assert (end.start_time, end.end_time) == (format_rfc3339(started), format_rfc3339(NOW))
+
+
+def test_a_program_that_never_ran_has_no_start() -> None:
+    never = replace(pod(PodPhase.FAILED), created=0.0, training=False, training_since=0.0)
+    end = end_attempt(ended(never, records_times=True), NOW).status.last_attempt
+    assert end is not None
+    assert (end.creation_time, end.start_time) == (format_rfc3339(NOW), None)
+
+
 def test_a_program_that_ends_by_itself_completes_its_trial() -> None:
     ending = end_attempt(ended(pod(PodPhase.SUCCEEDED)), NOW)
     status = ending.status

@@ -1,6 +1,6 @@
-"""Keeps how far receivers have heard in a ConfigMap for each, in the operator's own namespace.
+"""Keeps what the next operator must know in a ConfigMap of the operator's own namespace, all of it in one write.
 
-What is held for a receiver is in there, too: both change in one write, so that they always go together.
+Each receiver of webhooks has one, with how far it has heard and what is held for it; traces have another.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
-class ReceiverRecord:
-    """What is kept for a receiver.
+class KeptRecord:
+    """What is kept.
 
     Attributes:
-        positions: See `Positions`.
-        held: See `podtune.webhooks.kept_events`.
+        texts: By key; of a receiver see `podtune.webhooks.positions`.
+        held: Of a receiver, see `podtune.webhooks.kept_events`.
     """
 
-    positions: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     held: bytes = b""
 
 
-class PositionStore:
-    """The ConfigMap of one receiver.
+class RecordStore:
+    """One such ConfigMap.
 
     Attributes:
         namespace: Where it is.
@@ -49,7 +49,7 @@ class PositionStore:
         self.uid = ""
         self._version = ""
 
-    async def load(self) -> ReceiverRecord | None:
+    async def load(self) -> KeptRecord | None:
         """Reads what was kept; None where nothing ever was.
 
         Raises:
@@ -60,7 +60,7 @@ class PositionStore:
         self.uid = str(body["metadata"].get("uid", "")) if body is not None else ""
         return _read_record(body) if body is not None else None
 
-    async def save(self, record: ReceiverRecord) -> None:
+    async def save(self, record: KeptRecord) -> None:
         """Puts it in the place of what was kept.
 
         Raises:
@@ -72,9 +72,9 @@ class PositionStore:
             await self.load()
             await self._write(record)
 
-    async def _write(self, record: ReceiverRecord) -> None:
+    async def _write(self, record: KeptRecord) -> None:
         metadata: Manifest = {"name": self.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}}
-        body: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(record.positions)}
+        body: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(record.texts)}
         if record.held:
             body["binaryData"] = {_HELD: base64.b64encode(record.held).decode()}
         params = {"fieldManager": FIELD_MANAGER}
@@ -89,6 +89,6 @@ class PositionStore:
         self.uid = str(written["metadata"].get("uid", ""))
 
 
-def _read_record(body: Manifest) -> ReceiverRecord:
+def _read_record(body: Manifest) -> KeptRecord:
     held = (body.get("binaryData") or {}).get(_HELD, "")
-    return ReceiverRecord(dict(body.get("data") or {}), base64.b64decode(held))
+    return KeptRecord(dict(body.get("data") or {}), base64.b64decode(held))
