@@ -47,7 +47,7 @@ class RunnerSettings:
         storage_start_deadline: A storage pod that has not started within this is given up.
         api_backoff: Wait before an action that failed is tried again.
         records_transitions: Whether statuses keep their latest changes of state, for webhooks.
-        records_times: Whether the record of an attempt's end says when it began and ended, for traces.
+        records_times: Whether statuses keep where the last attempt was, when it began and when it ended, for traces.
     """
 
     agent_image: str = ""

@@ -203,12 +203,9 @@ def _describe_trial(experiment: Experiment, trial: Trial) -> dict[str, str | int
 
 def _describe_attempt(experiment: Experiment, trial: Trial, ended: AttemptEnd) -> dict[str, str | int]:
     described = {**_describe_trial(experiment, trial), "podtune.attempt.number": ended.attempt}
-    pod = trial.status.pod
-    if pod is not None and pod.uid == ended.uid:
-        described |= {"k8s.pod.name": pod.name, "k8s.pod.uid": pod.uid.partition("/")[0]}
-        if pod.node:
-            described["k8s.node.name"] = pod.node
-    return described
+    uid = ended.uid.partition("/")[0]  # of a reused pod, the attempt is named behind it
+    found = {"k8s.pod.name": ended.pod, "k8s.pod.uid": uid, "k8s.node.name": ended.node}
+    return described | {name: text for name, text in found.items() if text}
 
 
 def _describe_end(ended: AttemptEnd) -> dict[str, str | int]:

@@ -135,15 +135,14 @@ def test_decisions_are_events_of_the_trial_unless_they_changed_nothing() -> None
     }
 
 
-def test_a_pod_of_a_later_attempt_is_not_taken_for_that_of_the_one_that_ended() -> None:
+def test_a_later_attempt_changes_nothing_of_the_span_of_the_one_that_ended() -> None:
     pod = {"name": "digits-0-2", "uid": "p-2", "node": "n-2"}
-    attempt, _ = build_attempt_spans(make_experiment(), end_trial(pod=pod))
-    assert "k8s.pod.name" not in attempt.attributes
+    before, after = make_trial(lastAttempt=attempt_end()), make_trial(lastAttempt=attempt_end(), attempt=2, pod=pod)
+    assert list(build_attempt_spans(make_experiment(), before)) == list(build_attempt_spans(make_experiment(), after))
 
 
 def test_a_reused_pod_is_named_without_the_attempt() -> None:
-    pod = {"name": "digits-0-1", "uid": "p-1/3.2"}
-    attempt, _ = build_attempt_spans(make_experiment(), end_trial(pod=pod, lastAttempt=attempt_end(uid="p-1/3.2")))
+    attempt, _ = build_attempt_spans(make_experiment(), end_trial(lastAttempt=attempt_end(uid="p-1/3.2")))
     assert attempt.attributes["k8s.pod.uid"] == "p-1"
 
 

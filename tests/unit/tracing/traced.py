@@ -42,6 +42,7 @@ def attempt_end(number: int = 1, created: int = 2, started: int | None = 5, ende
     times = {"creationTime": at(created), "endTime": at(ended)} | (
         {} if started is None else {"startTime": at(started)}
     )
+    times |= {"pod": f"digits-0-{number}", "node": "n-1"}
     return {"attempt": number, "uid": f"p-{number}", "class": "complete", "reason": "Completed", **times, **fields}
 
 
@@ -52,7 +53,6 @@ def end_trial(second: int = 9, **status: Any) -> Trial:
         "reason": "Completed",
         "completionTime": at(second),
         "attempt": 1,
-        "pod": {"name": "digits-0-1", "uid": "p-1", "node": "n-1"},
         "lastAttempt": attempt_end(ended=second),
     }
     return make_trial(**own | status)

@@ -384,13 +384,19 @@ class AttemptEnd(StatusModel):
     message: str = Field(default="", max_length=MAX_MESSAGE, description="What happened, in a sentence.")
     exit_code: int | None = Field(default=None, description="Exit code of the program, if it has one.")
     log_tail: str = Field(default="", max_length=MAX_LOG_TAIL, description="The last lines of the program's log.")
+    pod: str = Field(
+        default="",
+        max_length=253,
+        description=(
+            "Name of its pod; for a gang, the pod of rank 0. This field and those below are kept only if the operator "
+            "exports traces."
+        ),
+    )
+    node: str = Field(default="", max_length=253, description="Node that the pod ran on.")
     creation_time: str | None = Field(
         default=None,
         max_length=32,
-        description=(
-            "When its pod was created, or a reused one was assigned to it (RFC 3339). The times are kept only if the "
-            "operator exports traces."
-        ),
+        description="When its pod was created, or a reused one was assigned to it (RFC 3339).",
     )
     start_time: str | None = Field(default=None, max_length=32, description="When its program started, if it did.")
     end_time: str | None = Field(default=None, max_length=32, description="When the operator recorded its end.")

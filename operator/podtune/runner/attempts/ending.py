@@ -55,7 +55,7 @@ class EndedAttempt:
         store_problem: What was wrong with the store at last.
         results_lost: Whether results of the trial are lost.
         log_tail: The last lines that the program has printed.
-        records_times: Whether it is put on record when the attempt began and ended.
+        records_times: Whether it is put on record where the attempt was, when it began and when it ended.
     """
 
     trial: Trial
@@ -195,7 +195,7 @@ def _record(
         message=clip(outcome.message),
         exit_code=outcome.exit_code,
         log_tail=_keep_last_lines(ended.log_tail) if outcome.failure_class.is_failure else "",
-        **(_find_times(ended, now) if ended.records_times else {}),
+        **(_describe_course(ended, now) if ended.records_times else {}),
     )
     changes = {
         **facts,
@@ -208,12 +208,13 @@ def _record(
     return ended.status.model_copy(update=changes)
 
 
-def _find_times(ended: EndedAttempt, now: float) -> dict[str, str]:
-    """When the attempt began and ended; no clock of a node brings the order into disorder."""
+def _describe_course(ended: EndedAttempt, now: float) -> dict[str, str]:
+    """Where the attempt was, when it began and when it ended; no clock of a node brings the times into disorder."""
     pods = ended.pods.members
     created = min([now, *(pod.created for pod in pods if pod.created)])
     started = [min(now, max(created, pod.training_since)) for pod in pods if pod.training_since]
     return {
+        **({"pod": pods[0].name, "node": pods[0].node} if pods else {}),
         "creation_time": format_rfc3339(created),
         **({"start_time": format_rfc3339(min(started))} if started else {}),
         "end_time": format_rfc3339(now),

@@ -71,13 +71,14 @@ def logged(ending: AttemptEnding) -> list[str]:
     return [entry.action for entry in ending.status.ledger]
 
 
-def test_for_traces_it_is_put_on_record_when_an_attempt_began_and_ended() -> None:
+def test_for_traces_it_is_put_on_record_where_an_attempt_was_and_when_it_began_and_ended() -> None:
     pods = [replace(pod(PodPhase.SUCCEEDED, rank=rank), created=NOW - 90 + rank) for rank in (0, 1)]
     members = (replace(pods[0], training_since=NOW - 40), replace(pods[1], training_since=NOW - 50))
     end = end_attempt(ended(*members, records_times=True), NOW).status.last_attempt
     assert end is not None
     times = (end.creation_time, end.start_time, end.end_time)
     assert times == tuple(format_rfc3339(moment) for moment in (NOW - 90, NOW - 50, NOW))
+    assert (end.pod, end.node) == ("e-0-1", "n1")
     silent = end_attempt(ended(*members), NOW).status.last_attempt
     assert silent is not None
     assert (silent.creation_time, silent.start_time, silent.end_time) == (None, None, None), "it costs nothing else"
