@@ -32,7 +32,7 @@ SCOPES = {
         "podtune.leadershipRules": "In its own namespace",
         "podtune.tlsRules": "In its own namespace, unless `results.tls` says otherwise",
         "podtune.webhookRules": "In its own namespace, with `webhooks`",
-        "podtune.tracingRules": "In its own namespace, with `tracing.endpoint`",
+        "podtune.tracingRules": "In its own namespace, with `tracing`",
     },
     TEMPLATES / "dashboard" / "_helpers.tpl": {
         "podtune.dashboard.rules": "Where it shows Experiments",

@@ -245,11 +245,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* What it may do there besides, where there are traces. */}}
 {{- define "podtune.tracingRules" -}}
-# To keep how far traces were handed over; a ConfigMap that is not there yet can't be named.
+# To mark what was traced.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [create]
-# To go on from there; the ConfigMap podtune-operator-traces alone.
+# To go on from there.
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [{{ include "podtune.fullname" . }}-operator-traces]

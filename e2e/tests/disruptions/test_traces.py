@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -21,7 +20,8 @@ from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE, ROOT
 from e2e.kubernetes import Kubernetes, eventually
 from e2e.trials import EXPERIMENTS, TRIALS
 
-TOLD = "told the span "
+TOLD = "/told/"
+"""The path on which programs tell the collector what they were told, with their pod's name behind it."""
 
 
 def set_endpoint(cluster: Cluster, endpoint: str) -> None:
@@ -77,12 +77,20 @@ class Collector:
     def list_spans(self) -> list[Span]:
         """All spans that it was sent, those that came again included."""
         spans = []
-        for line in self._namespace.kubectl("logs", "collector").splitlines():
-            path, _, content = line.partition(" ")
-            assert path == "/v1/traces"
-            for of_resource in ExportTraceServiceRequest.FromString(base64.b64decode(content)).resource_spans:
+        for path, content in self._list_requests():
+            request = ExportTraceServiceRequest.FromString(content if path == "/v1/traces" else b"")
+            for of_resource in request.resource_spans:
                 spans += [span for of_scope in of_resource.scope_spans for span in of_scope.spans]
         return spans
+
+    def read_told(self) -> dict[str, str]:
+        """By name of a pod, what its program has found in TRACEPARENT."""
+        requests = self._list_requests()
+        return {path.removeprefix(TOLD): content.decode() for path, content in requests if path.startswith(TOLD)}
+
+    def _list_requests(self) -> list[tuple[str, bytes]]:
+        lines = [line.partition(" ") for line in self._namespace.kubectl("logs", "collector").splitlines()]
+        return [(path, base64.b64decode(content)) for path, _, content in lines]
 
 
 @pytest.fixture
@@ -116,11 +124,13 @@ def list_expected(namespace: Kubernetes) -> set[tuple[str, str, str]]:
     return expected
 
 
-def read_told(namespace: Kubernetes, pod: str) -> str:
-    """What the program of a pod has found in TRACEPARENT."""
-    match = re.search(rf"^{TOLD}(\S+)$", namespace.kubectl("logs", pod, "-c", "trial"), re.MULTILINE)
-    assert match is not None, f"{pod} has found nothing"
-    return match[1]
+def tell(endpoint: str) -> str:
+    """Has a program tell the collector what it has found in TRACEPARENT: its pod is soon gone, and its log too."""
+    return f"""
+import os, urllib.request
+pod = os.environ["PODTUNE_TRIAL"] + "-" + os.environ["PODTUNE_ATTEMPT"]
+urllib.request.urlopen("{endpoint}{TOLD}" + pod, os.environ["TRACEPARENT"].encode())
+"""
 
 
 @pytest.mark.alone
@@ -130,8 +140,7 @@ def test_an_operator_that_is_deleted_goes_on_with_the_same_trace(
 ) -> None:
     environment = {"EPOCHS": "8", "EPOCH_SECONDS": "1", "CRASH_AT": "4"}
     container = counter(environment, resources={"requests": {"cpu": "10m"}})
-    tell = f'import os\nprint("{TOLD}" + os.environ["TRACEPARENT"], flush=True)\n'
-    container["command"][2] = tell + container["command"][2]
+    container["command"][2] = tell(collector.endpoint) + container["command"][2]
     namespace.apply(experiment("traced", container, checkpoints={"store": store(cluster)}))
     eventually(lambda: any(span.name == "attempt" for span in collector.list_spans()), what="a first attempt has ended")
     former = await_one_leader(operator)
@@ -153,8 +162,8 @@ def test_an_operator_that_is_deleted_goes_on_with_the_same_trace(
     assert {span.parent_span_id for span in spans if span.parent_span_id} <= by_id.keys()
     attempts = {name_span(span)[1:]: span for span in spans if span.name == "attempt"}
     assert len(attempts) >= 4
+    told = collector.read_told()
     for (trial, number), span in attempts.items():
-        told = read_told(namespace, f"{trial}-{number}")
-        assert told == f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
+        assert told[f"{trial}-{number}"] == f"00-{span.trace_id.hex()}-{span.span_id.hex()}-01"
         assert read(span, "k8s.pod.name") == f"{trial}-{number}"
     assert {span.status.code for span in attempts.values()} == {0, 2}, "each trial has crashed once"

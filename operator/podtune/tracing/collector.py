@@ -56,7 +56,7 @@ class Collector(ApiModel):
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise ValueError("must have no user, password, query or fragment; put headers into tracing.secret")
         if parts.path.rstrip("/").endswith(TRACES_PATH):
-            raise ValueError(f"{endpoint!r} ends with {TRACES_PATH}, which is added to it; leave it out")
+            raise ValueError(f"{endpoint!r} ends with /v1/traces, which is added to it; leave it out")
         return endpoint
 
 

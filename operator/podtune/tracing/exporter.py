@@ -20,7 +20,7 @@ from podtune.runner.backoff import Backoff
 from podtune.runner.timestamps import format_rfc3339
 from podtune.tracing.otlp import encode_span
 from podtune.tracing.sender import ExportOutcome, ExportResult, SpanSender
-from podtune.tracing.spans import Span
+from podtune.tracing.spans import TraceSpan
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ TRACE_SPANS = Counter(
 TRACE_SPANS_PENDING = Gauge("podtune_trace_spans_pending", "Spans that the collector has still to take.")
 
 EXPORT_BACKOFF = Backoff(1.0, 60.0)
-MAX_WAITING = 10_000
+MAX_WAITING_SPANS = 10_000
 """Spans that wait at most: some 10 MB."""
 MAX_SENT = 200
 """Spans of one request, at most."""
@@ -84,12 +84,12 @@ class SpanExporter:
         if not until:
             await self._mark()
 
-    def add(self, spans: Iterable[Span]) -> None:
+    def add(self, spans: Iterable[TraceSpan]) -> None:
         """Takes in spans that have ended."""
         for span in spans:
             self._waiting.append((span.end, encode_span(span)))
             self._news.set()
-        surplus = len(self._waiting) - MAX_WAITING
+        surplus = len(self._waiting) - MAX_WAITING_SPANS
         for _ in range(surplus):
             self._waiting.popleft()
         if surplus > 0:

@@ -15,7 +15,7 @@ from podtune.storage.event_files.protobuf import (
     encode_message,
     encode_text,
 )
-from podtune.tracing.spans import Attributes, Span, SpanEvent
+from podtune.tracing.spans import SpanAttributes, SpanEvent, TraceSpan
 
 _INTERNAL = 1
 """`SPAN_KIND_INTERNAL`."""
@@ -24,7 +24,7 @@ _ERROR = 2
 _VARINT, _LENGTH_DELIMITED = 0, 2
 
 
-def encode_span(span: Span) -> bytes:
+def encode_span(span: TraceSpan) -> bytes:
     """One span."""
     fields = [
         encode_message(1, span.trace_id),
@@ -61,7 +61,7 @@ def read_rejection(answer: bytes) -> tuple[int, str]:
     try:
         partial = next((value for number, value in _read_fields(answer) if number == 1), b"")
         found = dict(_read_fields(partial)) if isinstance(partial, bytes) else {}
-    except (IndexError, ValueError):
+    except IndexError:
         return 0, ""
     count, message = found.get(1, 0), found.get(2, b"")
     words = message.decode("utf-8", "replace") if isinstance(message, bytes) else ""
@@ -76,7 +76,7 @@ def _encode_event(event: SpanEvent) -> bytes:
     )
 
 
-def _encode_attributes(field: int, attributes: Attributes) -> bytes:
+def _encode_attributes(field: int, attributes: SpanAttributes) -> bytes:
     return b"".join(
         encode_message(field, encode_text(1, name) + encode_message(2, _encode_value(value)))
         for name, value in attributes.items()
@@ -93,11 +93,10 @@ def _to_nanoseconds(seconds: float) -> int:
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message by their numbers.
+    """The fields of a message by their numbers, up to one of a kind that the answers of collectors don't have.
 
     Raises:
         IndexError: It ends in the middle of a field.
-        ValueError: It has a field of a kind that the answers of collectors don't have.
     """
     place = 0
     while place < len(message):
@@ -109,16 +108,12 @@ def _read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield key >> 3, message[place : place + value]
             place += value
         else:
-            raise ValueError(f"a field of kind {key & 7}")
+            return
 
 
 def _read_varint(message: bytes, place: int) -> tuple[int, int]:
     value = shift = 0
-    while True:
-        byte = message[place]
+    while (byte := message[place]) > 0x7F:
         value |= (byte & 0x7F) << shift
         place, shift = place + 1, shift + 7
-        if byte < 0x80:
-            return value, place
-        if shift > 63:
-            raise ValueError("a number of more than 64 bits")
+    return value | byte << shift, place + 1

@@ -15,8 +15,8 @@ from podtune.tracing.collector import AUTHORITIES_FILE, HEADERS_FILE, Collector,
 from podtune.tracing.otlp import encode_request, read_rejection
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=10.0, sock_connect=5.0)
-MAX_ANSWER = 4096
-LONGEST_WAIT = 300
+MAX_EXPORT_ANSWER = 4096
+LONGEST_EXPORT_WAIT = 300
 """Seconds that a collector may have us wait by Retry-After."""
 _TRY_AGAIN = (429, 502, 503, 504)
 """Of all answers, OTLP has clients try again after these alone."""
@@ -87,7 +87,7 @@ class SpanSender:
             ssl=self._find_context(authority),
         )
         async with request as response:
-            answer = await response.content.read(MAX_ANSWER)
+            answer = await response.content.read(MAX_EXPORT_ANSWER)
             return _read_result(response.status, response.headers.get("Retry-After", ""), answer)
 
     def _find_context(self, authority: str) -> ssl.SSLContext | bool:
@@ -114,6 +114,6 @@ def _read_result(status: int, retry_after: str, answer: bytes) -> ExportResult:
         return ExportResult(ExportOutcome.EXPORTED, rejected=rejected, problem=why if rejected else "")
     problem = f"it answered {status}"
     if status in _TRY_AGAIN:
-        wait = min(LONGEST_WAIT, int(retry_after)) if retry_after.isdecimal() else 0
+        wait = min(LONGEST_EXPORT_WAIT, int(retry_after)) if retry_after.isdecimal() else 0
         return ExportResult(ExportOutcome.FAILED, wait=wait, problem=problem)
     return ExportResult(ExportOutcome.REFUSED, problem=problem)

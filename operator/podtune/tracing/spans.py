@@ -30,12 +30,12 @@ from podtune.runner.experiment.resumption import read_run_generation
 from podtune.runner.records import Experiment, Trial
 from podtune.runner.timestamps import parse_rfc3339
 
-DELETED = "Deleted"
+DELETED_STATE = "Deleted"
 """The state of what was deleted before its end."""
 MAX_PARAMETER_TEXT = 256
 _ENDS_WELL = (FailureClass.COMPLETE, FailureClass.OURS)
 
-Attributes = Mapping[str, str | int]
+SpanAttributes = Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class SpanEvent:
 
     name: str
     time: float
-    attributes: Attributes
+    attributes: SpanAttributes
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TraceSpan:
     """A span that has ended.
 
     Attributes:
@@ -68,20 +68,20 @@ class Span:
     parent_id: bytes
     start: float
     end: float
-    attributes: Attributes
+    attributes: SpanAttributes
     events: tuple[SpanEvent, ...] = ()
     error: str | None = field(default=None)
 
 
-def build_experiment_span(experiment: Experiment, deleted_at: float | None = None) -> Span | None:
+def build_experiment_span(experiment: Experiment, deleted_at: float | None = None) -> TraceSpan | None:
     """The span of an experiment; None where it has not ended, or nothing is known of its beginning."""
     status, start = experiment.status, _find_start(experiment)
     end = _parse(status.completion_time) or deleted_at
     if start is None or end is None:
         return None
-    state = str(status.state or "") if status.completion_time else DELETED
+    state = str(status.state or "") if status.completion_time else DELETED_STATE
     best = {"podtune.best.trial": status.best.trial, "podtune.best.value": status.best.value} if status.best else {}
-    return Span(
+    return TraceSpan(
         name="experiment",
         trace_id=make_trace_id(experiment.uid),
         span_id=make_experiment_span_id(experiment.uid, read_run_generation(status)),
@@ -93,7 +93,7 @@ def build_experiment_span(experiment: Experiment, deleted_at: float | None = Non
     )
 
 
-def build_trial_span(experiment: Experiment, trial: Trial, deleted_at: float | None = None) -> Span | None:
+def build_trial_span(experiment: Experiment, trial: Trial, deleted_at: float | None = None) -> TraceSpan | None:
     """The span of a trial, with the latest decisions on it; None as for an experiment."""
     status, start = trial.status, _find_trial_start(experiment, trial)
     completed = _parse(status.completion_time)
@@ -101,7 +101,7 @@ def build_trial_span(experiment: Experiment, trial: Trial, deleted_at: float | N
     if start is None or end is None:
         return None
     end = max(start, end)
-    state = str(status.state or "") if completed is not None else DELETED
+    state = str(status.state or "") if completed is not None else DELETED_STATE
     outcome: dict[str, str | int] = {"podtune.trial.state": state, "podtune.iteration": status.iteration}
     if completed is not None:
         outcome["podtune.trial.reason"] = status.reason
@@ -109,7 +109,7 @@ def build_trial_span(experiment: Experiment, trial: Trial, deleted_at: float | N
         outcome["podtune.best.value"] = status.best_value
     parameters = status.parameters or trial.spec.parameters
     failed = state == TrialState.ERROR
-    return Span(
+    return TraceSpan(
         name="trial",
         trace_id=make_trace_id(experiment.uid),
         span_id=_make_parent_id(experiment, trial),
@@ -127,7 +127,7 @@ def build_trial_span(experiment: Experiment, trial: Trial, deleted_at: float | N
     )
 
 
-def build_attempt_spans(experiment: Experiment, trial: Trial) -> Iterator[Span]:
+def build_attempt_spans(experiment: Experiment, trial: Trial) -> Iterator[TraceSpan]:
     """The spans of a trial's last attempt that has ended, the parent first; none where its times are not known."""
     ended, trial_start = trial.status.last_attempt, _find_trial_start(experiment, trial)
     created, until = (_parse(ended.creation_time), _parse(ended.end_time)) if ended is not None else (None, None)
@@ -138,7 +138,7 @@ def build_attempt_spans(experiment: Experiment, trial: Trial) -> Iterator[Span]:
     attempt_id, trace_id = make_attempt_span_id(trial.uid, ended.attempt), make_trace_id(experiment.uid)
     described = _describe_attempt(experiment, trial, ended)
     failed = ended.failure_class not in _ENDS_WELL
-    yield Span(
+    yield TraceSpan(
         name="attempt",
         trace_id=trace_id,
         span_id=attempt_id,
@@ -149,7 +149,7 @@ def build_attempt_spans(experiment: Experiment, trial: Trial) -> Iterator[Span]:
         error=ended.message if failed else None,
     )
     program = _parse(ended.start_time)
-    yield Span(
+    yield TraceSpan(
         name="start",
         trace_id=trace_id,
         span_id=make_start_span_id(trial.uid, ended.attempt),
@@ -224,7 +224,7 @@ def _list_events(status: TrialStatus, start: float, end: float) -> Iterator[Span
             yield SpanEvent(f"podtune.{entry.action.lower()}", min(end, max(start, time)), _describe_decision(entry))
 
 
-def _describe_decision(entry: LedgerEntry) -> Attributes:
+def _describe_decision(entry: LedgerEntry) -> SpanAttributes:
     return {
         "podtune.decision.message": entry.message,
         "podtune.attempt.number": entry.attempt,

@@ -13,7 +13,7 @@ from podtune.runner.records import Experiment, Trial
 from podtune.tracing.collector import Collector
 from podtune.tracing.exporter import SpanExporter
 from podtune.tracing.sender import SpanSender
-from podtune.tracing.spans import Span, build_attempt_spans, build_experiment_span, build_trial_span
+from podtune.tracing.spans import TraceSpan, build_attempt_spans, build_experiment_span, build_trial_span
 
 log = structlog.get_logger(__name__)
 
@@ -96,11 +96,11 @@ class Tracing:
         if ended == "":
             self._add(build_trial_span(experiment, trial, self._now()))
 
-    def _add(self, span: Span | None) -> None:
+    def _add(self, span: TraceSpan | None) -> None:
         if span is not None:
             self._exporter.add([span])
 
-    def _list_new(self, experiment: Experiment, trial: Trial, before: _Seen) -> Iterator[Span]:
+    def _list_new(self, experiment: Experiment, trial: Trial, before: _Seen) -> Iterator[TraceSpan]:
         """What has ended since a trial was seen last, and was not handed over by an operator before."""
         status, since = trial.status, self._exporter.since
         last = status.last_attempt

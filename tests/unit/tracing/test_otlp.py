@@ -12,7 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from podtune.tracing.otlp import encode_request, encode_span, read_rejection
-from podtune.tracing.spans import Span, SpanEvent
+from podtune.tracing.spans import SpanEvent, TraceSpan
 from tests.unit.tracing.stub_collector import read_attributes
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -20,7 +20,7 @@ ATTRIBUTES = st.dictionaries(TEXTS.filter(bool), TEXTS | st.integers(-(2**63), 2
 TIMES = st.integers(0, 4_000_000_000).map(float)
 EVENTS = st.lists(st.builds(SpanEvent, TEXTS, TIMES, ATTRIBUTES), max_size=3).map(tuple)
 SPANS = st.builds(
-    Span,
+    TraceSpan,
     name=TEXTS,
     trace_id=st.binary(min_size=16, max_size=16),
     span_id=st.binary(min_size=8, max_size=8),
@@ -34,7 +34,7 @@ SPANS = st.builds(
 
 
 @given(span=SPANS)
-def test_a_span_is_read_as_it_was(span: Span) -> None:
+def test_a_span_is_read_as_it_was(span: TraceSpan) -> None:
     read = OtlpSpan.FromString(encode_span(span))
     assert (read.name, read.trace_id, read.span_id) == (span.name, span.trace_id, span.span_id)
     assert read.parent_span_id == span.parent_id
@@ -48,7 +48,7 @@ def test_a_span_is_read_as_it_was(span: Span) -> None:
 
 
 @given(spans=st.lists(SPANS, max_size=3), resource=st.dictionaries(TEXTS.filter(bool), TEXTS, max_size=3))
-def test_a_request_holds_its_spans_under_one_resource(spans: list[Span], resource: dict[str, str]) -> None:
+def test_a_request_holds_its_spans_under_one_resource(spans: list[TraceSpan], resource: dict[str, str]) -> None:
     request = ExportTraceServiceRequest.FromString(encode_request(map(encode_span, spans), resource, "1.0"))
     (of_resource,) = request.resource_spans
     (of_scope,) = of_resource.scope_spans

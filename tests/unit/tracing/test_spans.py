@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from podtune.kube.trace_context import format_traceparent
 from podtune.runner.timestamps import parse_rfc3339
-from podtune.tracing.spans import Span, build_attempt_spans, build_experiment_span, build_trial_span
+from podtune.tracing.spans import TraceSpan, build_attempt_spans, build_experiment_span, build_trial_span
 from tests.unit.tracing.traced import (
     EXPERIMENT_UID,
     TRACE_ID,
@@ -29,7 +30,7 @@ def seconds(second: int) -> float:
     return moment
 
 
-def whole_trace() -> dict[str, Span]:
+def whole_trace() -> dict[str, TraceSpan]:
     """The spans of an experiment with one trial, by name."""
     experiment, trial = end_experiment(), end_trial()
     spans = [
@@ -84,7 +85,7 @@ def test_attributes_say_what_it_was_in_the_words_of_opentelemetry() -> None:
 
 
 def test_an_attempt_that_failed_says_why() -> None:
-    failed = {"class": "user", "reason": "Error", "message": "exit code 3", "exitCode": 3}
+    failed: dict[str, Any] = {"class": "user", "reason": "Error", "message": "exit code 3", "exitCode": 3}
     trial = make_trial(state="PENDING", attempt=1, lastAttempt=attempt_end(**failed))
     attempt, start = build_attempt_spans(make_experiment(), trial)
     assert attempt.error == "exit code 3"
@@ -95,14 +96,16 @@ def test_an_attempt_that_failed_says_why() -> None:
 
 
 def test_a_program_that_never_started_shows_as_a_start_that_failed() -> None:
-    failed = attempt_end(started=None, **{"class": "infrastructure", "reason": "CannotStart", "message": "no image"})
+    fields: dict[str, Any] = {"class": "infrastructure", "reason": "CannotStart", "message": "no image"}
+    failed = attempt_end(started=None, **fields)
     attempt, start = build_attempt_spans(make_experiment(), make_trial(lastAttempt=failed))
     assert (start.start, start.end) == (attempt.start, attempt.end)
     assert start.error == "the program did not start"
 
 
 def test_a_pause_is_no_failure() -> None:
-    paused = attempt_end(**{"class": "ours", "reason": "PausedByScheduler"})
+    fields: dict[str, Any] = {"class": "ours", "reason": "PausedByScheduler"}
+    paused = attempt_end(**fields)
     attempt, _ = build_attempt_spans(make_experiment(), make_trial(state="PAUSED", lastAttempt=paused))
     assert attempt.error is None
 
@@ -215,7 +218,7 @@ def test_children_lie_within_their_parents_whatever_the_clocks_of_nodes_say(
 
 @given(second=st.integers(1, 3000), number=st.integers(1, 50))
 def test_an_operator_that_reads_the_objects_anew_makes_the_same_spans(second: int, number: int) -> None:
-    def make() -> list[Span]:
+    def make() -> list[TraceSpan]:
         experiment = end_experiment(3000)
         trial = end_trial(second, lastAttempt=attempt_end(number, created=0, started=0, ended=second))
         own = [build_experiment_span(experiment), build_trial_span(experiment, trial)]

@@ -13,6 +13,7 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
+from podtune.runner.backoff import Backoff
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.tracing import exporter as exporter_module
 from podtune.tracing.collector import Collector
@@ -40,7 +41,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporter_module, "COLLECT_SECONDS", 0.0)
-    monkeypatch.setattr(exporter_module, "EXPORT_BACKOFF", exporter_module.Backoff(0.01, 0.02))
+    monkeypatch.setattr(exporter_module, "EXPORT_BACKOFF", Backoff(0.01, 0.02))
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ async def test_spans_that_a_collector_rejects_are_counted(
 async def test_a_queue_that_is_full_drops_the_oldest_and_says_so(
     stub: StubCollector, cluster: FakeCluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporter_module, "MAX_WAITING", 2)
+    monkeypatch.setattr(exporter_module, "MAX_WAITING_SPANS", 2)
     monkeypatch.setattr(exporter_module, "MARK_SECONDS", 0.01)
     dropped = count("dropped")
     with capture_logs() as logs:
