@@ -63,7 +63,7 @@ class Collector:
                 "kind": "Pod",
                 "metadata": {"name": "collector", "labels": labels},
                 "spec": {
-                    "containers": [program("collector", resources={"requests": {"cpu": "10m"}})],
+                    "containers": [program("servers/collector", resources={"requests": {"cpu": "10m"}})],
                     "terminationGracePeriodSeconds": 0,
                 },
             },

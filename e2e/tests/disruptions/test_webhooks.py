@@ -62,7 +62,7 @@ class Receiver:
 
     def start(self) -> None:
         self._pods += 1
-        container = program("receiver", resources={"requests": {"cpu": "10m"}})
+        container = program("servers/receiver", resources={"requests": {"cpu": "10m"}})
         self._namespace.apply(
             {
                 "apiVersion": "v1",
