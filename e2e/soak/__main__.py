@@ -113,7 +113,12 @@ def make_figures(minutes: float, load: Load, growths: Mapping[str, Mapping[str, 
         "faults": dict(sorted(load.faults.items())),
         "processes": {
             process: {
-                name: {"median": round(growth.typical), "growth": round(growth.growth), "flat": growth.is_flat}
+                name: {
+                    "median": round(growth.typical),
+                    "growth": round(growth.growth),
+                    "flat": growth.is_flat,
+                    "course": [round(mean, 1 if name != "memory" else None) for mean in growth.course],
+                }
                 for name, growth in measures.items()
             }
             for process, measures in growths.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
@@ -15,6 +16,8 @@ WARM_UP = 0.25
 """Share of the samples, the first ones, in which caches fill."""
 MOST_MEMORY = 0.05
 """How much of its median a process's memory may grow, by its slope, in the time that was looked at."""
+COURSE = 10
+"""Parts of the time, of each of which the mean is kept: a leak grows in all of them, a cache in the first."""
 MOST_OTHERS = 3.0
 """How many threads, files or sockets may be more at the end than at the beginning, by the slope."""
 
@@ -40,11 +43,13 @@ class Growth:
         typical: Its median.
         growth: By how much it has grown, by the slope of a straight line through all samples.
         is_flat: Whether that is little enough.
+        course: Its mean in each tenth of the time, the warm-up included.
     """
 
     typical: float
     growth: float
     is_flat: bool
+    course: tuple[float, ...]
 
 
 def sample_process(container: str, seconds: float) -> Sample | None:
@@ -76,16 +81,23 @@ def _read_link(file: Path) -> str:
 
 def measure_growth(samples: Sequence[Sample]) -> dict[str, Growth]:
     """Measures how each measure has grown after the warm-up."""
-    counted = samples[int(len(samples) * WARM_UP) :]
-    return {name: _measure(name, counted) for name in MEASURES}
+    return {name: _measure(name, samples) for name in MEASURES}
 
 
 def _measure(name: str, samples: Sequence[Sample]) -> Growth:
-    values = [sample.used[name] for sample in samples]
-    times = [sample.seconds for sample in samples]
+    counted = samples[int(len(samples) * WARM_UP) :]
+    values = [sample.used[name] for sample in counted]
+    times = [sample.seconds for sample in counted]
     growth = compute_slope(times, values) * (times[-1] - times[0])
     most = MOST_MEMORY * median(values) if name == "memory" else MOST_OTHERS
-    return Growth(median(values), growth, growth <= most)
+    return Growth(median(values), growth, growth <= most, _follow(name, samples))
+
+
+def _follow(name: str, samples: Sequence[Sample]) -> tuple[float, ...]:
+    """The mean of a measure in each part of the time; of fewer samples, of each."""
+    count = min(COURSE, len(samples))
+    bounds = [len(samples) * part // count for part in range(count + 1)]
+    return tuple(fmean(sample.used[name] for sample in samples[a:b]) for a, b in pairwise(bounds))
 
 
 def compute_slope(times: Iterable[float], values: Iterable[float]) -> float:

@@ -102,22 +102,27 @@ def _decides(home: Kubernetes) -> bool:
 def _hand_packets_over(cluster: Cluster) -> Iterator[None]:
     """Has it decide on new connections of pods.
 
-    The kubelet's own probes come from root on the node, and always pass. Were the program to end, all would.
+    The kubelet's own probes come from root on the node, and always pass. Were the program to end, all would. The API
+    server is on the pods' router itself: what they send it is not sent on, so it takes a rule of its own.
     """
+    queue = ["-j", "NFQUEUE", "--queue-num", str(_QUEUE), "--queue-bypass"]
+    to_nodes = ["INPUT", "-s", POD_NETWORK, "-m", "conntrack", "--ctstate", "NEW", *queue]
     rules = [
         ["-N", _CHAIN],
         ["-A", _CHAIN, "-m", "owner", "--uid-owner", "0", "-j", "RETURN"],
         ["-A", _CHAIN, "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "RETURN"],
-        ["-A", _CHAIN, "-j", "NFQUEUE", "--queue-num", str(_QUEUE), "--queue-bypass"],
+        ["-A", _CHAIN, *queue],
         ["-A", "POSTROUTING", "-s", POD_NETWORK, "-j", _CHAIN],
         ["-A", "POSTROUTING", "-d", POD_NETWORK, "-j", _CHAIN],
+        ["-A", *to_nodes],
     ]
     try:
         for rule in rules:
             cluster.run([*_TABLE, *rule])
         yield
     finally:
-        for option in (["-D", "POSTROUTING", "-s", POD_NETWORK], ["-D", "POSTROUTING", "-d", POD_NETWORK]):
-            cluster.run([*_TABLE, *option, "-j", _CHAIN], check=False)
+        for option in (["-s", POD_NETWORK], ["-d", POD_NETWORK]):
+            cluster.run([*_TABLE, "-D", "POSTROUTING", *option, "-j", _CHAIN], check=False)
+        cluster.run([*_TABLE, "-D", *to_nodes], check=False)
         for option in (["-F", _CHAIN], ["-X", _CHAIN]):
             cluster.run([*_TABLE, *option], check=False)

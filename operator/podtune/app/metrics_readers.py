@@ -29,7 +29,7 @@ class MetricsDenied(TokenNotAccepted):
         is_known: Whether we know who it is.
     """
 
-    def __init__(self, message: str, *, is_known: bool) -> None:
+    def __init__(self, message: str, *, is_known: bool = False) -> None:
         super().__init__(message)
         self.is_known = is_known
 
@@ -57,14 +57,14 @@ class MetricsReaders:
             ApiError: The API server could not be asked.
         """
         if await self._tokens.look_up(header) is None:
-            raise MetricsDenied("send the bearer token of an account that may get /metrics", is_known=False)
+            raise MetricsDenied("send the bearer token of an account that may get /metrics")
 
     async def _review(self, token: str) -> str:
         """Whose a token is that may read the metrics."""
         user = (await self._ask(TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})).get("user")
         name = user.get("username") if isinstance(user, dict) else None
         if not isinstance(user, dict) or not name:
-            raise MetricsDenied("the token is not valid", is_known=False)
+            raise MetricsDenied("the token is not valid")
         spec = {
             "user": name,
             "groups": user.get("groups") or [],

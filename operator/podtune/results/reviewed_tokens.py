@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from copy import copy
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 
 class TokenNotAccepted(Exception):
@@ -46,7 +48,8 @@ class ReviewedTokens(Generic[T]):
         self._most_accepted, self._most_refused = most_accepted, most_refused
         self._accepted: OrderedDict[bytes, tuple[float, T]] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[float, TokenNotAccepted]] = OrderedDict()
-        """Apart, so that wrong tokens, however many, don't take the places of right ones."""
+        """Apart, so that wrong tokens, however many, don't take the places of right ones. Never raised, but copies of
+        them: what was raised keeps the whole request that it was raised for."""
         self._turns = asyncio.Semaphore(at_once)
 
     async def look_up(self, header: str) -> T | None:
@@ -68,9 +71,9 @@ class ReviewedTokens(Generic[T]):
             try:
                 found = await self._review(token)
             except TokenNotAccepted as refusal:
-                _remember(self._refused, key, (self._monotonic() + self._refused_seconds, refusal), self._most_refused)
+                self._remember(self._refused, key, copy(refusal), self._refused_seconds, self._most_refused)
                 raise
-            _remember(self._accepted, key, (self._monotonic() + self._accepted_seconds, found), self._most_accepted)
+            self._remember(self._accepted, key, found, self._accepted_seconds, self._most_accepted)
         return found
 
     def _recall(self, key: bytes) -> T | None:
@@ -84,13 +87,15 @@ class ReviewedTokens(Generic[T]):
             return accepted[1]
         refused = self._refused.get(key)
         if refused is not None and refused[0] > self._monotonic():
-            raise refused[1].with_traceback(None)
+            raise copy(refused[1])
         return None
 
-
-def _remember(cache: OrderedDict[bytes, T], key: bytes, value: T, size: int) -> None:
-    """Puts a value in, and what has been in longest out."""
-    cache[key] = value
-    cache.move_to_end(key)
-    while len(cache) > size:
-        cache.popitem(last=False)
+    def _remember(
+        self, cache: OrderedDict[bytes, tuple[float, V]], key: bytes, value: V, seconds: float, most: int
+    ) -> None:
+        """Puts a value in for so many seconds, and takes out what is too old, or has been in longest of too many."""
+        now = self._monotonic()
+        cache[key] = (now + seconds, value)
+        cache.move_to_end(key)
+        while len(cache) > most or next(iter(cache.values()))[0] <= now:
+            cache.popitem(last=False)

@@ -45,6 +45,14 @@ def test_caches_that_fill_in_the_beginning_are_no_leak() -> None:
     assert growth["memory"].is_flat
 
 
+def test_the_course_tells_a_leak_from_what_fills_once() -> None:
+    filled = measure_growth(samples(lambda time: min(100.0, 50 + time / 10) * MEGABYTE))["memory"].course
+    assert filled[2:] == pytest.approx([100 * MEGABYTE] * 8)
+    leaking = measure_growth(samples(lambda time: (100 + time / 300) * MEGABYTE))["memory"].course
+    assert len(leaking) == 10
+    assert list(leaking) == sorted(leaking)
+
+
 @given(st.floats(-10, 10), st.floats(-1e3, 1e3), st.integers(2, 50))
 def test_the_slope_of_a_line_is_its_own(slope: float, start: float, count: int) -> None:
     times = [float(number) for number in range(count)]
