@@ -30,6 +30,7 @@ from docs.reference_pages.metrics import metrics_page  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
 from integrations.grafana.dashboards import build_files  # noqa: E402
 from podtune.api.crd.generate import RESOURCES, Resource, build_definition  # noqa: E402
+from podtune.api.crd.schema import build_structural_schema  # noqa: E402
 from podtune.api.names import API_VERSION  # noqa: E402
 from podtune.cli.command_table import GROUPS, PODTUNE, Command  # noqa: E402
 from podtune.cli.errors import MEANINGS  # noqa: E402
@@ -108,6 +109,8 @@ def _list_forms(command: Command) -> Sequence[str]:
 def resource_page(resource: Resource) -> str:
     """All fields of one kind."""
     schema = build_definition(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    # With the defaults that the API server leaves to the operator.
+    schema["properties"]["spec"] = build_structural_schema(resource.spec)
     sections = [f"# {resource.kind}\n\n{resource.description} `apiVersion: {API_VERSION}`, `kind: {resource.kind}`.\n"]
     if rules := _rules(schema):
         sections.append(rules)

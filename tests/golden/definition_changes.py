@@ -141,6 +141,10 @@ def _compare_fields(old: Schema, new: Schema, path: str) -> Iterator[Change]:
             yield from find_narrowed(schema, now[name], f"{path}.{name}")
         else:
             yield Change(f"{path}.{name}", "is gone")
+    for name in now.keys() - before.keys():
+        # An operator of that release, which may serve beside new definitions, would find it in each object.
+        if path.startswith(".spec") and "default" in now[name]:
+            yield Change(f"{path}.{name}", "is new and has a default")
     for name in new.get("required", ()):
         # Of a default the API server makes use before it looks whether a field is there.
         if name not in old.get("required", ()) and "default" not in now.get(name, {}):

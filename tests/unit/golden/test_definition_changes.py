@@ -127,6 +127,14 @@ def test_what_takes_as_much_or_more_is_let_pass(old: Schema, new: Schema) -> Non
     assert not list(find_narrowed(old, new))
 
 
+def test_a_new_field_of_a_spec_has_no_default_where_earlier_objects_would_get_it() -> None:
+    """An operator of the release before would refuse them all, for a field that it doesn't know."""
+    new = {"properties": {"a": {"default": 1}}}
+    assert [*map(str, find_narrowed({"properties": {}}, new, ".spec.b"))] == [".spec.b.a: is new and has a default"]
+    below = {"properties": {"c": new}}
+    assert not list(find_narrowed({"properties": {}}, below, ".spec.b"))
+
+
 def test_a_rule_about_a_new_field_takes_nothing_from_objects_without_it() -> None:
     listed = "[has(self.a), has(self.b), has(self.c)].exists_one(given, given)"
     assert leave_out(listed, {"c"}) == "[has(self.a), has(self.b)].exists_one(given, given)"
