@@ -112,9 +112,18 @@ class Lease:
             ApiError: It could not be given back; it will expire.
         """
         held, self._held = self._held, None
-        if held is not None:
-            held["spec"] |= {"holderIdentity": "", "renewTime": _format_now()}
-            await self._client.request("PUT", self._path, body=held)
+        if held is None:
+            return
+        try:
+            await self._give_back(held)
+        except ResourceConflict:  # a renewal that was broken off had been carried out
+            lease = await read_if_there(self._client, self._path) or {}
+            if (lease.get("spec") or {}).get("holderIdentity") == self._settings.identity:
+                await self._give_back(lease)
+
+    async def _give_back(self, held: Manifest) -> None:
+        body = held | {"spec": held["spec"] | {"holderIdentity": "", "renewTime": _format_now()}}
+        await self._client.request("PUT", self._path, body=body)
 
     async def _try_to_take(self) -> bool:
         lease = await read_if_there(self._client, self._path)

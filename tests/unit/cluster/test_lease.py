@@ -91,6 +91,25 @@ async def test_a_process_that_follows_itself_need_not_wait() -> None:
 
 
 @in_virtual_time
+async def test_who_releases_it_after_a_renewal_whose_answer_was_lost_gives_it_back_all_the_same() -> None:
+    cluster = FakeCluster()
+    first = await held(cluster)
+    await held(cluster)  # the renewal: another version of the Lease, with the same holder
+    await first.release()
+    assert holder(cluster) == ""
+
+
+@in_virtual_time
+async def test_who_releases_it_too_late_leaves_it_to_the_next_one() -> None:
+    cluster = FakeCluster()
+    first = await held(cluster)
+    await asyncio.sleep(1)
+    await held(cluster, "b", lambda: now() + 20)
+    await first.release()
+    assert holder(cluster) == "b"
+
+
+@in_virtual_time
 async def test_who_releases_it_lets_the_next_one_in_without_delay() -> None:
     cluster = FakeCluster()
     first = await held(cluster)
