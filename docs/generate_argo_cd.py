@@ -7,30 +7,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from docs.generated_pages import write_or_check  # noqa: E402
+from docs.generated_pages import dump_yaml, write_or_check  # noqa: E402
 
 FOLDER = ROOT / "integrations" / "argo-cd"
 CUSTOMIZATIONS = FOLDER / "resource_customizations"
 CONFIG_MAP = FOLDER / "argocd-cm.yaml"
 _HEADER = "# Generated from resource_customizations by docs/generate_argo_cd.py. Do not edit.\n"
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes scripts as they are, line by line."""
-
-
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _represent_text)
 
 
 def build_config_map() -> str:
@@ -39,7 +25,7 @@ def build_config_map() -> str:
     for folder in sorted(CUSTOMIZATIONS.glob("*/*")):
         kind = f"{folder.parent.name}_{folder.name}"
         data[f"resource.customizations.health.{kind}"] = _read(folder / "health.lua")
-        data[f"resource.customizations.actions.{kind}"] = _dump(
+        data[f"resource.customizations.actions.{kind}"] = dump_yaml(
             {
                 "discovery.lua": _read(folder / "actions" / "discovery.lua"),
                 "definitions": [
@@ -49,15 +35,11 @@ def build_config_map() -> str:
             }
         )
     metadata = {"name": "argocd-cm", "namespace": "argocd"}
-    return _HEADER + _dump({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return _HEADER + dump_yaml({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
-
-
-def _dump(document: dict[str, Any]) -> str:
-    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=110)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,25 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as they are."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump_yaml(document: object) -> str:
+    """A document as YAML, in which texts of several lines, such as scripts, can be read."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=110)
 
 
 def write_or_check(description: str, pages: Mapping[Path, str]) -> int:

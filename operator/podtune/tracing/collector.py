@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pydantic import Field, ValidationError, field_validator
 
 from podtune.api.base import ApiModel
+from podtune.cluster.http_poster import split_address
 
 TRACES_PATH = "/v1/traces"
 """Below the address of a collector, as OTLP/HTTP has it."""
@@ -46,13 +47,7 @@ class Collector(ApiModel):
     @field_validator("endpoint")
     @classmethod
     def _is_an_address(cls, endpoint: str) -> str:
-        try:
-            parts = urlsplit(endpoint)
-            has_port = parts.port is None or parts.port > 0
-        except ValueError:
-            parts, has_port = urlsplit(""), False
-        if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
-            raise ValueError(f"{endpoint!r} is not an address; write it like http://otel-collector.observability:4318")
+        parts = split_address(endpoint, "http://otel-collector.observability:4318")
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise ValueError("must have no user, password, query or fragment; put headers into tracing.secret")
         if parts.path.rstrip("/").endswith(TRACES_PATH):

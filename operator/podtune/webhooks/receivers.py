@@ -6,11 +6,11 @@ import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, field_validator
 
 from podtune.api.base import ApiModel, Form
+from podtune.cluster.http_poster import split_address
 
 MAX_BATCH = 1000
 _NAME = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
@@ -44,13 +44,7 @@ class Receiver(ApiModel):
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            has_port = parts.port is None or parts.port > 0
-        except ValueError:
-            parts, has_port = urlsplit(""), False
-        if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
-            raise ValueError(f"{url!r} is not an address; write it like https://events.example.com/podtune")
+        parts = split_address(url, "https://events.example.com/podtune")
         if parts.username is not None or parts.password is not None or parts.fragment:
             raise ValueError("must have no user, password or fragment; put a token into the receiver's Secret")
         return url

@@ -1,4 +1,4 @@
-"""Makes the requests to one receiver, and says what came of each. It follows no redirect and asks no proxy."""
+"""Makes the requests to one receiver, and says what came of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,14 +19,12 @@ import aiohttp
 import orjson
 
 from podtune import __version__
+from podtune.cluster.http_poster import HttpPoster, read_secret_files
 from podtune.webhooks.events import CloudEvent
 from podtune.webhooks.receivers import Receiver
 
 SINGLE_TYPE = "application/cloudevents+json; charset=utf-8"
 BATCH_TYPE = "application/cloudevents-batch+json; charset=utf-8"
-TIMEOUT = aiohttp.ClientTimeout(total=10.0, sock_connect=5.0)
-MAX_RESPONSE = 4096
-"""Bytes of an answer that are read, so that its connection can be used again."""
 LONGEST_RETRY_AFTER = 3600.0
 """Seconds that a receiver may have us wait by Retry-After."""
 _REFUSALS = (400, 413, 422)
@@ -83,14 +80,11 @@ class WebhookSender:
     def __init__(self, receiver: Receiver, now: Callable[[], float]) -> None:
         self._receiver = receiver
         self._now = now
-        self._session: aiohttp.ClientSession | None = None
-        self._context: tuple[str, ssl.SSLContext] | None = None
+        self._poster = HttpPoster(receiver.url)
 
     async def close(self) -> None:
         """Closes its connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._poster.close()
 
     async def send(self, events: Sequence[CloudEvent]) -> SendResult:
         """Makes one request with all of these events."""
@@ -104,20 +98,9 @@ class WebhookSender:
 
     async def _post(self, events: Sequence[CloudEvent], secrets: _Secrets) -> SendResult:
         body = orjson.dumps(events[0] if self._receiver.batch_size == 1 else list(events))
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False
-            )
-        request = self._session.post(
-            self._receiver.url,
-            data=body,
-            headers=self._build_headers(events, body, secrets),
-            allow_redirects=False,
-            ssl=self._find_context(secrets.authority),
-        )
-        async with request as response:
-            await response.content.read(MAX_RESPONSE)
-            return _read_answer(response.status, response.headers.get("Retry-After", ""), self._now())
+        headers = self._build_headers(events, body, secrets)
+        answer = await self._poster.post(body, headers, secrets.authority)
+        return _read_answer(answer.status, answer.retry_after, self._now())
 
     def _build_headers(self, events: Sequence[CloudEvent], body: bytes, secrets: _Secrets) -> dict[str, str]:
         message_id, timestamp = make_message_id(events), int(self._now())
@@ -133,14 +116,6 @@ class WebhookSender:
             headers["Authorization"] = f"Bearer {secrets.token}"
         return headers
 
-    def _find_context(self, authority: str) -> ssl.SSLContext | bool:
-        """Which authorities are trusted: those of ca.crt alone, or the system's."""
-        if not authority:
-            return True
-        if self._context is None or self._context[0] != authority:
-            self._context = (authority, ssl.create_default_context(cadata=authority))
-        return self._context[1]
-
 
 def make_message_id(events: Sequence[CloudEvent]) -> str:
     """What names a request: the id of its event; of several, a digest of all their ids."""
@@ -149,12 +124,7 @@ def make_message_id(events: Sequence[CloudEvent]) -> str:
 
 
 def _read_secrets(directory: Path | None) -> _Secrets:
-    if directory is None:
-        return _Secrets()
-    found = {}
-    for name in ("token", "signingKey", "ca.crt"):
-        file = directory / name
-        found[name] = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+    found = read_secret_files(directory, ("token", "signingKey", "ca.crt"))
     key = decode_key(found["signingKey"]) if found["signingKey"] else b""
     return _Secrets(found["token"], key, found["ca.crt"])
 

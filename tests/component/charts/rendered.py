@@ -37,5 +37,18 @@ def find_one(documents: list[dict[str, Any]], kind: str, name: str) -> dict[str,
     return found
 
 
+def read_operator(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """The operator's container, with the volumes of its pod."""
+    pod = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    return {**container, "volumes": pod.get("volumes", [])}
+
+
+def list_config_map_rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the operator may do to ConfigMaps of its own namespace."""
+    rules = find_one(documents, "Role", "podtune-leadership")["rules"]
+    return [rule for rule in rules if rule["resources"] == ["configmaps"]]
+
+
 def list_kinds(documents: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {(document["kind"], document["metadata"]["name"]) for document in documents}

@@ -8,25 +8,14 @@ from typing import Any
 import pytest
 
 from podtune.tracing.collector import parse_collector
-from tests.component.charts.rendered import find_one, render, template
+from tests.component.charts.rendered import list_config_map_rules, read_operator, render, template
 
 ENDPOINT = "http://otel-collector.observability:4318"
 COLLECTOR = {"endpoint": ENDPOINT, "secret": "podtune-tracing", "attributes": {"k8s.cluster.name": "lab"}}
 
 
-def read_container(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    pod = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    return {**container, "volumes": pod.get("volumes", [])}
-
-
-def list_rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    rules = find_one(documents, "Role", "podtune-leadership")["rules"]
-    return [rule for rule in rules if rule["resources"] == ["configmaps"]]
-
-
 def test_the_collector_is_handed_over_as_the_operator_reads_it() -> None:
-    container = read_container(render(tracing=COLLECTOR))
+    container = read_operator(render(tracing=COLLECTOR))
     (variable,) = [entry for entry in container["env"] if entry["name"] == "PODTUNE_TRACING"]
     collector = parse_collector(variable["value"])
     assert collector is not None
@@ -36,14 +25,14 @@ def test_the_collector_is_handed_over_as_the_operator_reads_it() -> None:
 
 
 def test_its_secret_is_mounted_where_the_operator_looks() -> None:
-    container = read_container(render(tracing=COLLECTOR))
+    container = read_operator(render(tracing=COLLECTOR))
     assert container["volumeMounts"] == [{"name": "tracing", "mountPath": "/etc/podtune/tracing", "readOnly": True}]
     assert container["volumes"] == [{"name": "tracing", "secret": {"secretName": "podtune-tracing"}}]
     assert "podtune-tracing" not in json.dumps(container["env"])
 
 
 def test_a_collector_needs_no_secret() -> None:
-    container = read_container(render(tracing={"endpoint": ENDPOINT}))
+    container = read_operator(render(tracing={"endpoint": ENDPOINT}))
     (variable,) = [entry for entry in container["env"] if entry["name"] == "PODTUNE_TRACING"]
     collector = parse_collector(variable["value"])
     assert collector is not None
@@ -52,22 +41,22 @@ def test_a_collector_needs_no_secret() -> None:
 
 
 def test_the_operator_may_change_the_config_map_of_its_traces_alone() -> None:
-    create, change = list_rules(render(tracing=COLLECTOR))
+    create, change = list_config_map_rules(render(tracing=COLLECTOR))
     assert (create["verbs"], create.get("resourceNames")) == (["create"], None)
     assert (change["verbs"], change["resourceNames"]) == (["get", "update"], ["podtune-operator-traces"])
 
 
 def test_without_a_collector_there_is_nothing_of_traces() -> None:
     documents = render()
-    container = read_container(documents)
+    container = read_operator(documents)
     assert not [entry for entry in container["env"] if entry["name"] == "PODTUNE_TRACING"]
     assert "volumeMounts" not in container
-    assert list_rules(documents) == []
+    assert list_config_map_rules(documents) == []
 
 
 def test_traces_and_webhooks_and_tls_go_together() -> None:
     hook = {"name": "room", "url": "http://room.chat.svc:8080/", "secret": "podtune-room"}
-    container = read_container(render(tracing=COLLECTOR, webhooks=[hook], results__tls__secret="podtune-tls"))
+    container = read_operator(render(tracing=COLLECTOR, webhooks=[hook], results__tls__secret="podtune-tls"))
     mounts = {mount["name"] for mount in container["volumeMounts"]}
     assert mounts == {"results-tls", "tracing", "webhook-room"} == {volume["name"] for volume in container["volumes"]}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from podtune.webhooks.receivers import parse_receivers
-from tests.component.charts.rendered import find_one, render, template
+from tests.component.charts.rendered import list_config_map_rules, read_operator, render, template
 
 TRACKER = {
     "name": "tracker",
@@ -22,19 +22,8 @@ TRACKER = {
 ROOM = {"name": "room", "url": "http://room.chat.svc:8080/"}
 
 
-def read_container(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    pod = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    return {**container, "volumes": pod.get("volumes", [])}
-
-
-def list_rules(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    rules = find_one(documents, "Role", "podtune-leadership")["rules"]
-    return [rule for rule in rules if rule["resources"] == ["configmaps"]]
-
-
 def test_receivers_are_handed_over_as_the_operator_reads_them() -> None:
-    container = read_container(render(webhooks=[TRACKER, ROOM]))
+    container = read_operator(render(webhooks=[TRACKER, ROOM]))
     (variable,) = [entry for entry in container["env"] if entry["name"] == "PODTUNE_WEBHOOKS"]
     tracker, room = parse_receivers(variable["value"])
     assert (tracker.batch_size, tracker.retry_seconds, str(tracker.secrets)) == (
@@ -48,7 +37,7 @@ def test_receivers_are_handed_over_as_the_operator_reads_them() -> None:
 
 
 def test_a_receivers_secret_is_mounted_where_the_operator_looks() -> None:
-    container = read_container(render(webhooks=[TRACKER, ROOM]))
+    container = read_operator(render(webhooks=[TRACKER, ROOM]))
     (mount,) = container["volumeMounts"]
     (volume,) = container["volumes"]
     assert mount == {"name": "webhook-tracker", "mountPath": "/etc/podtune/webhooks/tracker", "readOnly": True}
@@ -56,7 +45,7 @@ def test_a_receivers_secret_is_mounted_where_the_operator_looks() -> None:
 
 
 def test_the_operator_may_change_the_config_maps_of_its_receivers_alone() -> None:
-    create, change = list_rules(render(webhooks=[TRACKER, ROOM]))
+    create, change = list_config_map_rules(render(webhooks=[TRACKER, ROOM]))
     assert (create["verbs"], create.get("resourceNames")) == (["create"], None)
     assert change["verbs"] == ["get", "update"]
     assert change["resourceNames"] == ["podtune-operator-webhook-tracker", "podtune-operator-webhook-room"]
@@ -64,11 +53,11 @@ def test_the_operator_may_change_the_config_maps_of_its_receivers_alone() -> Non
 
 def test_without_receivers_there_is_nothing_of_them() -> None:
     documents = render()
-    container = read_container(documents)
+    container = read_operator(documents)
     assert not [entry for entry in container["env"] if entry["name"] == "PODTUNE_WEBHOOKS"]
     assert "volumeMounts" not in container
     assert container["volumes"] == []
-    assert list_rules(documents) == []
+    assert list_config_map_rules(documents) == []
 
 
 @pytest.mark.parametrize(
