@@ -75,13 +75,13 @@ class Collector:
         return f"http://collector.{self._namespace.namespace}.svc:4318"
 
     def list_spans(self) -> list[Span]:
-        """All spans that it was sent, those that came again included."""
+        """All spans of its namespace that it was sent, those that came again included: others' experiments may run."""
         spans = []
         for path, content in self._list_requests():
             request = ExportTraceServiceRequest.FromString(content if path == "/v1/traces" else b"")
             for of_resource in request.resource_spans:
                 spans += [span for of_scope in of_resource.scope_spans for span in of_scope.spans]
-        return spans
+        return [span for span in spans if read(span, "k8s.namespace.name") == self._namespace.namespace]
 
     def read_told(self) -> dict[str, str]:
         """By name of a pod, what its program has found in TRACEPARENT."""
