@@ -19,13 +19,15 @@ from e2e.tests.monitoring.faulty_proxy import FaultyProxy
 from e2e.tests.monitoring.scene import NAMESPACE, Scene, make_agents_token, make_experiment
 from podtune.kube import paths
 from podtune.protocol.messages import Report, Result
+from podtune.results.relay_places import RELAYS_OF_POD
 from tests.component.webhooks.hand_written_pods import HandWrittenPods
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 TRIALS = 300
 """Whose writes are more than may wait, beside those that are under way."""
-LOGS = 1850
+PRINTING = 463
+"""Trials whose pods have as many logs passed on as each may: 1,852, which is more than the alert waits for."""
 SLOW_EXPERIMENTS = 150
 SLOW_SECONDS = 0.06
 """What each of their decisions takes: a round of all takes nine seconds, and in between the operator answers."""
@@ -108,8 +110,8 @@ class Agent:
             assert await self.report() == 200
 
 
-async def start(scene: Scene, names: Sequence[str], **spec: Any) -> list[Agent]:
-    """Has experiments of one trial each run."""
+async def start(scene: Scene, names: Sequence[str], *, trials: int = 1, **spec: Any) -> list[Agent]:
+    """Has experiments of so many trials each run."""
     pods = HandWrittenPods(scene.api, NAMESPACE, "")
 
     def list_pods() -> set[str]:
@@ -121,9 +123,10 @@ async def start(scene: Scene, names: Sequence[str], **spec: Any) -> list[Agent]:
         return Agent(scene, trial, pod["metadata"]["uid"], make_agents_token(scene.api, pod))
 
     for name in names:
-        await asyncio.to_thread(scene.api.create, paths.experiments(NAMESPACE), make_experiment(name, 1, **spec))
-    await scene.wait_for(lambda: list_pods() >= {f"{name}-0-1" for name in names}, list_pods)
-    return [await asyncio.to_thread(run, f"{name}-0") for name in names]
+        await asyncio.to_thread(scene.api.create, paths.experiments(NAMESPACE), make_experiment(name, trials, **spec))
+    started = [f"{name}-{number}" for name in names for number in range(trials)]
+    await scene.wait_for(lambda: list_pods() >= {f"{trial}-1" for trial in started}, list_pods)
+    return [await asyncio.to_thread(run, trial) for trial in started]
 
 
 async def test_a_watch_falls_silent(scene: Scene, tmp_path: Path) -> None:
@@ -145,16 +148,15 @@ async def test_writes_take_seconds(scene: Scene, tmp_path: Path) -> None:
 
 async def test_programs_print_to_more_logs_than_are_passed_on(scene: Scene, tmp_path: Path) -> None:
     async with behind_a_proxy(scene, tmp_path), AsyncExitStack() as following:
-        [agent] = await start(scene, ["printing"], results={"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}})
-        session = await following.enter_async_context(
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0), headers={"Authorization": f"Bearer {agent.token}"}
-            )
-        )
-        url = f"http://127.0.0.1:{scene.results_port}/v1/namespaces/{NAMESPACE}/trials/{agent.trial}/log"
-        for _ in range(LOGS):
-            answer = await following.enter_async_context(session.get(url, params={"follow": "true"}))
-            assert answer.status == 200, await answer.text()
+        stdout = {"stdout": {"pattern": r"accuracy=(?P<accuracy>\S+)"}}
+        agents = await start(scene, ["printing"], trials=PRINTING, results=stdout)
+        session = await following.enter_async_context(aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)))
+        for agent in agents:
+            url = f"http://127.0.0.1:{scene.results_port}/v1/namespaces/{NAMESPACE}/trials/{agent.trial}/log"
+            headers = {"Authorization": f"Bearer {agent.token}"}
+            for _ in range(RELAYS_OF_POD):
+                answer = await following.enter_async_context(session.get(url, headers=headers))
+                assert answer.status == 200, await answer.text()
         await scene.wait_until_firing("PodtuneLogRelaysFull")
 
 

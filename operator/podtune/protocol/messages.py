@@ -8,7 +8,8 @@ Statuses: 200 a reply; 401 the token is not valid; 403 it is not this trial's; 4
 current one any more, and never will be again: stop sending; 503 with Retry-After: ask again, another operator leads.
 
 `GET /v1/namespaces/{namespace}/trials/{trial}/log?since=<RFC 3339 with nanoseconds>` streams the standard output of
-the training program, each line with its timestamp before it, as it comes, until the program has ended.
+the training program, each line with its timestamp before it, as it comes, until the program has ended. 429 with
+Retry-After: the pod or its namespace has its share of logs already; ask again.
 
 In a warm pod the report that holds the attempt's final commit is posted again and again, until a reply names the
 attempt that the pod is to run next.

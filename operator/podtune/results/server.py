@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 from aiohttp import web
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
 from podtune.cluster.client import ClusterClient
 from podtune.kube import paths
@@ -21,6 +21,7 @@ from podtune.protocol.fields import ProtocolError
 from podtune.protocol.messages import MAX_REPORT_BYTES, Reply, Report, parse_report
 from podtune.results.authentication import Authenticator, Caller, Unauthenticated
 from podtune.results.loop_rate_limiter import LoopRateLimiter
+from podtune.results.relay_places import NoPlace, RelayPlaces
 from podtune.runner.experiment_machine import Unaccepted
 
 log = structlog.get_logger(__name__)
@@ -30,7 +31,6 @@ RETRY_AFTER = {"Retry-After": "1"}
 REPORTS = Counter(
     "podtune_reports", "Reports of agents, by the HTTP status that they were answered with; none: broken off.", ["code"]
 )
-LOG_RELAYS = Gauge("podtune_log_relays", "Logs of programs that are passed on to their agents at present.")
 SINCE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 """A point in time as RFC 3339 has it."""
 _TAIL = re.compile(r"[1-9]\d{0,3}", re.ASCII)
@@ -42,8 +42,6 @@ BODY_SECONDS = 30.0
 """How long a report's body may take: it has a megabyte at most, and agents wait no longer for an answer."""
 HOLD = 1.0
 """Seconds that a pod's question for another trial may be held: agents wait longer for an answer."""
-MAX_RELAYS = 2000
-"""Logs passed on at a time; each takes two connections."""
 RELAY_PAUSE = 1.0
 """Seconds in which lines come together that nobody waits for; agents store them every ten seconds."""
 LARGE_CHUNK = 64 << 10
@@ -91,7 +89,7 @@ class ResultsServer:
         self._client = client
         self._limiter = LoopRateLimiter(_AT_A_TIME)
         self._chunk_limiter = LoopRateLimiter(_CHUNKS_AT_A_TIME)
-        self._relays = 0
+        self._places = RelayPlaces()
 
     def build_application(self) -> web.Application:
         """The server's routes."""
@@ -116,7 +114,7 @@ class ResultsServer:
             REPORTS.labels(code).inc()
 
     async def _answer_report(self, request: web.Request) -> web.Response:
-        await self._limiter.wait()
+        await self._wait_for_turn(request)
         caller = await self._authenticate(request)
         try:
             report = parse_report(await _read_body(request))
@@ -147,28 +145,30 @@ class ResultsServer:
 
     async def _get_log(self, request: web.Request) -> web.StreamResponse:
         """Passes the program's standard output on to its own agent, which must not ask the API server itself."""
+        await self._wait_for_turn(request)
         caller = await self._authenticate(request)
         source = self._handler.find_log_source(caller.namespace, request.match_info["trial"], caller.pod)
         if source is None:
             raise web.HTTPForbidden(text="the trial's log holds no results and is not kept, or it is another's")
         params = {"container": source.container, "timestamps": "true", **_read_log_query(request)}
-        if self._relays >= MAX_RELAYS:
-            raise web.HTTPServiceUnavailable(text=f"{MAX_RELAYS} logs are passed on already", headers=RETRY_AFTER)
         pod = paths.pod(caller.namespace, caller.pod)
         follows = params["follow"] == "true"
 
         async def has_ended() -> bool:
             return not follows or await self._has_ended(pod, source.container)
 
-        self._relays += 1
-        LOG_RELAYS.set(self._relays)
+        paced = follows and not source.is_urgent
         try:
-            async with aclosing(self._client.stream(paths.log_of(pod), params=params)) as chunks:
-                paced = follows and not source.is_urgent
-                return await _relay(request, _limit(chunks, self._chunk_limiter), has_ended, paced=paced)
-        finally:
-            self._relays -= 1
-            LOG_RELAYS.set(self._relays)
+            with self._places.take(caller):
+                async with aclosing(self._client.stream(paths.log_of(pod), params=params)) as chunks:
+                    limited = _limit(chunks, self._chunk_limiter, caller.namespace)
+                    return await _relay(request, limited, has_ended, paced=paced)
+        except NoPlace as refusal:
+            kind = web.HTTPTooManyRequests if refusal.is_of_caller else web.HTTPServiceUnavailable
+            raise kind(text=str(refusal), headers=RETRY_AFTER) from refusal
+
+    async def _wait_for_turn(self, request: web.Request) -> None:
+        await self._limiter.wait(request.remote or "")
 
     async def _has_ended(self, pod: str, container: str) -> bool:
         """Whether a container of a pod will print nothing more.
@@ -225,11 +225,11 @@ def _read_log_query(request: web.Request) -> dict[str, str]:
     return params
 
 
-async def _limit(chunks: AsyncGenerator[bytes], limiter: LoopRateLimiter) -> AsyncGenerator[bytes]:
+async def _limit(chunks: AsyncGenerator[bytes], limiter: LoopRateLimiter, sender: str) -> AsyncGenerator[bytes]:
     """The same chunks, a large one when it is its turn: programs that print a lot may all have one at the same time."""
     async for chunk in chunks:
         if len(chunk) >= LARGE_CHUNK:
-            await limiter.wait()
+            await limiter.wait(sender)
         yield chunk
 
 

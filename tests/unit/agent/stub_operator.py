@@ -44,6 +44,7 @@ class StubOperator:
         self.records: list[SnapshotRecord] = []
         self.run: RunFacts | None = None
         self.token = "secret"
+        self.log_refusals: list[int] = []  # statuses, used up one a request
         self.log_lines: Callable[[Mapping[str, str]], Iterable[bytes]] = lambda query: ()
         self.before_log: Callable[[Mapping[str, str]], None] = lambda query: None
         self.changed = threading.Condition()
@@ -167,6 +168,8 @@ class StubOperator:
             def do_GET(self) -> None:
                 query = dict(parse_qsl(urlsplit(self.path).query))
                 stub.before_log(query)
+                if stub.log_refusals:
+                    return self._answer(stub.log_refusals.pop(0), b"ask again", {"Retry-After": "1"})
                 with suppress(BrokenPipeError):  # the agent has gone away
                     self.send_response(200)
                     self.send_header("Transfer-Encoding", "chunked")
@@ -175,6 +178,7 @@ class StubOperator:
                         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
                         self.wfile.flush()
                     self.wfile.write(b"0\r\n\r\n")
+                return None
 
             def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
                 self.send_response(status)

@@ -7,8 +7,8 @@ import asyncio
 from podtune.results.loop_rate_limiter import LoopRateLimiter
 
 
-async def _answer(limiter: LoopRateLimiter, number: int, answered: list[int]) -> None:
-    await limiter.wait()
+async def _answer(limiter: LoopRateLimiter, number: int, answered: list[int], sender: str = "10.0.0.1") -> None:
+    await limiter.wait(sender)
     answered.append(number)
 
 
@@ -40,3 +40,39 @@ async def test_a_request_that_was_given_up_takes_nobodys_turn() -> None:
     async with asyncio.timeout(30):
         await asyncio.gather(*requests, return_exceptions=True)
     assert answered == [0, 2, 3]
+
+
+async def test_a_flood_of_one_address_delays_anothers_request_by_one_turn_at_most() -> None:
+    limiter, answered = LoopRateLimiter(3), list[int]()
+    flood = [asyncio.create_task(_answer(limiter, number, answered, "10.0.0.1")) for number in range(100)]
+    await asyncio.sleep(0)
+    others = [asyncio.create_task(_answer(limiter, -number, answered, "10.0.0.2")) for number in (1, 2)]
+    await asyncio.sleep(0)
+    before = len(answered)
+    assert before <= 6, "the flood has hardly begun"
+    await asyncio.gather(*others)
+    assert answered[before:].index(-1) < 2 * 3, "its first comes in the turn after the one that had begun"
+    assert answered[before:].index(-2) < 3 * 3, "and its second in the one after that"
+    await asyncio.gather(*flood)
+
+
+async def test_of_many_addresses_each_gets_one_turn_before_any_gets_two() -> None:
+    limiter, answered = LoopRateLimiter(1), list[str]()
+
+    async def answer(sender: str) -> None:
+        await limiter.wait(sender)
+        answered.append(sender)
+
+    senders = ["none waits for it", *"aaabbc"]
+    await asyncio.gather(*(answer(sender) for sender in senders))
+    assert "".join(answered[1:]) == "abcaba"
+
+
+async def test_of_addresses_that_have_come_and_gone_nothing_is_kept() -> None:
+    limiter = LoopRateLimiter(1)
+    requests = [asyncio.create_task(limiter.wait(f"10.0.0.{number}")) for number in range(50)]
+    await asyncio.sleep(0)
+    for request in requests[::2]:
+        request.cancel()
+    await asyncio.gather(*requests, return_exceptions=True)
+    assert not limiter._waiting

@@ -6,7 +6,9 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import aiohttp
@@ -18,6 +20,7 @@ from prometheus_client import REGISTRY
 from podtune.kube.errors import ApiError
 from podtune.protocol.assignment import Assignment
 from podtune.protocol.messages import MAX_REPORT_BYTES, FinalCommit, Reply, Report, Result, parse_reply
+from podtune.results import relay_places
 from podtune.results import server as server_module
 from podtune.results.authentication import Caller, Unauthenticated
 from podtune.results.server import LogSource, ResultsServer
@@ -354,6 +357,17 @@ async def test_lines_that_nobody_waits_for_come_together(
     assert [seconds for seconds in slept if seconds] == pauses
 
 
+class ManyPods(Gate):
+    """Each request is another pod's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = count()
+
+    async def authenticate(self, header: str) -> Caller:
+        return replace(self.caller, uid=f"p-{next(self._numbers)}")
+
+
 class Burst(FakeCluster):
     """Logs in which a lot comes, in all of them at the same time."""
 
@@ -380,7 +394,7 @@ class Burst(FakeCluster):
 async def test_a_burst_in_many_logs_lets_others_in_between(handler: ReportHandler) -> None:
     cluster = Burst()
     cluster.put(PODS, pod_body(status=ENDED))
-    server = ResultsServer(handler, Gate(), cluster)  # type: ignore[arg-type]
+    server = ResultsServer(handler, ManyPods(), cluster)  # type: ignore[arg-type]
     async with (
         asyncio.timeout(30),
         TestServer(server.build_application()) as http,
@@ -448,15 +462,40 @@ async def test_no_more_logs_are_passed_on_than_there_is_room_for(
     silent: tuple[Silent, ClientSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, session = silent
-    monkeypatch.setattr(server_module, "MAX_RELAYS", 1)
+    monkeypatch.setattr(relay_places, "MAX_RELAYS", 1)
     async with session.get(f"{URL}/log"), session.get(f"{URL}/log") as second:
-        assert second.status == 503
+        assert (second.status, second.headers["Retry-After"]) == (503, "1")
     async with asyncio.timeout(30):
         while cluster.open:
             cluster.changed.clear()
             await cluster.changed.wait()
     async with session.get(f"{URL}/log") as third:
         assert third.status == 200
+
+
+async def test_a_pod_that_asks_again_and_again_keeps_no_other_waiting(
+    silent: tuple[Silent, ClientSession], gate: Gate
+) -> None:
+    cluster, session = silent
+    async with AsyncExitStack() as held:
+
+        async def ask() -> aiohttp.ClientResponse:
+            return await held.enter_async_context(session.get(f"{URL}/log"))
+
+        answers = [await ask() for _ in range(relay_places.RELAYS_OF_POD)]
+        assert {answer.status for answer in answers} == {200}
+        refused = await ask()
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        assert "passed on already to pod digits-0-1" in await refused.text()
+        gate.caller = Caller("team", "digits-1-1", "p-2")
+        assert (await ask()).status == 200, "another pod of the same namespace has its own places"
+        gate.caller = Caller("team", "digits-0-1", "p-1")
+        answers.pop().close()
+        async with asyncio.timeout(30):
+            while cluster.open > relay_places.RELAYS_OF_POD:
+                cluster.changed.clear()
+                await cluster.changed.wait()
+        assert (await ask()).status == 200, "an agent that has closed one gets the next"
 
 
 async def test_reports_are_counted_by_how_they_were_answered(site: Site, gate: Gate) -> None:

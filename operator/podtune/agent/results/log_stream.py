@@ -121,7 +121,7 @@ class LogStream(threading.Thread):
                     continue
                 if self._failures.should_log():
                     self._log.warning("log stream failed", message=str(error), failures=self._failures.count)
-                self._wait(self._backoff.draw_wait())
+                self._wait(max(self._backoff.draw_wait(), error.retry_after or 0.0))
                 continue
             self._backoff.reset()
             # A stream can end because the program has, or because a log was rotated or a proxy was tired. Only one

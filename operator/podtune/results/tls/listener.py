@@ -84,7 +84,7 @@ class TlsListener:
         """Agrees on TLS, and hands a connection to the server; what a client gets wrong is its own matter."""
         guarded = self._connections.guard(self._server())
         try:
-            await self._limiter.wait()
+            await self._limiter.wait(address)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: guarded,
                 connection,

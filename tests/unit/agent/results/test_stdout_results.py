@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -198,6 +199,21 @@ def test_a_broken_stream_is_taken_up_where_it_broke(operator: StubOperator, star
     assert agent.end().complete
     assert [operator.results[seq].metrics["epoch"] for seq in range(1, 5)] == [1, 2, 3, 4]
     assert log.requests[1].startswith("2026-01-01T00:00:02")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_where_there_is_no_room_for_the_log_it_is_asked_for_again_when_the_operator_says(
+    operator: StubOperator, start_agent: StartAgent, log: Log, status: int
+) -> None:
+    asked = list[float]()
+    operator.before_log = lambda _: asked.append(time.monotonic())
+    operator.log_refusals = [status]
+    log.print("epoch=1 loss=0.5")
+    agent = start_agent({"PODTUNE_STDOUT_PATTERN": PATTERN})
+    operator.wait_for(lambda: operator.acked_seq == 1)
+    assert asked[1] - asked[0] >= 1
+    log.end()
+    assert agent.end().complete
 
 
 def test_what_is_printed_last_is_waited_for(operator: StubOperator, start_agent: StartAgent, log: Log) -> None:
