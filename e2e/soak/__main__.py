@@ -6,7 +6,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -18,8 +21,10 @@ from e2e.devcluster import Cluster
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.namespaces import fresh_namespace
-from e2e.soak.growth import Growth, Sample, measure_growth, sample_process
+from e2e.soak.growth import MEASURES, Growth, Sample, find_unmeasured, measure_growth, sample_process
 from e2e.soak.load import LASTING, Load
+from e2e.soak.operator_metrics import OperatorMetrics, reading_metrics
+from e2e.soak.watches import WatchFigures, find_stale, read_watches
 from e2e.tests.conftest import store_secret
 
 FIGURES = Path(__file__).parent / "figures.json"
@@ -27,6 +32,25 @@ NAMESPACE = "e2e-soak"
 SAMPLE_SECONDS = 15.0
 FAULT_SECONDS = 20.0
 """Seconds between two faults on average."""
+Sampler = Callable[[float], Sample | None]
+"""Looks at a process, so many seconds after the beginning; None where it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a soak has found.
+
+    Attributes:
+        minutes: How long it was.
+        load: The experiments and faults.
+        growths: How each measure of each process has grown.
+        watches: The operator's, by resource.
+    """
+
+    minutes: float
+    load: Load
+    growths: Mapping[str, Mapping[str, Growth]]
+    watches: Mapping[str, WatchFigures]
 
 
 def find_container(pods: Sequence[Object], statuses: str, name: str) -> str:
@@ -36,9 +60,16 @@ def find_container(pods: Sequence[Object], statuses: str, name: str) -> str:
     return read_container_id(found)
 
 
-def soak(load: Load, containers: Mapping[str, str], minutes: float) -> dict[str, list[Sample]]:
-    """Keeps up load and faults for so many minutes; returns the samples of each container."""
-    samples: dict[str, list[Sample]] = {name: [] for name in containers}
+def sample_operator(container: str, metrics: OperatorMetrics, seconds: float) -> Sample | None:
+    """Looks at the operator's process, and at the tasks of its event loop where it says how many there are."""
+    sample = sample_process(container, seconds)
+    tasks = metrics.read("podtune_event_loop_tasks")
+    return sample if sample is None or tasks is None else Sample(seconds, {**sample.used, "tasks": tasks})
+
+
+def soak(load: Load, samplers: Mapping[str, Sampler], minutes: float) -> dict[str, list[Sample]]:
+    """Keeps up load and faults for so many minutes; returns the samples of each process."""
+    samples: dict[str, list[Sample]] = {name: [] for name in samplers}
     begun = time.monotonic()
     next_fault = FAULT_SECONDS
     while (seconds := time.monotonic() - begun) < minutes * 60:
@@ -46,8 +77,8 @@ def soak(load: Load, containers: Mapping[str, str], minutes: float) -> dict[str,
         if seconds >= next_fault:
             load.strike()
             next_fault = seconds + load.random.uniform(0.5, 1.5) * FAULT_SECONDS
-        for name, container in containers.items():
-            sample = sample_process(container, seconds)
+        for name, look in samplers.items():
+            sample = look(seconds)
             if sample is None:
                 load.problems.append(f"the process of {name} has ended")
                 return samples
@@ -69,7 +100,7 @@ def show(growths: Mapping[str, Mapping[str, Growth]]) -> Table:
 
 
 def main() -> int:
-    """Runs it; returns 1 where something has grown, or an experiment came to a bad end."""
+    """Runs it; returns 1 where something has grown, an experiment came to a bad end, or too little has happened."""
     parser = argparse.ArgumentParser(prog="python -m e2e.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=45.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -77,7 +108,7 @@ def main() -> int:
     options = parser.parse_args()
     cluster = Cluster.connect()
     operator = Kubernetes(cluster, OPERATOR_NAMESPACE)
-    with fresh_namespace(cluster, NAMESPACE) as namespace:
+    with fresh_namespace(cluster, NAMESPACE) as namespace, reading_metrics(operator) as metrics:
         namespace.apply(store_secret(cluster.s3.access_key, cluster.s3.secret_key))
         load = Load(namespace, Random(options.seed))
         load.begin()
@@ -86,31 +117,60 @@ def main() -> int:
             lambda pods: [pod["status"]["phase"] for pod in pods] == ["Running"],
             what="the lasting trial runs",
         )
-        containers = {
-            "operator": find_container(operator.list("pods", OPERATOR_PODS), "containerStatuses", "operator"),
-            "agent": find_container(lasting, "initContainerStatuses", "podtune-agent"),
+        operator_container = find_container(operator.list("pods", OPERATOR_PODS), "containerStatuses", "operator")
+        agent = find_container(lasting, "initContainerStatuses", "podtune-agent")
+        samplers: dict[str, Sampler] = {
+            "operator": partial(sample_operator, operator_container, metrics),
+            "agent": partial(sample_process, agent),
         }
-        samples = soak(load, containers, options.minutes)
-    growths = {name: measure_growth(found) for name, found in samples.items() if found}
+        began = datetime.now(UTC)
+        samples = soak(load, samplers, options.minutes)
+        with cluster.audit_log.open(encoding="utf-8") as lines:
+            watches = read_watches(lines, began)
+        ended = datetime.now(UTC)
+    found = Findings(
+        options.minutes,
+        load,
+        {name: measure_growth(taken) for name, taken in samples.items() if taken},
+        {resource: WatchFigures.make(of_resource, ended) for resource, of_resource in watches.items()},
+    )
+    problems = [
+        *load.problems,
+        *load.find_idleness(options.minutes),
+        *find_stale(found.watches, options.minutes),
+        *say_unmeasured(samples["operator"]),
+    ]
     console = Console()
-    console.print(show(growths))
+    console.print(show(found.growths))
     faults = ", ".join(f"{count} {name}" for name, count in sorted(load.faults.items()))
-    console.print(f"{load.ended} experiments came to their end; pods: {faults or 'no fault'}")
-    for problem in load.problems:
+    console.print(f"{load.ended} experiments came to a good end; pods: {faults or 'no fault'}")
+    renewed = ", ".join(f"{one.count} of {name}" for name, one in sorted(found.watches.items()))
+    console.print(f"the operator's watches: {renewed}")
+    for problem in problems:
         print(problem, file=sys.stderr)
     if options.json:
-        options.json.write_text(
-            json.dumps(make_figures(options.minutes, load, growths), indent=2) + "\n", encoding="utf-8"
-        )
-    return int(bool(load.problems) or not all(g.is_flat for measures in growths.values() for g in measures.values()))
+        options.json.write_text(json.dumps(make_figures(found), indent=2) + "\n", encoding="utf-8")
+    return int(bool(problems) or not all(g.is_flat for measures in found.growths.values() for g in measures.values()))
 
 
-def make_figures(minutes: float, load: Load, growths: Mapping[str, Mapping[str, Growth]]) -> Object:
+def say_unmeasured(samples: Sequence[Sample]) -> list[str]:
+    """Says of which measures of the operator too few samples could be taken."""
+    return [
+        f"{count} of {len(samples)} samples of the operator have no {name}: its metrics did not answer"
+        for name, count in find_unmeasured(samples, MEASURES).items()
+    ]
+
+
+def make_figures(found: Findings) -> Object:
     """The figures as they are committed."""
     return {
-        "minutes": minutes,
-        "experiments": load.ended,
-        "faults": dict(sorted(load.faults.items())),
+        "minutes": found.minutes,
+        "experiments": found.load.ended,
+        "faults": dict(sorted(found.load.faults.items())),
+        "watches": {
+            resource: {"count": one.count, "longest": round(one.longest)}
+            for resource, one in sorted(found.watches.items())
+        },
         "processes": {
             process: {
                 name: {
@@ -121,7 +181,7 @@ def make_figures(minutes: float, load: Load, growths: Mapping[str, Mapping[str, 
                 }
                 for name, growth in measures.items()
             }
-            for process, measures in growths.items()
+            for process, measures in found.growths.items()
         },
     }
 

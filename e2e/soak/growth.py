@@ -11,7 +11,7 @@ from statistics import fmean, median
 
 from e2e.bench.processor_time import processes, resident_bytes_of
 
-MEASURES = ("memory", "threads", "files", "sockets")
+MEASURES = ("memory", "threads", "files", "sockets", "tasks")
 WARM_UP = 0.25
 """Share of the samples, the first ones, in which caches fill."""
 MOST_MEMORY = 0.05
@@ -20,6 +20,11 @@ COURSE = 10
 """Parts of the time, of each of which the mean is kept: a leak grows in all of them, a cache in the first."""
 MOST_OTHERS = 3.0
 """How many threads, files or sockets may be more at the end than at the beginning, by the slope."""
+MOST_TASKS = 10.0
+"""How many tasks of an event loop may be more. Each connection and request has one, so they go up and down by more than
+sockets do; one that is left by each watch that is renewed would be 20 within 45 minutes."""
+LEAST_MEASURED = 0.9
+"""In what share of the samples a measure must be, if it is in any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Sample:
 
     Attributes:
         seconds: Since the beginning.
-        used: Bytes of memory, and numbers of threads, files and sockets.
+        used: Bytes of memory, and numbers of threads, files, sockets and, of the operator, tasks.
     """
 
     seconds: float
@@ -80,8 +85,15 @@ def _read_link(file: Path) -> str:
 
 
 def measure_growth(samples: Sequence[Sample]) -> dict[str, Growth]:
-    """Measures how each measure has grown after the warm-up."""
-    return {name: _measure(name, samples) for name in MEASURES}
+    """Measures how each measure that there are samples of has grown after the warm-up."""
+    measured = {name: [sample for sample in samples if name in sample.used] for name in MEASURES}
+    return {name: _measure(name, found) for name, found in measured.items() if found}
+
+
+def find_unmeasured(samples: Sequence[Sample], names: Iterable[str]) -> dict[str, int]:
+    """Counts the samples that lack a measure; no entry for a measure that enough of them have."""
+    missing = {name: sum(1 for sample in samples if name not in sample.used) for name in names}
+    return {name: count for name, count in missing.items() if count > (1 - LEAST_MEASURED) * len(samples)}
 
 
 def _measure(name: str, samples: Sequence[Sample]) -> Growth:
@@ -89,7 +101,7 @@ def _measure(name: str, samples: Sequence[Sample]) -> Growth:
     values = [sample.used[name] for sample in counted]
     times = [sample.seconds for sample in counted]
     growth = compute_slope(times, values) * (times[-1] - times[0])
-    most = MOST_MEMORY * median(values) if name == "memory" else MOST_OTHERS
+    most = {"memory": MOST_MEMORY * median(values), "tasks": MOST_TASKS}.get(name, MOST_OTHERS)
     return Growth(median(values), growth, growth <= most, _follow(name, samples))
 
 

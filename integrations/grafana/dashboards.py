@@ -83,6 +83,11 @@ OPERATIONS = Dashboard(
                 "Decisions that have failed within an hour. None is as it should be.",
                 {"{{pod}}": f"increase(podtune_reconcile_errors_total{{{_OPERATOR}}}[1h])"},
             ),
+            Panel(
+                "Tasks",
+                "Of each process's event loop. What grows from day to day is a leak.",
+                {"{{pod}}": f"podtune_event_loop_tasks{{{_OPERATOR}}}"},
+            ),
         ],
         "API server": [
             Panel(

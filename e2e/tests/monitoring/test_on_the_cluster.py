@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,35 +12,24 @@ from e2e.devcluster.building import prometheus
 from e2e.devcluster.errors import ClusterError
 from e2e.disruptions import scaled_to_nothing
 from e2e.experiments import counter, experiment, store
-from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
+from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.soak.operator_metrics import METRICS_PORT, METRICS_SERVER_NAME, metrics_token, read_authority
 from e2e.tests.monitoring.dashboard_queries import list_unanswered
 from e2e.tests.monitoring.prometheus_server import PrometheusServer, ScrapeTls, running_prometheus
 from e2e.trials import EXPERIMENTS, let_go_on
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 
-READER = "e2e-metrics-reader"
-ROLE = f"{OPERATOR_NAMESPACE}-{RELEASE}-metrics-reader"
-PORT = 8444
 NO_GPU: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 ABSENT = ("podtune_storage_jobs", "podtune_trials_not_storing{", "podtune_webhook", "podtune_experiment_problems")
 """What has no series while nothing is wrong, or without receivers."""
 
 
 @pytest.fixture
-def token(cluster: Cluster, operator: Kubernetes) -> Iterator[str]:
-    """That of an account that may read metrics, and nothing else."""
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": READER}}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE}
-    subject = {"kind": "ServiceAccount", "name": READER, "namespace": OPERATOR_NAMESPACE}
-    operator.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": READER}},
-        {**rbac, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
-    )
-    yield operator.kubectl("create", "token", READER).strip()
-    operator.kubectl("delete", "serviceaccount", READER)
-    cluster.kubectl("delete", "clusterrolebinding", READER)
+def token(operator: Kubernetes) -> Iterator[str]:
+    with metrics_token(operator) as token:
+        yield token
 
 
 @pytest.fixture
@@ -52,11 +40,10 @@ def server(operator: Kubernetes, token: str, tmp_path: Path) -> Iterator[Prometh
         pytest.skip(str(error))
     (tmp_path / "token").write_text(token)
     authority = tmp_path / "ca.crt"
-    secret = operator.get("secrets", f"{RELEASE}-results-tls")
-    authority.write_bytes(base64.b64decode(secret["data"]["ca.crt"]))
-    tls = ScrapeTls(authority, f"{RELEASE}-results.{OPERATOR_NAMESPACE}.svc")
+    authority.write_text(read_authority(operator))
+    tls = ScrapeTls(authority, METRICS_SERVER_NAME)
     address = operator.list("pods", OPERATOR_PODS)[0]["status"]["podIP"]
-    with running_prometheus(tmp_path, [f"{address}:{PORT}"], tmp_path / "token", tls) as server:
+    with running_prometheus(tmp_path, [f"{address}:{METRICS_PORT}"], tmp_path / "token", tls) as server:
         yield server
 
 

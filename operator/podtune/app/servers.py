@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -11,6 +12,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from podtune.app.metrics_readers import METRICS_ROUTE, MetricsDenied, MetricsReaders
+from podtune.controllers import metrics
 from podtune.kube.errors import ApiError
 from podtune.results.connections import IDLE_SECONDS, Connections
 from podtune.results.tls.listener import TlsListener
@@ -85,6 +87,7 @@ class MetricsEndpoint:
             except ApiError as error:
                 log.warning("reader of metrics not reviewed", error=str(error))
                 raise web.HTTPServiceUnavailable(text="the token could not be reviewed") from error
+        metrics.EVENT_LOOP_TASKS.set(len(asyncio.all_tasks()))
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

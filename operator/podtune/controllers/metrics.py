@@ -29,6 +29,9 @@ CHECKPOINTS_LEFT = Counter(
     "Experiments that were deleted with deletionPolicy: Delete and may have left something in their bucket.",
 )
 LEADING = Gauge("podtune_leading", "1 while this process leads.")
+EVENT_LOOP_TASKS = Gauge(
+    "podtune_event_loop_tasks", "Tasks of the process's event loop, as the metrics are read: its parts, and requests."
+)
 
 # A series that begins with 1 has not increased, as Prometheus sees it: the first failure would go unnoticed.
 for _class in FailureClass:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.soak.growth import Sample, compute_slope, measure_growth
+from e2e.soak.growth import Sample, compute_slope, find_unmeasured, measure_growth
 
 MEGABYTE = 1e6
 
@@ -61,3 +61,22 @@ def test_the_slope_of_a_line_is_its_own(slope: float, start: float, count: int) 
 
 def test_one_moment_has_no_slope() -> None:
     assert compute_slope([1.0, 1.0], [3.0, 5.0]) == 0.0
+
+
+def test_tasks_that_each_renewed_watch_leaves_are_found() -> None:
+    times = [15.0 * number for number in range(180)]
+    leaking = [Sample(time, {"memory": 1e6, "tasks": 60 + 8 * sin(time) + 3 * (time // 300)}) for time in times]
+    assert not measure_growth(leaking)["tasks"].is_flat
+    steady = [Sample(time, {"memory": 1e6, "tasks": 60 + 8 * sin(time)}) for time in times]
+    assert measure_growth(steady)["tasks"].is_flat
+
+
+def test_what_no_sample_has_is_not_measured() -> None:
+    assert "tasks" not in measure_growth(samples(lambda _: MEGABYTE))
+
+
+def test_a_measure_that_many_samples_lack_is_named() -> None:
+    taken = [Sample(float(n), {"memory": 1.0, **({"tasks": 9.0} if n % 4 else {})}) for n in range(100)]
+    assert find_unmeasured(taken, ("memory", "tasks")) == {"tasks": 25}
+    assert find_unmeasured(taken[1:4], ("memory", "tasks")) == {}
+    assert measure_growth(taken)["tasks"].typical == 9
