@@ -19,6 +19,9 @@ from podtune.results.tls.listener import TlsListener
 
 log = structlog.get_logger(__name__)
 
+LINGER_SECONDS = 2.0
+"""How long the rest of a request is read that was answered before it had come; then its connection is closed."""
+
 
 class CannotListen(Exception):
     """A port can't be listened on; the text names it."""
@@ -43,6 +46,7 @@ async def serve(application: web.Application, ports: Mapping[int, ssl.SSLContext
         handler_cancellation=True,
         shutdown_timeout=1.0,
         keepalive_timeout=IDLE_SECONDS,
+        lingering_time=LINGER_SECONDS,
     )
     await runner.setup()
     assert runner.server is not None  # it is set up
