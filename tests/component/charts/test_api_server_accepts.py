@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from e2e.devcluster.building import tools
-from tests.component.charts.rendered import CHARTS, NAMESPACE, run_helm
+from tests.component.charts.rendered import NAMESPACE, SOMEWHERE, render_with_tests
 from tests.component.own_api_server import running_api_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
@@ -25,41 +24,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 # In the release's namespace.
 ENFORCED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 DIGEST = f"sha256:{'0a' * 32}"
-SOMEWHERE = {
-    "nodeSelector": {"disk": "ssd"},
-    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
-    "priorityClassName": "system-cluster-critical",
-    "affinity": {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
-            }
-        },
-        "podAntiAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {
-                    "weight": 1,
-                    "podAffinityTerm": {
-                        "topologyKey": "kubernetes.io/hostname",
-                        "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "operator"}},
-                    },
-                }
-            ]
-        },
-    },
-    "topologySpreadConstraints": [
-        {
-            "maxSkew": 1,
-            "topologyKey": "topology.kubernetes.io/zone",
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {"app.kubernetes.io/component": "operator"}},
-        }
-    ],
-    "podAnnotations": {"example.com/note": "here"},
-    "podLabels": {"tier": "2"},
-    "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
-}
-"""All that says where pods run and what they have, as operator and dashboard take it."""
 TLS = {"tls": {"secret": "certificate"}}
 PROXY = {"userHeader": "X-User", "groupsHeader": "X-Groups", "authoritySecret": "authority"}
 STORE = {"namespace": "team-a", "secret": "read", "store": {"bucket": "models", "endpoint": "https://s3.example.com"}}
@@ -169,11 +133,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def render_all(values: dict[str, Any]) -> list[dict[str, Any]]:
     """All objects, those of `helm test`, too; pods of Deployments besides, for Pod Security refuses pods alone."""
-    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    options = ["-n", NAMESPACE, "--kube-version=1.34.0"]
-    rendered = run_helm("template", "podtune", str(CHARTS / "podtune"), *options, *settings)
-    assert rendered.returncode == 0, rendered.stderr
-    documents = [document for document in yaml.safe_load_all(rendered.stdout) if document]
+    documents = render_with_tests(values)
     deployments = [(d["metadata"]["name"], d["spec"]["template"]) for d in documents if d["kind"] == "Deployment"]
     pods = [
         {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": name[:50], "namespace": NAMESPACE}}

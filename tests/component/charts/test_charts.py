@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,17 @@ from podtune.cli.commands.conformance.stores import StoreChoice, find_store
 from podtune.controllers.pods.namespace_caps import PodLimits
 from podtune.kube import paths
 from podtune.kube.agent_pods import AGENT_CONFINES
-from tests.component.charts.rendered import CHARTS, NAME, NAMESPACE, find_one, list_kinds, render, run_helm, template
+from tests.component.charts.rendered import (
+    CHARTS,
+    NAME,
+    NAMESPACE,
+    find_one,
+    list_kinds,
+    render,
+    render_with_tests,
+    run_helm,
+    template,
+)
 from tests.unit.cli.cli_fakes import FakeApi
 
 pytestmark = [pytest.mark.cluster]
@@ -289,28 +298,6 @@ def test_a_digest_takes_the_place_of_the_tag() -> None:
     assert _environment(documents)["PODTUNE_AGENT_IMAGE"] == f"podtune-agent@{digest}"
 
 
-def test_common_labels_are_on_every_object_and_pod_but_select_nothing() -> None:
-    labels = {"team": "ml", "tier": "1"}
-    documents = render(
-        commonLabels=labels,
-        podLabels={"tier": "2"},
-        dashboard__enabled=True,
-        podDisruptionBudget__enabled=True,
-        apiPriority__enabled=True,
-        metrics__serviceMonitor__enabled=True,
-        metrics__prometheusRule__enabled=True,
-        metrics__grafanaDashboards__enabled=True,
-    )
-    assert {kind for kind, _ in list_kinds(documents)} >= {"PodDisruptionBudget", "FlowSchema", "ServiceAccount"}
-    for document in documents:
-        assert labels.items() <= document["metadata"]["labels"].items(), document["metadata"]["name"]
-    for deployment in (d["spec"] for d in documents if d["kind"] == "Deployment"):
-        assert deployment["template"]["metadata"]["labels"]["team"] == "ml"
-        assert "team" not in deployment["selector"]["matchLabels"]
-    operator = find_one(documents, "Deployment", "podtune")["spec"]["template"]["metadata"]["labels"]
-    assert operator["tier"] == "2", "podLabels say more of the pods"
-
-
 def test_a_variant_is_another_image_of_the_operator() -> None:
     documents = render(image__tag="dev", image__variant="gp", agent__image__tag="dev")
     container = find_one(documents, "Deployment", "podtune")["spec"]["template"]["spec"]["containers"][0]
@@ -463,12 +450,8 @@ def test_conformance_finds_the_embedded_server_its_bucket_and_its_keys() -> None
 
 
 def test_helm_test_asks_for_an_experiment_where_experiments_are_served() -> None:
-    def render_test(*settings: str) -> subprocess.CompletedProcess[str]:
-        options = ["-n", NAMESPACE, "--kube-version=1.34.0"]
-        return run_helm("template", "podtune", str(CHARTS / "podtune"), *options, *settings)
-
-    def find_namespace(*settings: str) -> str:
-        documents = [document for document in yaml.safe_load_all(render_test(*settings).stdout) if document]
+    def find_namespace(**values: Any) -> str:
+        documents = render_with_tests(values)
         role = find_one(documents, "Role", "podtune-test")
         pod = find_one(documents, "Pod", "podtune-test")
         assert f"--namespace={role['metadata']['namespace']}" in pod["spec"]["containers"][0]["args"]
@@ -476,6 +459,7 @@ def test_helm_test_asks_for_an_experiment_where_experiments_are_served() -> None
         return str(role["metadata"]["namespace"])
 
     assert find_namespace() == NAMESPACE
-    assert find_namespace("--set=watchNamespaces={a,b}") == "a"
-    assert find_namespace("--set=watchNamespaces={a,b}", "--set=test.namespace=b") == "b"
-    assert "test.namespace=c is not served" in render_test("--set=watchNamespaces={a}", "--set=test.namespace=c").stderr
+    assert find_namespace(watchNamespaces=["a", "b"]) == "a"
+    assert find_namespace(watchNamespaces=["a", "b"], test={"namespace": "b"}) == "b"
+    refused = template({"watchNamespaces": ["a"], "test": {"namespace": "c"}}, tests=True)
+    assert "test.namespace=c is not served" in refused.stderr
