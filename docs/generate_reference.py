@@ -1,7 +1,7 @@
 """Writes the pages of docs/reference that follow from the code, what the charts say of themselves, and dashboards.
 
-They are about the resources, `podtune.trial`, `podtune.client`, the operator's metrics, the agent's protocol, the
-chart's values, and the commands, exit codes and output formats of `kubectl podtune`.
+They are about the resources, `podtune.trial`, `podtune.client`, metrics, log lines, the agent's protocol, the chart's
+values, and the commands, exit codes and output formats of `kubectl podtune`.
 
 `python docs/generate_reference.py --write` writes them; `--check` fails when what is committed is not what the code
 says.
@@ -26,6 +26,7 @@ from docs.reference_pages.agent_protocol import agent_protocol_page  # noqa: E40
 from docs.reference_pages.artifact_hub import chart_metadata  # noqa: E402
 from docs.reference_pages.chart_values import CHART, chart_readme, chart_values_page  # noqa: E402
 from docs.reference_pages.command_line import command_line_page  # noqa: E402
+from docs.reference_pages.logs import logs_page  # noqa: E402
 from docs.reference_pages.metrics import metrics_page  # noqa: E402
 from docs.trial_module_page import trial_module_page  # noqa: E402
 from integrations.grafana.dashboards import build_files  # noqa: E402
@@ -50,7 +51,8 @@ def pages() -> dict[Path, str]:
     texts[REFERENCE / "helm-values.md"] = HEADER + chart_values_page()
     texts |= {CHART / "README.md": chart_readme(), **chart_metadata()}
     texts |= {REFERENCE / "exit-codes.md": exit_codes_page(), REFERENCE / "output-formats.md": output_formats_page()}
-    return texts | {REFERENCE / "metrics.md": HEADER + metrics_page(), **build_files()}
+    texts |= {REFERENCE / "metrics.md": HEADER + metrics_page(), REFERENCE / "logs.md": HEADER + logs_page()}
+    return texts | build_files()
 
 
 def exit_codes_page() -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from typing import TextIO
+
+_COMPONENT = "agent"
 
 
 class EventLog:
     """Writes events, each with what it is about. Lines of several threads don't mix: each is one write."""
 
     def __init__(
-        self, clock: Callable[[], float], context: dict[str, str] | None = None, stream: TextIO | None = None
+        self, clock: Callable[[], float], context: Mapping[str, str | int] | None = None, stream: TextIO | None = None
     ) -> None:
         """Starts a log.
 
@@ -22,10 +25,10 @@ class EventLog:
             stream: Where it goes; standard error when None.
         """
         self._clock = clock
-        self._context = context or {}
+        self._context = {"component": _COMPONENT, **(context or {})}
         self._stream = stream or sys.stderr
 
-    def bind(self, **context: str) -> EventLog:
+    def bind(self, **context: str | int) -> EventLog:
         """The same log, with other words on what it is about."""
         return EventLog(self._clock, {**self._context, **context}, self._stream)
 
@@ -42,9 +45,16 @@ class EventLog:
         self._write("error", event, details)
 
     def _write(self, level: str, event: str, details: dict[str, object]) -> None:
-        line = {"time": round(self._clock(), 3), "level": level, "event": event, **self._context, **details}
-        self._stream.write(json.dumps(line, default=str) + "\n")
+        self._stream.write(self._format_line(level, event, details))
         self._stream.flush()
+
+    def _format_line(self, level: str, event: str, details: dict[str, object]) -> str:
+        line = {"time": self._format_now(), "level": level, "event": event, **self._context, **details}
+        return json.dumps(line, default=str) + "\n"
+
+    def _format_now(self) -> str:
+        now = self._clock()
+        return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now))}.{int(now % 1 * 1000):03d}Z"
 
 
 class LogThrottle:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("read-volume", help="answer what is asked of the volume on standard input (in such a pod)")
     given = parser.parse_args(arguments)
     command = given.command
-    log = EventLog(time.time)
+    log = EventLog(time.time, {"command": given.command})
     if command != "run":
         entry.end_at_once()
     try:
@@ -59,10 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AgentSettingsError as error:
         log.error("settings are wrong", message=str(error))
         return 2
-    context = {"experiment": settings.experiment, "trial": settings.trial, "attempt": settings.attempt}
-    if settings.replicas > 1:
-        context["rank"] = str(settings.rank)
-    log = EventLog(time.time, {"command": command, **context})
+    log = EventLog(time.time, {"command": command, **settings.log_context})
     if command == "restore":
         return run_restore(settings, log)
     return run_sidecar(settings, log)
@@ -120,5 +117,10 @@ def _open_endpoint(settings: Settings, log: EventLog) -> Endpoint:
 def _give_up(log: EventLog, failure: threading.ExceptHookArgs) -> None:
     """Ends the agent when one of its threads has failed: the kubelet restarts it, and it reads everything again."""
     trace = "".join(traceback.format_exception(failure.exc_type, failure.exc_value, failure.exc_traceback))
-    log.error("agent failed", thread=failure.thread and failure.thread.name, message=trace)
+    log.error(
+        "agent failed",
+        thread=failure.thread.name if failure.thread else "",
+        message=f"{failure.exc_type.__name__}: {failure.exc_value}",
+        exception=trace,
+    )
     os._exit(1)

@@ -135,6 +135,18 @@ class Settings:
         """Where this agent puts checkpoints; None where it has none to put."""
         return None if self.follows and self.stores_alone else self.store
 
+    @property
+    def log_context(self) -> dict[str, str | int]:
+        """What each line of the attempt's log says."""
+        context: dict[str, str | int] = {
+            "namespace": self.namespace,
+            "experiment": self.experiment,
+            "trial": self.trial,
+            "attempt": self.number,
+            "attempt_id": self.attempt,
+        }
+        return {**context, "rank": self.rank} if self.replicas > 1 else context
+
     def of_next(self, assignment: Assignment, directory: Directory) -> Settings:
         """The settings of another attempt in the same pod, whose files are in a directory of its own."""
         return replace(

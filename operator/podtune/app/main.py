@@ -48,7 +48,9 @@ def main() -> None:
         uvloop.run(_run(settings))
     except Exception as error:
         for failure in _list_failures(error):
-            log.error("operator ends", error=str(failure), exc_info=not isinstance(failure, EXPECTED) and failure)
+            log.error(
+                "operator ends", message=str(failure), exc_info=None if isinstance(failure, EXPECTED) else failure
+            )
         sys.exit(1)
 
 
@@ -57,8 +59,9 @@ def _configure_logging(level: str) -> None:
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[Any] = [
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.TimeStamper(fmt="iso", key="time"),
         structlog.processors.format_exc_info,
+        _name_component,
     ]
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -69,7 +72,7 @@ def _configure_logging(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.JSONRenderer(),
@@ -77,7 +80,14 @@ def _configure_logging(level: str) -> None:
         )
     )
     logging.basicConfig(level=number, handlers=[handler], force=True)
+    logging.captureWarnings(True)
     logging.getLogger("kopf").setLevel(max(number, logging.WARNING))
+
+
+def _name_component(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """A processor: says which program it is, as logs of several may be mixed; what all lines have comes first."""
+    common = {name: event[name] for name in ("time", "level", "event")}
+    return {**common, "component": "operator", **event}
 
 
 async def _run(settings: Settings) -> None:

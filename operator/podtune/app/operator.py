@@ -255,7 +255,7 @@ class Operator:
                 async with asyncio.timeout(STEP_DOWN_SECONDS):
                     await step()
             except (ApiError, TimeoutError) as error:
-                log.warning("leadership not given back", error=str(error) or "no answer in time")
+                log.warning("leadership not given back", message=str(error) or "no answer in time")
 
     def _build_tracing(self, client: ClusterClient) -> Tracing | None:
         collector = self._settings.tracing

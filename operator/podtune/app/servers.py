@@ -89,7 +89,7 @@ class MetricsEndpoint:
             except MetricsDenied as denied:
                 raise (web.HTTPForbidden if denied.is_known else web.HTTPUnauthorized)(text=str(denied)) from denied
             except ApiError as error:
-                log.warning("reader of metrics not reviewed", error=str(error))
+                log.warning("reader of metrics not reviewed", message=str(error))
                 raise web.HTTPServiceUnavailable(text="the token could not be reviewed") from error
         metrics.EVENT_LOOP_TASKS.set(len(asyncio.all_tasks()))
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

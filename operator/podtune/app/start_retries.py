@@ -53,7 +53,7 @@ class StartRetries:
                 if left <= 0 or not _may_pass(error):
                     raise
                 wait = min(self._draw_wait(error, longest), left)
-                log.warning("start waits for the API server", step=what, seconds=round(wait, 1), error=str(error))
+                log.warning("start waits for the API server", task=what, seconds=round(wait, 1), message=str(error))
             await asyncio.sleep(wait)
             longest = min(2 * longest, _LONGEST_WAIT)
 

@@ -38,7 +38,7 @@ from podtune.api.resources.trial import UNNUMBERED, TrialSpec, TrialStatus
 from podtune.api.resources.trial_numbers import FIRST_ADDED, parse_added_index
 from podtune.api.validation import InvalidSpec, parse_experiment
 from podtune.kube.answers import read_status
-from podtune.kube.manifests import find_owner, find_owner_uid
+from podtune.kube.manifests import NamedObject, find_owner, find_owner_uid, name_object
 from podtune.runner.attempts import grace_periods
 from podtune.runner.records import ContainerEnd, Experiment, Pod, PodPhase, StoragePod, Trial, Waiting
 from podtune.tuning.admission import find_problem
@@ -66,7 +66,15 @@ DISRUPTION_CONDITIONS = ("DisruptionTarget", "TerminationTarget")
 
 
 class MalformedObject(ValueError):
-    """An object is not what this operator makes: somebody else made or changed it. The text names it."""
+    """An object is not what this operator makes: somebody else made or changed it. The text names it.
+
+    Attributes:
+        object: Which one it is.
+    """
+
+    def __init__(self, problem: str, *, of: NamedObject) -> None:
+        super().__init__(problem)
+        self.object = of
 
 
 def _guard(read: Callable[..., Decoded]) -> Callable[..., Decoded]:
@@ -77,9 +85,9 @@ def _guard(read: Callable[..., Decoded]) -> Callable[..., Decoded]:
         try:
             return read(body, *args, **kwargs)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            metadata = body.get("metadata") or {}
-            name = f"{body.get('kind') or 'object'} {metadata.get('namespace')}/{metadata.get('name')}"
-            raise MalformedObject(f"{name} can't be read: {type(error).__name__}: {error}") from error
+            found = name_object(body)
+            name = f"{found.kind or 'object'} {found.namespace or None}/{found.name or None}"
+            raise MalformedObject(f"{name} can't be read: {type(error).__name__}: {error}", of=found) from error
 
     return guarded
 

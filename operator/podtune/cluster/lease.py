@@ -84,7 +84,7 @@ class Lease:
                     if await self._try_to_take():
                         return
             except (ApiError, TimeoutError) as error:
-                log.warning("lease not taken", lease=self._settings.name, error=str(error) or "no answer in time")
+                log.warning("lease not taken", lease=self._settings.name, message=str(error) or "no answer in time")
                 asked = error.retry_after or 0.0 if isinstance(error, ApiRefusal) else 0.0
             await asyncio.sleep(self._draw_wait(asked))
 
@@ -102,7 +102,7 @@ class Lease:
                 async with asyncio.timeout(left):
                     await self._renew()
             except (ApiError, TimeoutError) as error:
-                log.warning("lease not renewed", error=str(error) or "no answer in time")
+                log.warning("lease not renewed", message=str(error) or "no answer in time")
             await asyncio.sleep(min(self._settings.renew_every, max(0.0, self._compute_time_left())))
 
     async def release(self) -> None:

@@ -100,7 +100,8 @@ class ActionRunner:
                 with metrics.ACTION_SECONDS.labels(kind).time():
                     result = await self._executor.execute(entry.served, action)
         except Exception:
-            log.exception("action failed", experiment=entry.experiment.name, action=kind)
+            experiment = entry.experiment
+            log.exception("action failed", namespace=experiment.namespace, experiment=experiment.name, action=kind)
         if ended is not None and result.status is ActionStatus.DONE:
             metrics.ATTEMPTS.labels(ended).inc()
         self._tell(entry, action, result)
@@ -122,7 +123,7 @@ class ActionRunner:
                 namespace=experiment.namespace,
                 experiment=experiment.name,
                 action=kind,
-                status=str(result.status),
+                outcome=str(result.status),
                 message=result.message,
             )
         if entry.on_action_result(action, result, now):
@@ -140,7 +141,7 @@ def _log_leftovers(entry: ExperimentEntry, action: Action) -> None:
             "checkpoints left",
             namespace=entry.experiment.namespace,
             experiment=entry.experiment.name,
-            uid=entry.experiment.uid,
+            experiment_uid=entry.experiment.uid,
             prefix=action.left_at,
             message=action.message,
         )

@@ -75,7 +75,13 @@ class DecisionLoop:
             with metrics.RECONCILE_SECONDS.time():
                 self._decide(uid)
         except Exception:
-            log.exception("reconcile failed", uid=uid)
+            experiment = entry.experiment if (entry := self._store.find_entry(uid)) is not None else None
+            log.exception(
+                "reconcile failed",
+                namespace=experiment.namespace if experiment else "",
+                experiment=experiment.name if experiment else "",
+                experiment_uid=uid,
+            )
             metrics.RECONCILE_ERRORS.inc()
             self._queue.add_rate_limited(uid)
 

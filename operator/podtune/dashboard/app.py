@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from collections.abc import Callable
@@ -47,6 +46,7 @@ from podtune.dashboard.pages.sharing import SHARED_ANSWERS, SharedAnswers
 from podtune.dashboard.pricing import NO_PRICE, GpuPrice
 from podtune.dashboard.query_values import QueryError
 from podtune.dashboard.rendering import compress_static_file, find_static_files, find_static_version, render_page
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.dashboard.sources import ExperimentSource, LiveSource
 from podtune.dashboard.stores.access import StoreAccess
 from podtune.dashboard.stores.history import HistoryShelf
@@ -68,7 +68,7 @@ BUSY = "Other pages are waiting for {} to answer, as many as may wait. Try again
 _VERSION = re.compile("^[0-9a-f]{12}/")
 """What addresses of scripts and styles may begin with."""
 ONE_DAY = "public, max-age=86400, immutable"
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ async def _show_errors(request: web.Request, handler: Handler) -> web.StreamResp
             return web.Response(status=error.status_code, text=error.text, headers=_list_allowed(error))
         raise
     except Exception:  # noqa: BLE001 - one broken object must not take the other pages away
-        _log.exception("%s can't be shown", request.rel_url)
+        _log.exception("page not shown", path=str(request.rel_url))
         return _render_error(
             request, 500, "This page failed", "The program's output says why. Other pages may still work."
         )

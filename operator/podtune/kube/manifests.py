@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from podtune.api.names import (
@@ -17,6 +18,31 @@ from podtune.api.names import (
 
 Manifest = dict[str, Any]
 """An object as the API server takes and gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedObject:
+    """Which object it is, as far as it says so; empty is what it does not say.
+
+    Attributes:
+        kind: Its kind, such as Pod.
+        namespace: Its namespace.
+        name: Its name.
+        experiment: Name of the Experiment that it is, or belongs to.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    experiment: str
+
+
+def name_object(body: Mapping[str, Any]) -> NamedObject:
+    """Which object it is, for a line about something else that is wrong with it."""
+    metadata = body.get("metadata") or {}
+    kind, namespace, name = str(body.get("kind") or ""), metadata.get("namespace"), str(metadata.get("name") or "")
+    experiment = name if kind == EXPERIMENT_KIND else (metadata.get("labels") or {}).get(LABEL_EXPERIMENT)
+    return NamedObject(kind, str(namespace or ""), name, str(experiment or ""))
 
 
 def make_labels(experiment: str, trial: str = "") -> dict[str, str]:

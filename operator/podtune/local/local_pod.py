@@ -124,8 +124,8 @@ class LocalPod(threading.Thread):
 
     def _run(self, output: TextIO) -> None:
         directory, name = self._machine.directory, self._record.name
-        log = EventLog(time.time, {"trial": self._record.trial, "attempt": self._record.uid}, output)
         settings = self._read_settings()
+        log = EventLog(time.time, {"command": "run", **settings.log_context}, output)
         if self._is_found:
             self._take_over()
         else:

@@ -39,7 +39,7 @@ def do_storage_job(
     variables[agent_env.TERMINATION_LOG] = str(directory.find_termination_message(name))
     try:
         with directory.find_agent_log(name).open("a", encoding="utf-8") as output:
-            log = EventLog(time.time, {"storage": name}, output)
+            log = EventLog(time.time, {"command": "storage"}, output)
             run_storage(StoragePodSettings.from_environ(variables, place), log, Random(), make_store)
         words = directory.find_termination_message(name).read_text(encoding="utf-8")
     except (AgentSettingsError, OSError) as error:

@@ -195,7 +195,7 @@ class ResultsServer:
         except Unauthenticated as error:
             raise web.HTTPUnauthorized(text=str(error)) from error
         except ApiError as error:
-            log.warning("token not reviewed", error=str(error))
+            log.warning("token not reviewed", message=str(error))
             raise web.HTTPServiceUnavailable(text="the token could not be reviewed", headers=RETRY_AFTER) from error
         if caller.namespace != request.match_info["namespace"]:
             raise web.HTTPForbidden(text="the token is of another namespace")
@@ -264,7 +264,7 @@ async def _relay(
                 await asyncio.sleep(RELAY_PAUSE if len(chunk) < LARGE_CHUNK else len(chunk) / RELAY_BYTES_A_SECOND)
         is_whole = await has_ended()
     except ApiError as error:
-        log.warning("log stream broken", path=request.path, error=str(error))
+        log.warning("log stream broken", path=request.path, message=str(error))
         is_whole = False
     if is_whole:
         await response.write_eof()

@@ -126,7 +126,7 @@ class SpanExporter:
                     continue
                 failures += 1
                 if failures == 1:
-                    log.warning("traces not exported", error=result.problem)
+                    log.warning("traces not exported", message=result.problem)
                 await asyncio.sleep(max(EXPORT_BACKOFF.compute_delay(failures, "traces"), result.wait))
 
     def _take(self) -> bool:
@@ -143,7 +143,7 @@ class SpanExporter:
         TRACE_SPANS.labels(ExportOutcome.EXPORTED).inc(len(self._sent) - refused)
         if refused:
             TRACE_SPANS.labels(ExportOutcome.REFUSED).inc(refused)
-            log.warning("spans refused by the collector", count=refused, error=result.problem)
+            log.warning("spans refused by the collector", spans=refused, message=result.problem)
         self._sent = []
         self._is_marked = False
         self._show()
@@ -157,7 +157,7 @@ class SpanExporter:
             if not self._is_marked:
                 await self._mark()
             if self._unlogged_drops:
-                log.warning("spans dropped: the collector was away for too long", count=self._unlogged_drops)
+                log.warning("spans dropped: the collector was away for too long", spans=self._unlogged_drops)
                 self._unlogged_drops = 0
             await asyncio.sleep(MARK_SECONDS)
 
@@ -169,4 +169,4 @@ class SpanExporter:
             await self._store.save(KeptRecord({_UNTIL: until}))
             self._is_marked = True
         except ApiError as error:
-            log.warning("progress of traces not kept", error=str(error))
+            log.warning("progress of traces not kept", message=str(error))

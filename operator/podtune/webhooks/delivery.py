@@ -135,7 +135,7 @@ class Delivery:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
             if self._unlogged_missed:
-                log.warning("events missed by a webhook", receiver=self._receiver.name, count=self._unlogged_missed)
+                log.warning("events missed by a webhook", receiver=self._receiver.name, events=self._unlogged_missed)
                 self._unlogged_missed = 0
             if self._outbox.positions.has_changed or self._is_held_due():
                 await self._save()
@@ -158,7 +158,7 @@ class Delivery:
             await self._store.save(KeptRecord(positions, self._kept))
             is_kept = True
         except ApiError as error:
-            log.warning("positions of a webhook not kept", receiver=self._receiver.name, error=str(error))
+            log.warning("positions of a webhook not kept", receiver=self._receiver.name, message=str(error))
         finally:
             if not is_kept:  # it may have been cancelled, too
                 outbox.positions.mark_unkept()
@@ -207,7 +207,7 @@ class Delivery:
             if left <= 0:
                 return result
             if failures == 1:
-                log.warning("webhook fails", receiver=self._receiver.name, error=result.problem)
+                log.warning("webhook fails", receiver=self._receiver.name, message=result.problem)
             wait = max(BACKOFF.compute_delay(failures, self._receiver.name), result.wait)
             await asyncio.sleep(min(wait, left))
 
@@ -220,7 +220,7 @@ class Delivery:
         if result.outcome is DeliveryOutcome.FAILED:
             given_up = self._outbox.give_up()
             self._count("given_up", given_up)
-            log.error("webhook given up", receiver=self._receiver.name, objects=given_up, error=result.problem)
+            log.error("webhook given up", receiver=self._receiver.name, objects=given_up, message=result.problem)
             self._notices.add(WebhookReason.GIVEN_UP, f"it was away for longer than retrySeconds; {_READ}")
             return
         self._outbox.confirm(batch)
@@ -230,7 +230,7 @@ class Delivery:
             self._miss(batch.missed)
         if result.outcome is DeliveryOutcome.REFUSED:
             event = batch.events[0]
-            log.warning("event refused", receiver=self._receiver.name, id=event["id"], error=result.problem)
+            log.warning("event refused", receiver=self._receiver.name, event_id=event["id"], message=result.problem)
 
     def _count_left_out(self) -> None:
         """Counts events that had to go while the receiver is away."""

@@ -255,5 +255,7 @@ async def test_what_may_be_left_in_a_bucket_is_logged_and_counted() -> None:
     reason = ExperimentReason.CHECKPOINTS_LEFT
     with capture_logs() as logs:
         await scene.run(entry, EmitEvent("", reason, "why", warning=True, left_at="e-1/"), EmitEvent("", reason, "no"))
-    assert [(log["event"], log["uid"], log["prefix"]) for log in logs] == [("checkpoints left", "e-1", "e-1/")]
+    assert [(log["event"], log["experiment_uid"], log["prefix"]) for log in logs] == [
+        ("checkpoints left", "e-1", "e-1/")
+    ]
     assert CHECKPOINTS_LEFT._value.get() == before + 1

@@ -85,7 +85,7 @@ class ArtifactUpload(UploadTask):
             done = self._sync.run(leave_off, cancel_token.check)
         except (StoreError, UnusableTree, OSError) as error:
             if self._failures.should_log():
-                self._log.warning("artifacts not stored", message=str(error), failures=self._failures.count)
+                self._log.warning("artifacts not stored", message=str(error), times=self._failures.count)
             self._due_at = time.monotonic() + min(self._settings.period, self._backoff.draw_wait())
             return
         self._backoff.reset()

@@ -241,7 +241,7 @@ class CheckpointUpload(UploadTask):
         if self._cache is None or manifest is None:
             return
         with (
-            warn_of_failure(self._log, "keep the checkpoint on the scratch volume"),
+            warn_of_failure(self._log, "checkpoint not kept on the scratch volume"),
             open_tree(self._settings.directory, (layout.CHECKPOINTS, pending.name)) as tree,
         ):
             self._cache.keep(tree, manifest)

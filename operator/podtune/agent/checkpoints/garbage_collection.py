@@ -46,7 +46,7 @@ class GarbageCollection(UploadTask):
             commits = () if discards else self._attempt.checkpoints.commits
             protected = {commit.checkpoint.uri for commit in commits}
         self._collected_for = kept
-        with warn_of_failure(self._log, "delete old checkpoints"):
+        with warn_of_failure(self._log, "old checkpoints not deleted"):
             deleted = self._collector.collect(kept or (), protected, discards=discards)
             if deleted:
                 self._log.info("checkpoints deleted", uris=deleted)
@@ -68,7 +68,7 @@ class GarbageCollection(UploadTask):
         return self._attempt.discards or not self._attempt.checkpoints.commits
 
     def _abort_uploads(self) -> None:
-        with warn_of_failure(self._log, "look for unfinished uploads"):
+        with warn_of_failure(self._log, "unfinished uploads not looked for"):
             aborted = abort_uploads(self._store, self._address.prefix, spare=self._address.attempt(self._attempt_id))
             if aborted:
                 self._log.info("unfinished uploads aborted", uploads=aborted)

@@ -28,7 +28,7 @@ class LedgerUpload(UploadTask):
         with self._attempt.changed:
             entries = tuple(self._attempt.ledger)
         self._tried = entries[-1].number
-        with warn_of_failure(self._log, "store the ledger"):
+        with warn_of_failure(self._log, "ledger not stored"):
             self._store.put_bytes(self._key, encode_ledger(entries))
             with self._attempt.changed:
                 self._attempt.ledger_stored = entries[-1].number

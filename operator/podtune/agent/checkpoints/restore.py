@@ -81,7 +81,7 @@ def restore(
         try:
             if settings.finds:
                 found = restorer.find(settings.store, settings.configuration)
-                log.info("looked for checkpoints", found=len(found), prefix=settings.store.prefix)
+                log.info("looked for checkpoints", checkpoints=len(found), prefix=settings.store.prefix)
             outcome = restorer.restore([*found, *candidates], settings.directory, layout.RESTORED)
         except StoreError as error:
             raise NotNow(str(error)) from error
@@ -89,11 +89,18 @@ def restore(
         raise NothingRestored(outcome.message or "there is nothing to restore from")
     info = _build_info(outcome)
     info.write(settings.directory)
-    restored = info.restored
-    say, message = log.warning if restored.message else log.info, restored.message
-    say("restored" if restored.uri else "nothing restored", step=restored.step, uri=restored.uri, message=message,
-        local_bytes=outcome.local_bytes, seconds=round(time.monotonic() - started, 3))  # fmt: skip
+    _log_outcome(log, info.restored, outcome.local_bytes, round(time.monotonic() - started, 3))
     return info
+
+
+def _log_outcome(log: EventLog, restored: Restored, local_bytes: int, seconds: float) -> None:
+    """Says what was restored, and what could not be."""
+    if restored.message:
+        log.warning("checkpoint not restored", message=restored.message)
+    if restored.uri:
+        log.info("restored", step=restored.step, uri=restored.uri, local_bytes=local_bytes, seconds=seconds)
+    else:
+        log.info("nothing restored", seconds=seconds)
 
 
 def _build_info(outcome: RestoreOutcome) -> RestoreInfo:

@@ -50,7 +50,7 @@ class StoreRetry:
     def back_off(self, error: StoreError) -> None:
         """Reports a failure, and waits; only briefly once the program has ended."""
         if self._failures.should_log():
-            self._log.warning("store problem", reason=error.reason, message=str(error), failures=self._failures.count)
+            self._log.warning("store problem", reason=error.reason, message=str(error), times=self._failures.count)
         with self._attempt.changed:
             message = str(error)[:MAX_REPORTED_MESSAGE]
             self._attempt.set_store_problem(StoreProblem(error.reason, message, error.permanent))
@@ -73,9 +73,9 @@ def make_backoff(rng: Random) -> ExponentialBackoff:
 
 
 @contextmanager
-def warn_of_failure(log: EventLog, doing: str) -> Iterator[None]:
+def warn_of_failure(log: EventLog, event: str) -> Iterator[None]:
     """For what can be done without: that it has failed is logged, but no reason to call the store unusable."""
     try:
         yield
     except (StoreError, UnusableTree, OSError) as error:
-        log.warning(f"can't {doing}", message=str(error))
+        log.warning(event, message=str(error))

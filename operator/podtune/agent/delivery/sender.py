@@ -94,7 +94,7 @@ class Sender(threading.Thread):
 
     def _take(self, reply: Reply) -> None:
         if self._failures.count:
-            self._log.info("operator answers again", failures=self._failures.count)
+            self._log.info("operator answers again", times=self._failures.count)
             self._failures = LogThrottle()
         self._backoff.reset()
         with self._attempt.changed:
@@ -105,13 +105,13 @@ class Sender(threading.Thread):
             return  # the program may be deleting the directory already
         try:
             if self._control.write(wants):
-                self._log.info("control file written", **wants)
+                self._log.info("control file written", wants=dict(wants))
         except OSError as error:
             self._log.warning("control file can't be written", message=str(error))
 
     def _pause(self, error: OperatorError) -> None:
         if self._failures.should_log():
-            self._log.warning("report not delivered", message=str(error), failures=self._failures.count)
+            self._log.warning("report not delivered", message=str(error), times=self._failures.count)
         wait = max(self._backoff.draw_wait(), error.retry_after or 0.0)
         until = time.monotonic() + wait
         with self._attempt.changed:

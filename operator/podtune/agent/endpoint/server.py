@@ -203,8 +203,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: HttpAnswer) -> None:
         if answer.status >= HTTPStatus.BAD_REQUEST and self.server.refused.should_log():  # programs often say nothing
-            details = {"status": answer.status, "message": answer.content.get("message"), "method": self.command}
-            self.server.log.warning("request refused", **details, path=self.path[:200], times=self.server.refused.count)
+            self.server.log.warning(
+                "request refused",
+                status=int(answer.status),
+                method=self.command,
+                path=self.path[:200],
+                message=str(answer.content.get("message", "")),
+                times=self.server.refused.count,
+            )
         content = json.dumps(answer.content).encode()
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")

@@ -192,7 +192,7 @@ class MetricFileReader(Poller):
 
     def _complain(self, event: str, error: object, file: str = "") -> None:
         if self._failures.should_log():
-            self._log.warning(event, message=str(error), **({"file": file} if file else {}), times=self._failures.count)
+            self._log.warning(event, message=str(error), file=file, times=self._failures.count)
 
 
 def _parse(line: bytes) -> Mapping[str, Any] | None:

@@ -120,7 +120,7 @@ class LogStream(threading.Thread):
                 if self._program_ended and not ended_before:
                     continue
                 if self._failures.should_log():
-                    self._log.warning("log stream failed", message=str(error), failures=self._failures.count)
+                    self._log.warning("log stream failed", message=str(error), times=self._failures.count)
                 self._wait(max(self._backoff.draw_wait(), error.retry_after or 0.0))
                 continue
             self._backoff.reset()

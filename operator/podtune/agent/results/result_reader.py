@@ -182,7 +182,7 @@ class ResultReader:
 
     def _complain(self, problem: str) -> None:
         if self._bad_lines.should_log():
-            self._log.warning("bad line in the results", message=problem, lines=self._bad_lines.count)
+            self._log.warning("bad line in the results", message=problem, times=self._bad_lines.count)
 
     def _learn_start(self, first_result: bool) -> None:
         """Finds out where iterations go on; by the first result at the latest, for the restore is over by then."""

@@ -128,8 +128,8 @@ class Scraper(Poller):
     def _complain(self, event: str, error: Exception) -> None:
         if self._failures.should_log():
             message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            where = {"port": self._settings.port, "path": self._settings.path}
-            self._log.warning(event, message=message, **where, times=self._failures.count)
+            port, path = self._settings.port, self._settings.path
+            self._log.warning(event, message=message, port=port, path=path, times=self._failures.count)
 
 
 def fetch_exposition(port: int, path: str) -> str:

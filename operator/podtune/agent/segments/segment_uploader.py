@@ -164,7 +164,9 @@ class SegmentUploader(threading.Thread):
                 stream.store_changes(self._is_fenced)
             except StoreError as error:
                 if self._failures.should_log():
-                    self._log.warning(f"{stream.kind} not stored", message=str(error), failures=self._failures.count)
+                    self._log.warning(
+                        "stream not stored", stream=stream.kind, message=str(error), times=self._failures.count
+                    )
                 self._tell_left_out(stream)
                 return error
         self._backoff.reset()
@@ -174,7 +176,7 @@ class SegmentUploader(threading.Thread):
     def _tell_left_out(self, stream: _Stream) -> None:
         if stream.left_out > self._told_left_out[stream.kind]:
             message = f"the store has failed for too long; the oldest {stream.kind} that wait for it are left out"
-            self._log.warning(f"{stream.kind} left out", message=message, **{stream.kind: stream.left_out})
+            self._log.warning("records left out", stream=stream.kind, message=message, records=stream.left_out)
             self._told_left_out[stream.kind] = stream.left_out
 
     def _is_fenced(self) -> bool:

@@ -191,7 +191,7 @@ class Sidecar:
             prepare_directory(self._settings.directory)
         except OSError as error:
             self._log.error("shared directory can't be prepared", message=str(error))
-        self._log.info("agent started", store=self._settings.store and self._settings.store.store.where)
+        self._log.info("agent started", store=self._settings.store.store.where if self._settings.store else "")
         was_running = self._result_reader.begin()
         if self._segments and was_running:
             self._segments.resume()

@@ -69,7 +69,7 @@ class WarmSidecar:
         failure: RestoreFailure | None = None
         settings, is_checked = self._resume(), False
         while True:
-            log = self._log.bind(trial=settings.trial, attempt=settings.attempt)
+            log = self._log.bind(**settings.log_context)
             self._client.turn_to(settings.trial)
             sidecar = Sidecar(
                 settings,

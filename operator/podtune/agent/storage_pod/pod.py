@@ -80,6 +80,7 @@ def run_storage(
     wall: Callable[[], float] = time.time,
 ) -> int:
     """Does the job and reports; returns the exit code."""
+    log = log.bind(namespace=pod.task.namespace, experiment=pod.task.experiment, purpose=str(pod.task.purpose))
     stores = Stores(pod.address, make_store)
     backoff = ExponentialBackoff(1.0, 30.0, rng)
     give_up_at = clock() + STORE_PATIENCE

@@ -119,7 +119,7 @@ class RunMirror(threading.Thread):
             is_done = tell()
         except TrackerError as error:
             if self._failures.should_log():
-                self._log.warning("MLflow not reached", message=str(error), failures=self._failures.count)
+                self._log.warning("MLflow not reached", message=str(error), times=self._failures.count)
             return False
         self._backoff.reset()
         self._failures = LogThrottle()

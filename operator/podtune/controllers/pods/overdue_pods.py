@@ -180,16 +180,16 @@ class OverduePods:
             await self._delete(pod, grace)
         except (ApiError, paths.PathError) as error:
             # By now the garbage collector has deleted it: the grace period bounds it.
-            log.warning("pod without owner not ended", namespace=pod.namespace, pod=pod.name, error=str(error))
+            log.warning("pod without owner not ended", namespace=pod.namespace, pod=pod.name, message=str(error))
         else:
-            log.info("pod without owner ended", namespace=pod.namespace, pod=pod.name, grace=grace)
+            log.info("pod without owner ended", namespace=pod.namespace, pod=pod.name, seconds=grace)
 
     async def _end_overdue(self, ending: _Ending) -> None:
         pod = ending.pod
         try:
             await self._delete(pod, LAST_SECONDS)
         except (ApiError, paths.PathError) as error:
-            log.warning("overdue pod not ended", namespace=pod.namespace, pod=pod.name, error=str(error))
+            log.warning("overdue pod not ended", namespace=pod.namespace, pod=pod.name, message=str(error))
             ending.due, ending.is_ended = self._now() + RETRY_SECONDS, False
             self._changed.set()
         else:

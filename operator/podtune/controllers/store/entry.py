@@ -122,7 +122,11 @@ class ExperimentEntry:
             try:
                 event(self.machine)
             except Exception:
-                log.exception("machine rebuilt: it failed on an event", experiment=self.experiment.name)
+                log.exception(
+                    "machine rebuilt: it failed on an event",
+                    namespace=self.experiment.namespace,
+                    experiment=self.experiment.name,
+                )
                 self.drop_machine()
                 return False
         return True

@@ -455,7 +455,15 @@ class Store:
     def _complain(self, uid: str, error: MalformedObject) -> None:
         """Says once of an object that it is passed over."""
         if self._complained.add(uid):
-            log.warning("object passed over", error=str(error))
+            found = error.object
+            log.warning(
+                "object passed over",
+                kind=found.kind,
+                namespace=found.namespace,
+                name=found.name,
+                experiment=found.experiment,
+                message=str(error),
+            )
 
 
 class _BoundedSet:

@@ -26,7 +26,7 @@ from podtune.controllers.store.store import Store
 from podtune.controllers.watch.opt_ins import OptIns, WatchForbidden
 from podtune.controllers.watch.resync import POD_SELECTOR, Resync
 from podtune.controllers.watch.watch_health import WatchHealth
-from podtune.kube.manifests import Manifest
+from podtune.kube.manifests import Manifest, name_object
 
 POD_KIND = "Pod"
 DELETED = "DELETED"
@@ -138,7 +138,14 @@ async def _pass_on(events: AsyncIterator[Any], handle: Handler) -> None:
             try:
                 handle(event)
             except Exception:
-                log.exception("event not handled", kind=event["object"].get("kind", ""))
+                found = name_object(event["object"])
+                log.exception(
+                    "event not handled",
+                    kind=found.kind,
+                    namespace=found.namespace,
+                    name=found.name,
+                    experiment=found.experiment,
+                )
 
 
 def make_settings() -> kopf.OperatorSettings:

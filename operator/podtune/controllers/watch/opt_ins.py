@@ -181,7 +181,7 @@ class OptIns:
             try:
                 await watch(namespace)
             except WatchForbidden as refusal:
-                log.info("watch refused", namespace=namespace, error=str(refusal))
+                log.info("watch refused", namespace=namespace, message=str(refusal))
                 self._due[namespace] = 0.0
                 self._called.set()
                 await asyncio.sleep(UNSERVED_SECONDS * (1 + 0.2 * self._rng.random()))
@@ -202,7 +202,7 @@ class OptIns:
         try:
             is_granted = await self._ask(namespace)
         except ApiError as error:
-            log.warning("rights not reviewed", namespace=namespace, error=str(error))
+            log.warning("rights not reviewed", namespace=namespace, message=str(error))
         else:
             denials = self._denials[namespace] = 0 if is_granted else self._denials.get(namespace, 0) + 1
             if denials >= DENIALS:
@@ -241,7 +241,7 @@ class OptIns:
         try:
             await self._resync.take_up(namespace, finish)
         except ApiError as error:
-            log.warning("namespace not taken up", namespace=namespace, error=str(error))
+            log.warning("namespace not taken up", namespace=namespace, message=str(error))
             self._give_up(namespace)
         else:
             self._store.wake_namespace(namespace)

@@ -86,7 +86,7 @@ class Resync:
                 async with self._turn:
                     await self._resync()
             except ApiError as error:
-                log.warning("resync failed", error=str(error))
+                log.warning("resync failed", message=str(error))
 
     async def take_up(self, namespace: str, finish: Callable[[], None]) -> None:
         """Feeds the store with what there is in a namespace whose Experiments it knows.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import time
 from dataclasses import dataclass
@@ -31,12 +30,13 @@ from podtune.dashboard.access.visit import GATE, IS_OPEN, OFFERS_ACTIONS, VISIT,
 from podtune.dashboard.numbers import format_minute
 from podtune.dashboard.pages.context import STATIC, WITH_BUTTONS
 from podtune.dashboard.rendering import render_page
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.dashboard.sources import LiveSource
 from podtune.kube.errors import ApiError
 
 _PUBLIC = login.PUBLIC | {STATIC}
 """Names of the routes that ask nobody who they are."""
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class _Gate:
         except (LoginNeeded, Forbidden, TooManyLogins, TooManyQuestions):
             return False
         except (ApiError, CliError) as error:
-            _log.warning("a stream ends: %s", explain_error(error))
+            _log.warning("stream ends", message=explain_error(error))
             return False
         return True
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
 from datetime import timedelta
@@ -26,14 +25,14 @@ from podtune.dashboard.addresses import PREFIX, lead_to
 from podtune.dashboard.live.event_stream import STAYS
 from podtune.dashboard.numbers import format_minute
 from podtune.dashboard.rendering import render_page
-from podtune.dashboard.server.logs import FACTS
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.kube.errors import ApiError
 
 PUBLIC = frozenset({"login", "login-form"})
 """Names of the routes that let anybody in."""
 _NEXT = re.compile(r"(experiments/[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*)?")
 """Where a login may lead to: a page of ours, by its way from the first one."""
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 class LoginNeeded(Exception):
@@ -94,7 +93,7 @@ def render_overload(request: web.Request) -> web.Response:
 
 def render_outage(request: web.Request, error: Exception) -> web.Response:
     """The page for when the API server can't say who the viewer is, or what they may see."""
-    _log.warning("a viewer can't be checked: %s", explain_error(error))
+    _log.warning("viewer not checked", message=explain_error(error))
     message = "So it can't say who you are and what you may see. This page works again as soon as it answers."
     return _render_problem(request, "The API server does not answer", message, 10)
 
@@ -128,13 +127,13 @@ async def _log_in(reviewer: Reviewer, length: timedelta, request: web.Request) -
     try:
         viewer = await reviewer.identify(token)
     except TokenRefused:
-        _log.info("login refused", extra={FACTS: {"remote": request.remote}})
+        _log.info("login refused", client=request.remote or "")
         return render_login(request, describe_refusal(token), goal=goal)
     except TooManyLogins:
         return render_busy(request)
     except ApiError as error:
         return render_outage(request, error)
-    _log.info("login", extra={FACTS: {"viewer": viewer.name, "remote": request.remote}})
+    _log.info("login", viewer=viewer.name, client=request.remote or "")
     response = lead_to(f"./{goal}")
     keep_session(request, response, token, length)
     return response
@@ -153,7 +152,7 @@ async def _log_out(request: web.Request) -> web.Response:
     visit, form = request[VISIT], await read_form(request)
     if visit.session is None or not visit.session.has_made(str(form.get("form", "")), LOG_OUT):
         raise web.HTTPForbidden(text="this form is not of your session; go back, and log out again\n")
-    _log.info("logout", extra={FACTS: {"viewer": visit.viewer.name}})
+    _log.info("logout", viewer=visit.viewer.name)
     response = lead_to("./")
     drop_session(request, response)
     return response

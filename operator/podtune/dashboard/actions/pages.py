@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Protocol
 
 from aiohttp import web
@@ -17,7 +16,7 @@ from podtune.dashboard.actions.requests import ActionTarget, request_action
 from podtune.dashboard.addresses import lead_to
 from podtune.dashboard.pages.context import find_rows, pick_row
 from podtune.dashboard.rendering import render_page
-from podtune.dashboard.server.logs import FACTS
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.kube.errors import ApiError, ApiRefusal
 
 
@@ -35,7 +34,7 @@ OUTCOMES = {
     ViewerAction.STOP: "The stop was asked for. Running trials end after their last checkpoint.",
     ViewerAction.RETRY: "The retry was asked for. A new attempt starts when the present one has ended.",
 }
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 def add_actions(app: web.Application, connect_as: ViewerApi) -> None:
@@ -74,15 +73,27 @@ async def _act(request: web.Request) -> web.Response:
         return _render_refusal(request, target, "This form is not of your session. Ask for it again.", 403)
     if not attempt.isdecimal():
         return _render_refusal(request, target, "The form is incomplete. Ask for it again.", 400)
-    facts = {"viewer": visit.viewer.name, "action": action, "target": target.path}
     try:
         api = request.app[CONNECT_AS](visit.session.token)
         sentence = await asyncio.to_thread(request_action, api, action, target, int(attempt[:9]))
     except (CliError, ApiError) as error:
-        _log.info("action refused", extra={FACTS: facts | {"error": explain_error(error)}})
+        _log_action("action refused", visit, action, target, explain_error(error))
         return _render_refusal(request, target, explain_error(error), _find_status(error))
-    _log.info("action", extra={FACTS: facts | {"outcome": sentence}})
+    _log_action("action asked for", visit, action, target, sentence)
     return lead_to(f"./{action}/done")
+
+
+def _log_action(event: str, visit: Visit, action: ViewerAction, target: ActionTarget, message: str) -> None:
+    """Puts on record who asked for what, and what came of it."""
+    _log.info(
+        event,
+        viewer=visit.viewer.name,
+        viewer_action=str(action),
+        namespace=target.namespace,
+        experiment=target.experiment,
+        trial=target.trial,
+        message=message,
+    )
 
 
 async def _say_done(request: web.Request) -> web.Response:

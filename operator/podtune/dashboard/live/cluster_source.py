@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import http.client
-import logging
 import random
 import secrets
 import threading
@@ -14,11 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from podtune.api.names import EXPERIMENT_PLURAL, TRIAL_PLURAL
+from podtune.api.names import EXPERIMENT_KIND, EXPERIMENT_PLURAL, TRIAL_KIND, TRIAL_PLURAL
 from podtune.cli.client.api_client import Api, Change
 from podtune.cli.client.resources import NO_DEFINITIONS, ExperimentView, TrialView
 from podtune.cli.errors import CliError, explain_error
 from podtune.dashboard.live.cluster_state import ClusterState, ObjectKey
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.dashboard.sources import LiveSource, Outage
 from podtune.kube import paths
 from podtune.kube.errors import ApiError, ApiRefusal, ResourceNotFound
@@ -26,7 +26,7 @@ from podtune.kube.errors import ApiError, ApiRefusal, ResourceNotFound
 LONGEST_PAUSE = 30.0
 """Seconds between two tries to reach the API server, at most."""
 INTERRUPTED = "the connection broke off"
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -179,7 +179,7 @@ class ClusterSource(LiveSource):
                 if isinstance(error, ApiRefusal) and error.status == http.client.UNAUTHORIZED:
                     api = self._renew(api)
             except Exception as error:  # noqa: BLE001 - a thread that ends unseen would leave old pages behind
-                _log.exception("the watch on %s broke off", plural)
+                _log.exception("watch broke off", kind=EXPERIMENT_KIND if plural == EXPERIMENT_PLURAL else TRIAL_KIND)
                 self._lose(plural, error)
             failures += 1
             self._pause(min(2.0**failures, LONGEST_PAUSE) * self._rng.uniform(0.5, 1))
@@ -189,7 +189,7 @@ class ClusterSource(LiveSource):
         try:
             return self._connect()
         except (ApiError, CliError) as error:
-            _log.warning("no new credentials: %s", explain_error(error))
+            _log.warning("no new credentials", message=explain_error(error))
             return api
 
     def _apply(self, plural: str, change: Change) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +12,15 @@ from typing import Generic, TypeVar
 from podtune.api.names import EXPERIMENT_PLURAL
 from podtune.cli.client.api_client import Change
 from podtune.cli.client.resources import ExperimentView, TrialView, read_experiment, read_trial
-from podtune.kube.manifests import Manifest
+from podtune.dashboard.server.logs import get_field_logger
+from podtune.kube.manifests import Manifest, name_object
 
 MOST_DELETED = 1000
 """So many deleted Experiments are remembered, to say what has become of them."""
 ObjectKey = tuple[str, str]
 """A namespace, and a name in it."""
 View = TypeVar("View")
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,15 @@ class ClusterState:
                 key, version, item
             )
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            _log.warning("%s %s/%s is passed over: it can't be read: %s", plural, *key, error)
+            found = name_object(item)
+            _log.warning(
+                "object passed over",
+                kind=found.kind,
+                namespace=found.namespace,
+                name=found.name,
+                experiment=found.experiment,
+                message=f"{found.kind} {found.namespace}/{found.name} can't be read: {error}",
+            )
 
     def _put_experiment(self, key: ObjectKey, version: str, item: Manifest) -> None:
         known = self._experiments.get(key)

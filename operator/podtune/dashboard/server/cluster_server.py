@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import socket
 from functools import partial
@@ -21,7 +20,7 @@ from podtune.dashboard.app import AppSettings, make_app
 from podtune.dashboard.live.cluster_source import ClusterSource
 from podtune.dashboard.live.joined_source import JoinedSource
 from podtune.dashboard.live.object_reader import TokenReader
-from podtune.dashboard.server.logs import FACTS
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.dashboard.server.settings import ServerSettings
 from podtune.dashboard.server.tls_renewal import TlsRenewal
 from podtune.dashboard.serving import make_runner, spare_collector
@@ -30,7 +29,7 @@ from podtune.dashboard.stores.access import MountedStores
 SHUTDOWN_SECONDS = 5.0
 """How long answers that are under way may take at the end; streams end at once."""
 STARTING = "the dashboard is starting: it reads what the cluster has\n"
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 class ProbeAnswers:
@@ -150,7 +149,7 @@ async def _serve(settings: ServerSettings, source: ClusterSource | JoinedSource,
     renewing = asyncio.create_task(_renew_tls(settings, stopped))
     try:
         await web.SockSite(runner, listener, ssl_context=settings.tls).start()
-        _log.info("dashboard listens", extra={FACTS: _describe(settings, listener)})
+        _log_settings(settings, listener)
         await _start(starting, stopped, probes)
         await stopped.wait()
         _log.info("dashboard ends")
@@ -177,19 +176,21 @@ async def _renew_tls(settings: ServerSettings, stopped: asyncio.Event) -> None:
     if settings.tls is None:
         return
     await TlsRenewal(settings.tls_files, settings.tls).wait_for_authority()
-    _log.info("the proxy has another authority", extra={FACTS: {"file": str(settings.tls_files.proxy_authority)}})
+    _log.info("the proxy has another authority", file=str(settings.tls_files.proxy_authority))
     stopped.set()
 
 
-def _describe(settings: ServerSettings, listener: socket.socket) -> dict[str, object]:
-    return {
-        "address": listener.getsockname()[0],
-        "port": listener.getsockname()[1],
-        "prefix": settings.prefix or "/",
-        "namespaces": list(settings.namespaces) or "all",
-        "tls": settings.tls is not None,
-        "open": settings.is_open,
-        "actions": settings.offers_actions,
-        "proxy": bool(settings.proxy.user_header),
-        "stores": [f"{each.namespace}: {each.address.uri}" for each in settings.stores],
-    }
+def _log_settings(settings: ServerSettings, listener: socket.socket) -> None:
+    address, port, *_ = listener.getsockname()
+    _log.info(
+        "dashboard listens",
+        address=address,
+        port=port,
+        base_path=settings.prefix or "/",
+        namespaces=list(settings.namespaces),
+        tls=settings.tls is not None,
+        open=settings.is_open,
+        offers_actions=settings.offers_actions,
+        proxy=bool(settings.proxy.user_header),
+        stores=[f"{each.namespace}: {each.address.uri}" for each in settings.stores],
+    )

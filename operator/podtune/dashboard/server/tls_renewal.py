@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from podtune.cli.errors import CliError
-from podtune.dashboard.server.logs import FACTS
+from podtune.dashboard.server.logs import get_field_logger
 from podtune.dashboard.server.settings import TlsFiles, open_tls
 
 CHECK_SECONDS = 60.0
 """Between two looks at the files."""
-_log = logging.getLogger(__name__)
+_log = get_field_logger(__name__)
 
 
 class TlsRenewal:
@@ -52,10 +51,10 @@ class TlsRenewal:
                 return True
             self._load()
         except (CliError, OSError) as error:
-            _log.warning("renewed TLS files are not used", extra={FACTS: {"error": str(error)}})
+            _log.warning("renewed TLS files are not used", message=str(error))
             return False
         self._own = own
-        _log.info("renewed TLS certificate is used", extra={FACTS: {"file": str(self._files.certificate)}})
+        _log.info("renewed TLS certificate is used", file=str(self._files.certificate))
         return False
 
     def _load(self) -> None:

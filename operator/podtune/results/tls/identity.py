@@ -92,5 +92,5 @@ async def keep_fresh(identity: Identity, wait: float, rng: Random) -> None:
         try:
             wait = await identity.refresh()
         except (ApiError, CertificateError) as error:
-            log.warning("certificate of the results server not renewed", error=str(error))
+            log.warning("certificate of the results server not renewed", message=str(error))
             wait = RENEWAL_RETRY_SECONDS * (1 + rng.random())

@@ -69,7 +69,7 @@ class TlsListener:
                 connection, peer = await loop.sock_accept(self._socket)
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    log.warning("connections are not accepted for a second", error=str(error))
+                    log.warning("connections are not accepted for a second", message=str(error))
                     await asyncio.sleep(_PAUSE_SECONDS)
                 continue  # else the client has gone away meanwhile
             address = read_address(peer)
@@ -93,7 +93,7 @@ class TlsListener:
                 ssl_shutdown_timeout=_FAREWELL_SECONDS,
             )
         except OSError as error:  # as ssl.SSLError is
-            log.debug("no agreement on TLS", address=address, error=str(error))
+            log.debug("no agreement on TLS", client=address, message=str(error))
         finally:
             if not guarded.is_made:
                 connection.close()

@@ -85,5 +85,5 @@ class OwnIdentity:
             return await self._secret.load()
         except UnusableAuthority as error:
             # Whatever agents trusted is lost; those that we still know are put back.
-            log.error("authorities of the results server unusable", secret=str(self._secret), error=str(error))
+            log.error("authorities of the results server unusable", secret=str(self._secret), message=str(error))
             return None

@@ -277,7 +277,7 @@ class TestScratch:
         agent = start({}, PODTUNE_SCRATCH=str(tmp_path / "nothing" / "here"))
         take_checkpoint(agent, {"weights": b"w"}, tmp_path, accuracy=1)
         operator.wait_for(lambda: operator.commits)
-        wait_until(lambda: "can't keep the checkpoint on the scratch volume" in agent.log.getvalue())
+        wait_until(lambda: "checkpoint not kept on the scratch volume" in agent.log.getvalue())
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_what_another_agent_has_stored_is_left(start_agent: StartAgent, store: M
 def test_a_store_that_comes_back_has_it(start_agent: StartAgent, store: MemoryStore, directory: Path) -> None:
     store.failure = Unreachable("bucket 'models' does not answer")
     agent = start_agent(configure(directory), make_store=lambda _: store)
-    wait_until(lambda: "function not stored" in agent.log.getvalue())
+    wait_until(lambda: '"stream": "function"' in agent.log.getvalue())
     store.failure = None
     wait_until(lambda: read_function(store, PREFIX, "train-1") == FILES)
     agent.end()

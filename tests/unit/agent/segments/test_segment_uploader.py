@@ -120,7 +120,7 @@ def test_a_store_that_comes_back_has_them_all(start: StartAgent, store: MemorySt
     agent = start()
     store.failure = Unreachable("bucket 'models' does not answer")
     agent.write(dumps(accuracy=0.5))
-    wait_until(lambda: "results not stored" in agent.log.getvalue())
+    wait_until(lambda: '"stream": "results"' in agent.log.getvalue())
     agent.write(dumps(accuracy=0.75))
     store.failure = None
     wait_for_results(store, 2)
@@ -171,7 +171,7 @@ def test_results_that_were_refused_are_stored_once_the_store_has_taken_the_last_
         raise AccessDenied("mounted read-only")
 
     def put_when_writable(key: str, content: Content) -> None:
-        wait_until(lambda: agent.log.getvalue().count("results not stored") == 2)
+        wait_until(lambda: agent.log.getvalue().count('"stream": "results"') == 2)
         monkeypatch.setattr(store, "put_bytes", put_bytes)
         put_content(key, content)
 

@@ -384,7 +384,8 @@ async def test_what_a_deleted_experiment_leaves_in_its_bucket_is_counted_and_log
             world.cluster.put(f"{EXPERIMENTS}/digits", body)
             await asyncio.sleep(10)
     (line,) = [line for line in lines if line["event"] == "checkpoints left"]
-    assert (line["log_level"], line["experiment"], line["uid"], line["prefix"]) == ("warning", "digits", "e-1", "e-1/")
+    assert (line["log_level"], line["experiment"], line["prefix"]) == ("warning", "digits", "e-1/")
+    assert line["experiment_uid"] == "e-1"
     assert CHECKPOINTS_LEFT._value.get() == before + 1
 
 

@@ -293,7 +293,7 @@ def test_a_malformed_pod_is_told_of_once_and_harms_nothing(known: Known, spoil: 
             known.store.observe_pod(body)
         known.store.observe_pod_deletion(gone(body))
     assert [entry["event"] for entry in logs] == ["object passed over"]
-    assert "team/digits-0-1" in logs[0]["error"]
+    assert "team/digits-0-1" in logs[0]["message"]
     assert known.pods() == []
 
 

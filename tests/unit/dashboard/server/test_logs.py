@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 
-from podtune.dashboard.server.logs import FACTS, JsonFormatter
+import pytest
+
+from podtune.dashboard.server.logs import JsonFormatter, get_field_logger
 
 
-def test_an_event_is_one_line_with_its_facts() -> None:
-    record = logging.makeLogRecord(
-        {"msg": "login of %s", "args": ("a\nb",), "levelname": "INFO", FACTS: {"viewer": "alice"}}
-    )
-    line = JsonFormatter().format(record)
+def test_an_event_is_one_line_with_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        get_field_logger("podtune.dashboard").info("login", viewer="a\nb")
+    line = JsonFormatter().format(caplog.records[0])
     assert "\n" not in line
     told = json.loads(line)
-    assert (told["event"], told["level"], told["viewer"]) == ("login of a\nb", "info", "alice")
-    assert told["timestamp"].endswith("Z")
+    assert (told["event"], told["level"], told["viewer"]) == ("login", "info", "a\nb")
+    assert told["time"].endswith("Z")
 
 
-def test_an_exception_comes_with_its_traceback() -> None:
+def test_an_exception_comes_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise ValueError("broken")
     except ValueError:
-        record = logging.makeLogRecord({"msg": "failed", "exc_info": sys.exc_info()})
-    assert "ValueError: broken" in json.loads(JsonFormatter().format(record))["exception"]
+        get_field_logger("podtune.dashboard").exception("page not shown", path="/")
+    assert "ValueError: broken" in json.loads(JsonFormatter().format(caplog.records[0]))["exception"]
+
+
+def test_on_a_terminal_the_message_follows_the_event(caplog: pytest.LogCaptureFixture) -> None:
+    """`podtune dashboard` prints warnings as they are."""
+    get_field_logger("podtune.dashboard").warning("no new credentials", message="100 % refused")
+    assert logging.Formatter().format(caplog.records[0]) == "no new credentials: 100 % refused"
