@@ -104,10 +104,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [create, get, delete]
-# To tell people of what has happened.
+# To tell people of what has happened, and count what happens again in the same Event.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [create, patch]
 {{- end -}}
 
 {{/* What it may do in the whole cluster, wherever it serves Experiments. */}}
@@ -149,10 +149,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, patch]
-# To tell what a deleted Experiment has left in its bucket, where its own namespace is going, too.
+# To tell what a deleted Experiment has left in its bucket, where its own namespace is going, and of receivers of webhooks.
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [create, patch]
 {{- end -}}
 
 {{/* What it may do there besides, where it makes its own certificates. */}}
@@ -210,10 +210,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   resources: [configmaps]
   resourceNames: [{{ include "podtune.webhookNames" . }}]
   verbs: [get, update]
-# To count an Event about a receiver that comes again.
-- apiGroups: [events.k8s.io]
-  resources: [events]
-  verbs: [patch]
 {{- end -}}
 
 {{/* Names of those ConfigMaps. */}}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from podtune.api.names import API_VERSION, EXPERIMENT_KIND, GROUP, TRIAL_KIND
+from podtune.cluster.client import MERGE, ClusterClient
+from podtune.kube import paths
+from podtune.kube.errors import ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
 from podtune.runner.actions import EmitEvent
 from podtune.runner.records import Experiment
@@ -13,6 +17,8 @@ from podtune.runner.records import Experiment
 MAX_NOTE = 1024
 """Bytes, not characters: the API server counts so."""
 MAX_WORD = 128
+_DIGEST_DIGITS = 16
+"""In hexadecimal: enough to tell the Events about one object apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +90,55 @@ def make_config_map_warning(config_map: Manifest, reason: str, note: str, now: s
         now: The present time, RFC 3339 with microseconds.
     """
     namespace, name = config_map["namespace"], config_map["name"]
-    body = _make_body(namespace, {"apiVersion": "v1", "kind": "ConfigMap", **config_map}, note, reason, now)
-    body["metadata"] = {"name": f"{name}.{reason.lower()}", "namespace": namespace}
-    return body | {"type": "Warning", "reportingInstance": name[:MAX_WORD]}
+    body = _make_body({"apiVersion": "v1", "kind": "ConfigMap", **config_map}, note, reason, now)
+    metadata = {"name": f"{name}.{reason.lower()}", "namespace": namespace}
+    return body | {"metadata": metadata, "type": "Warning", "reportingInstance": name[:MAX_WORD]}
 
 
-def count_again(count: int, now: str) -> Manifest:
-    """What is to be changed in an Event that comes again; `count` includes the first time."""
-    return {"series": {"count": count, "lastObservedTime": now}}
+async def publish_event(client: ClusterClient, body: Manifest) -> None:
+    """Creates an Event, or counts it in the one of its name: what comes again is one line in `kubectl describe`.
+
+    Whichever operator made that one: its count goes on. It begins anew once the API server has dropped the Event,
+    which it does an hour after it was last seen.
+
+    Raises:
+        ApiError: The API server does not take it.
+    """
+    namespace = body["metadata"]["namespace"]
+    try:
+        await client.request("POST", paths.events(namespace), body=body, idempotent=True)
+    except ResourceExists:
+        try:
+            await _count_again(client, paths.event(namespace, body["metadata"]["name"]), body["eventTime"])
+        except ResourceNotFound:  # it has just expired
+            await client.request("POST", paths.events(namespace), body=body, idempotent=True)
+
+
+async def _count_again(client: ClusterClient, path: str, now: str) -> None:
+    # A patch that changes nothing is answered with the object, and needs no right to read Events.
+    known = await client.request("PATCH", path, body={}, content_type=MERGE)
+    series = known.get("series") or {"count": 1, "lastObservedTime": known.get("eventTime")}
+    if series["lastObservedTime"] != now:  # else the answer to our own first request was lost
+        seen = {"count": series["count"] + 1, "lastObservedTime": now}
+        await client.request("PATCH", path, body={"series": seen}, content_type=MERGE)
 
 
 def _make(namespace: str, regarding: dict[str, str], message: str, action: EmitEvent, reporter: Reporter) -> Manifest:
-    body = _make_body(namespace, regarding, message, action.reason, reporter.now())
+    kind = "Warning" if action.warning else "Normal"
+    told = "\n".join((*regarding.values(), kind, action.reason, message))
+    digest = hashlib.sha256(told.encode(errors="replace")).hexdigest()[:_DIGEST_DIGITS]
+    body = _make_body(regarding, message, action.reason, reporter.now())
     return body | {
-        "type": "Warning" if action.warning else "Normal",
+        "metadata": {"name": f"{regarding['name']}.{digest}", "namespace": namespace},
+        "type": kind,
         "reportingInstance": reporter.instance[:MAX_WORD],
     }
 
 
-def _make_body(namespace: str, regarding: dict[str, str], message: str, reason: str, now: str) -> Manifest:
+def _make_body(regarding: dict[str, str], message: str, reason: str, now: str) -> Manifest:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{regarding['name']}-", "namespace": namespace},
         "eventTime": now,
         "reportingController": f"{GROUP}/operator",
         "reason": reason[:MAX_WORD],

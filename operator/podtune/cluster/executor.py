@@ -13,7 +13,7 @@ from podtune.api.pods.parameter_text import format_parameter_labels
 from podtune.api.pods.pod_template import AGENT_CONTAINER
 from podtune.cluster import decoders
 from podtune.cluster.client import MERGE, METADATA, ClusterClient, create_owned
-from podtune.cluster.events import Reporter, make_event, make_own_event
+from podtune.cluster.events import Reporter, make_event, make_own_event, publish_event
 from podtune.cluster.observer import Observer
 from podtune.cluster.pods.manifest import AgentSettings
 from podtune.cluster.pods.requests import PodRequests
@@ -268,15 +268,15 @@ class Executor:
     async def _emit(self, experiment: Experiment, action: EmitEvent) -> ActionResult:
         """Emits an Event, of what is left in a bucket two: each is tried, whatever becomes of the other.
 
-        Better emitted twice than not at all.
+        Better counted twice than not told at all.
         """
         bodies = {experiment.namespace: make_event(experiment, action, self._reporter)}
         if action.left_at and self._reporter.namespace:
             bodies.setdefault(self._reporter.namespace, make_own_event(experiment, action, self._reporter))
         problem: ApiError | None = None
-        for namespace, body in bodies.items():
+        for body in bodies.values():
             try:
-                await self._client.request("POST", paths.events(namespace), body=body, idempotent=True)
+                await publish_event(self._client, body)
             except ApiError as error:
                 problem = error
         if problem is not None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 
 import structlog
 
-from podtune.cluster.client import MERGE, ClusterClient
-from podtune.cluster.events import count_again, make_config_map_warning
+from podtune.cluster.client import ClusterClient
+from podtune.cluster.events import make_config_map_warning, publish_event
 from podtune.cluster.record_store import RecordStore
-from podtune.kube import paths
-from podtune.kube.errors import ApiError, ResourceExists, ResourceNotFound
+from podtune.kube.errors import ApiError
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +40,6 @@ class Notices:
         self._receiver = receiver
         self._now = now
         self._waiting: dict[WebhookReason, str] = {}
-        self._counts: Counter[WebhookReason] = Counter()
         self._news = asyncio.Event()
 
     def add(self, reason: WebhookReason, note: str) -> None:
@@ -62,26 +59,13 @@ class Notices:
 
     async def _emit(self, reason: WebhookReason, note: str) -> None:
         try:
-            await self._create_or_count(reason, note)
+            config_map = {"namespace": self._store.namespace, "name": self._store.name, "uid": self._store.uid}
+            body = make_config_map_warning(config_map, reason, note, self._format_now())
+            await publish_event(self._client, body)
         except ApiError as error:
-            log.warning("event about a webhook not written", receiver=self._receiver, reason=reason, error=str(error))
-
-    async def _create_or_count(self, reason: WebhookReason, note: str) -> None:
-        namespace, now = self._store.namespace, self._format_now()
-        config_map = {"namespace": namespace, "name": self._store.name, "uid": self._store.uid}
-        body = make_config_map_warning(config_map, reason, note, now)
-        self._counts[reason] += 1
-        try:
-            await self._client.request("POST", paths.events(namespace), body=body)
-        except ResourceExists:
-            count = max(2, self._counts[reason])
-            path = paths.event(namespace, body["metadata"]["name"])
-            try:
-                await self._client.request("PATCH", path, body=count_again(count, now), content_type=MERGE)
-            except ResourceNotFound:  # it has just expired
-                await self._client.request("POST", paths.events(namespace), body=body)
-        else:
-            self._counts[reason] = 1
+            log.warning(
+                "event about a webhook not written", receiver=self._receiver, reason=str(reason), message=str(error)
+            )
 
     def _format_now(self) -> str:
         return datetime.fromtimestamp(self._now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -277,5 +277,19 @@ async def test_an_event_is_taken(client: KubernetesClient, namespace: str, trial
     assert made["regarding"]["uid"] == ("t-1" if trial else "e-1")
 
 
+async def test_an_event_that_comes_again_is_counted_by_the_next_operator_too(
+    client: KubernetesClient, namespace: str
+) -> None:
+    """Kubernetes lets an Event's series change, and little else."""
+    action = EmitEvent("digits-0", "Tested", "the same", warning=True)
+    for number, instance in enumerate(["one", "one", "another"]):
+        now = f"2024-05-01T12:00:0{number}.000000Z"
+        told = Reporter(instance, lambda now=now: now, lambda *_: "t-1")  # type: ignore[misc]
+        assert await Executor(client, Ignores(), AGENT, told).execute(record(namespace), action) == DONE
+    (made,) = (await client.request("GET", paths.events(namespace)))["items"]
+    assert made["series"] == {"count": 3, "lastObservedTime": "2024-05-01T12:00:02.000000Z"}
+    assert (made["eventTime"], made["reportingInstance"]) == ("2024-05-01T12:00:00.000000Z", "one")
+
+
 def test_the_experiment_of_these_tests_is_a_good_one() -> None:
     assert experiment_record().spec is not None

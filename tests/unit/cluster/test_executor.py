@@ -15,6 +15,7 @@ from podtune.api.resources.trial import TrialSpec, TrialStatus
 from podtune.cluster.events import Reporter
 from podtune.cluster.executor import Executor
 from podtune.cluster.pods.manifest import AgentSettings
+from podtune.kube.manifests import Manifest
 from podtune.runner.actions import (
     DONE,
     ActionResult,
@@ -468,6 +469,69 @@ async def test_it_is_told_in_the_experiments_namespace_though_the_operators_own_
     action = EmitEvent("", "CheckpointsLeft", "left at s3://b/u/", warning=True, left_at="s3://b/u/")
     assert (await bench.do(action)).status is ActionStatus.FAILED
     assert f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events" in [call.path for call in bench.cluster.calls]
+
+
+def restart(bench: Bench, instance: str, time: str) -> Executor:
+    """Another operator on the same cluster."""
+    reporter = Reporter(
+        instance, lambda: time, lambda _, trial: f"uid-of-{trial}", "podtune-system", "podtune-operator"
+    )
+    return Executor(bench.cluster, bench.seen, AgentSettings("agent:1", "Always", "http://r"), reporter)
+
+
+async def test_what_happens_again_is_counted_in_the_same_event_by_the_next_operator_too(bench: Bench) -> None:
+    action = EmitEvent("", "StorageWorkFailed", "export failed after 3 tries: AccessDenied", warning=True)
+    for number, instance in enumerate(["operator-1", "operator-1", "operator-2", "operator-2"]):
+        executor = restart(bench, instance, f"2024-05-01T12:00:0{number}.000000Z")
+        assert await executor.execute(experiment_record(), action) == DONE
+    (made,) = bench.cluster.all("events")
+    assert made["series"] == {"count": 4, "lastObservedTime": "2024-05-01T12:00:03.000000Z"}
+    assert (made["eventTime"], made["reportingInstance"]) == ("2024-05-01T12:00:00.000000Z", "operator-1")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        EmitEvent("digits-1", "OOMKilled", "out of memory", warning=True),
+        EmitEvent("", "OOMKilled", "out of memory", warning=True),
+        EmitEvent("digits-0", "Evicted", "out of memory", warning=True),
+        EmitEvent("digits-0", "OOMKilled", "out of memory again", warning=True),
+        EmitEvent("digits-0", "OOMKilled", "out of memory"),
+    ],
+)
+async def test_events_that_say_something_else_are_others(bench: Bench, other: EmitEvent) -> None:
+    await bench.do(EmitEvent("digits-0", "OOMKilled", "out of memory", warning=True))
+    assert await bench.do(other) == DONE
+    assert len(bench.cluster.all("events")) == 2
+
+
+async def test_an_event_whose_answer_is_lost_is_not_counted_twice(bench: Bench) -> None:
+    """The client has sent it twice then, and the second answer is that it is there."""
+    executor = restart(bench, "operator-1", "2024-05-01T12:00:00.000000Z")
+    for _ in range(2):
+        assert await executor.execute(experiment_record(), EmitEvent("", "A", "a")) == DONE
+    (made,) = bench.cluster.all("events")
+    assert "series" not in made
+
+
+async def test_an_event_that_has_just_expired_is_made_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = bench.cluster.request
+
+    async def expire(method: Any, path: str, **options: Any) -> Manifest:
+        if method == "PATCH":
+            bench.cluster.remove(path)
+        return await request(method, path, **options)
+
+    await bench.do(EmitEvent("", "A", "a"))
+    monkeypatch.setattr(bench.cluster, "request", expire)
+    assert (
+        await restart(bench, "operator-2", "2024-05-01T13:00:00.000000Z").execute(
+            experiment_record(), EmitEvent("", "A", "a")
+        )
+        == DONE
+    )
+    (made,) = bench.cluster.all("events")
+    assert (made["eventTime"], made.get("series")) == ("2024-05-01T13:00:00.000000Z", None)
 
 
 async def test_other_events_are_in_the_experiments_namespace_alone(bench: Bench) -> None:

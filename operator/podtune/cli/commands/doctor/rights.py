@@ -27,7 +27,7 @@ OPERATOR_RIGHTS: Mapping[tuple[str, str], Sequence[str]] = {
     ("", "configmaps"): ("create", "get"),
     ("apps", "controllerrevisions"): ("create", "get", "delete"),
     ("", "persistentvolumeclaims"): ("create", "get", "delete"),
-    ("events.k8s.io", "events"): ("create",),
+    ("events.k8s.io", "events"): ("create", "patch"),
 }
 """What the chart grants the operator where it serves Experiments."""
 CALLER_RIGHTS: Mapping[tuple[str, str], Sequence[str]] = {
