@@ -1,4 +1,7 @@
-"""Templates whose pods the API server refuses: one try, its words in one condition, and on with it after the mend."""
+"""Templates whose pods the API server refuses: one try, its words in one condition, and on with it after the mend.
+
+A template that says nothing of root is made again so that it may not run as root, where that alone was refused.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,13 @@ VOLUME = {"volumes": [{"name": "data", "emptyDir": {}}]}
 MOUNT = {"name": "data", "mountPath": "/data"}
 REFUSED: dict[str, tuple[Object, Object, tuple[str, ...]]] = {
     "unfit": (
-        {"securityContext": {}},
+        {"securityContext": {"runAsNonRoot": False}},
         {},
-        ('violates PodSecurity "restricted', "runAsNonRoot", "label pod-security.kubernetes.io/enforce"),
+        (
+            'violates PodSecurity "restricted',
+            'container "trial" must not set securityContext.runAsNonRoot=false',
+            "label pod-security.kubernetes.io/enforce",
+        ),
     ),
     "nowhere": (
         {},
@@ -82,7 +89,9 @@ def test_a_refusal_holds_the_experiment_after_one_try_until_it_is_mended(
         assert told["reason"] == "PodRefused", told
         assert told["message"].startswith(f"spec.trialTemplate: the API server refuses the pod of {name}-0: "), told
         assert not [word for word in words if word not in told["message"]], told
-    assert sorted(tries(cluster, namespace.namespace)) == sorted(f"{name}-0-1" for name in REFUSED)
+    tried = [name for name in tries(cluster, namespace.namespace) if name != "unfit-0-1"]
+    assert sorted(tried) == sorted(f"{name}-0-1" for name in REFUSED if name != "unfit")
+    assert tries(cluster, namespace.namespace).count("unfit-0-1") == 2, "the second one with runAsNonRoot for the pod"
     trials = namespace.list(TRIALS)
     assert len(trials) == proposed < 8 * len(REFUSED), "no further trial is proposed"
     assert not [trial for trial in trials if trial.get("status", {}).get("infrastructureFailures")]
@@ -103,6 +112,33 @@ def test_a_refusal_holds_the_experiment_after_one_try_until_it_is_mended(
     del corrected["spec"]["trialTemplate"]["spec"]["affinity"]
     namespace.apply(corrected)
     namespace.wait_for_condition(EXPERIMENTS, "nowhere", "Complete")
+
+
+@pytest.mark.every_version
+def test_a_template_that_says_nothing_of_root_runs_where_none_may_run_as_root(
+    cluster: Cluster, namespace: Kubernetes
+) -> None:
+    silent = counter(resources=SMALL, securityContext={})
+    search = {"algorithm": "random", "maxTrials": 3, "seed": 1}
+    template = {"spec": {"containers": [silent]}}
+    namespace.apply(experiment("silent", silent, search=search, maxConcurrentTrials=1, trialTemplate=template))
+    namespace.wait_for_condition(EXPERIMENTS, "silent", "Complete")
+    counts = namespace.get(EXPERIMENTS, "silent")["status"]["trials"]
+    assert (counts["terminated"], counts.get("error", 0)) == (3, 0)
+    assert tries(cluster, namespace.namespace) == [f"silent-{index}-1" for index in (0, 0, 1, 2)], "one was refused"
+    assert not [event for event in namespace.list("events") if event["reason"] == "PodRefused"]
+
+
+def test_an_image_that_runs_as_root_is_told_of_with_the_remedy(namespace: Kubernetes) -> None:
+    rooted = {"name": "trial", "image": "localhost/busybox:1", "imagePullPolicy": "IfNotPresent", "command": ["true"]}
+    search = {"algorithm": "random", "maxTrials": 1, "seed": 1}
+    failures = {"startDeadline": "20s"}
+    namespace.apply(experiment("rooted", rooted, search=search, failures=failures))
+    namespace.wait_for_condition(EXPERIMENTS, "rooted", "Failed")
+    (trial,) = namespace.list(TRIALS)
+    message = trial["status"]["message"]
+    assert "image will run as root" in message
+    assert "; set spec.trialTemplate.spec.securityContext.runAsUser to a user other than 0, or " in message
 
 
 def test_what_no_cluster_takes_is_told_before_any_try(cluster: Cluster, namespace: Kubernetes) -> None:

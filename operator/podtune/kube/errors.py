@@ -89,6 +89,11 @@ class ApiRefusal(ApiError):
         return self.status == 403 and "error looking up service account" in self.message
 
     @property
+    def is_about_root(self) -> bool:
+        """Whether Pod Security refuses a pod that does not rule out to run as root, whatever else is wrong with it."""
+        return self.status == 403 and "violates PodSecurity" in self.message and "runAsNonRoot != true" in self.message
+
+    @property
     def is_namespace_ending(self) -> bool:
         """Whether nothing can be created because the namespace is being deleted."""
         return self.status == 403 and "being terminated" in self.message

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from podtune.api.names import ExperimentReason
 from podtune.api.resources.trial import Checkpoint, TrialSpec
 from podtune.cluster.client import KubernetesClient, list_pages
 from podtune.cluster.decoders import decode_experiment
@@ -18,7 +20,7 @@ from podtune.cluster.pods.manifest import AgentSettings, make_pod
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, NotLeading, ResourceConflict, ResourceExists, ResourceNotFound
 from podtune.kube.manifests import Manifest
-from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs
+from podtune.runner.actions import DONE, ActionStatus, CreatePod, DeletePod, EmitEvent, FetchLogs, TryPod
 from podtune.runner.records import Experiment
 from tests.component.cluster.conftest import IMAGE, RESTRICTED, wait_for
 from tests.unit.cluster.objects import REVISION, experiment_body, experiment_record
@@ -183,6 +185,16 @@ class Ignores:
     observe_trial_status = observe_experiment_status
 
 
+class Remembers(Ignores):
+    """An observer that remembers the pods that were made: what belongs to no Trial is soon collected."""
+
+    def __init__(self) -> None:
+        self.pods: list[Manifest] = []
+
+    def observe_pod(self, body: Manifest) -> None:
+        self.pods.append(body)
+
+
 def reporter() -> Reporter:
     return Reporter("component-test", lambda: "2024-05-01T12:00:00.000000Z", lambda *_: "t-1")
 
@@ -234,13 +246,52 @@ async def test_a_trials_pod_is_taken_where_pod_security_is_restricted(
     assert names[:2] == ["podtune-restore", "podtune-agent"]
 
 
-async def test_a_template_that_is_not_restricted_is_refused_with_the_reason(
-    client: KubernetesClient, namespace: str
+@pytest.mark.parametrize("template_hash", ["", "h"], ids=["pod", "warm pod"])
+async def test_a_template_that_says_nothing_of_root_is_made_so_that_it_may_not_run_as_root(
+    client: KubernetesClient, namespace: str, template_hash: str
+) -> None:
+    seen = Remembers()
+    executor = Executor(client, seen, AGENT, reporter())
+    silent = replace(CREATE, trial=f"silent{template_hash}-0", restore=(), template_hash=template_hash)
+    assert await executor.execute(record(namespace), TryPod(silent)) == DONE
+    assert await executor.execute(record(namespace), silent) == DONE
+    (made,) = seen.pods
+    assert made["metadata"]["name"] == silent.name
+    assert made["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert "runAsNonRoot" not in made["spec"]["containers"][0]["securityContext"]
+
+
+async def test_a_gang_that_says_nothing_of_root_is_made_too(client: KubernetesClient, namespace: str) -> None:
+    seen = Remembers()
+    spec = {"containers": [{"name": "main", "image": IMAGE}]}
+    experiment = record(namespace, trialTemplate={"spec": spec, "replicas": 2})
+    assert experiment.spec is not None
+    revision = experiment.spec.template_revision
+    gang = replace(CREATE, trial="silent-1", restore=(), replicas=2, revision=revision)
+    assert await Executor(client, seen, AGENT, reporter()).execute(experiment, gang) == DONE
+    assert [pod["metadata"]["name"] for pod in seen.pods] == [gang.format_name(rank) for rank in range(2)]
+    assert [pod["spec"]["securityContext"]["runAsNonRoot"] for pod in seen.pods] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"runAsNonRoot": False}, "must not set securityContext.runAsNonRoot=false"),
+        ({"runAsUser": 0}, "must not set runAsUser=0"),
+    ],
+)
+async def test_a_template_that_lets_programs_run_as_root_is_refused_with_the_reason(
+    client: KubernetesClient, namespace: str, said: Manifest, words: str
 ) -> None:
     executor = Executor(client, Ignores(), AGENT, reporter())
-    outcome = await executor.execute(record(namespace), CREATE)
-    assert outcome.status is ActionStatus.REFUSED
+    spec = {"containers": [{"name": "main", "image": IMAGE}], "securityContext": said}
+    experiment = record(namespace, trialTemplate={"spec": spec})
+    assert experiment.spec is not None
+    action = replace(CREATE, restore=(), revision=experiment.spec.template_revision)
+    outcome = await executor.execute(experiment, action)
+    assert (outcome.status, outcome.reason) == (ActionStatus.REFUSED, ExperimentReason.POD_REFUSED)
     assert "violates PodSecurity" in outcome.message
+    assert words in outcome.message
     assert "podtune-agent" not in outcome.message  # what we add to it is restricted
 
 

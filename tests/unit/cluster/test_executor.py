@@ -187,7 +187,7 @@ async def test_an_object_that_goes_between_the_two_looks_is_tried_again(bench: B
 @pytest.mark.parametrize(
     ("status", "message"),
     [
-        (403, 'pods "digits-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+        (403, 'pods "digits-0-1" is forbidden: violates PodSecurity "restricted:latest": hostPort (container uses 80)'),
         (403, 'admission webhook "policy" denied the request: no GPUs on Mondays'),
         (400, 'admission webhook "policy" denied the request: who are you'),
         (403, "maximum cpu usage per Container is 1, but limit is 2"),
@@ -258,7 +258,7 @@ async def test_one_pods_refusal_stands_for_those_that_were_to_be_made_with_it(
         return await request(*args, **options)
 
     monkeypatch.setattr(bench.cluster, "request", later)
-    message = 'pods "digits-0-1" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+    message = 'pods "digits-0-1" is forbidden: violates PodSecurity "restricted:latest": hostPort (container uses 80)'
     others = [replace(CREATE_POD, trial=f"digits-{index}", trial_uid=f"t-{index}") for index in range(2, 5)]
     bench.cluster.fail("POST", "pods", refusal(403, message))
     outcomes = await asyncio.gather(*map(bench.do, [CREATE_POD, *others]))

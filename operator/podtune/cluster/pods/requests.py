@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
 
 from podtune.api.names import (
     ANNOTATION_MADE_FOR,
@@ -23,6 +24,7 @@ from podtune.cluster.client import STRATEGIC_MERGE, ClusterClient, create_owned,
 from podtune.cluster.observer import Observer
 from podtune.cluster.pods.gang import belongs_to, make_gang_service, make_rank
 from podtune.cluster.pods.manifest import AgentSettings, make_pod
+from podtune.cluster.pods.restricted_namespaces import RestrictedNamespaces
 from podtune.cluster.pods.scratch_claim import ensure_claim
 from podtune.cluster.pods.storage_pod import make_storage_pod, make_trial_chunks
 from podtune.cluster.pods.store_claim import StoreClaims, find_store_claim
@@ -62,6 +64,7 @@ class PodRequests:
         self._agent = agent
         self._first_answers = FirstAnswers()
         self._claims = StoreClaims(client, time.monotonic)
+        self._restricted = RestrictedNamespaces(time.monotonic)
 
     async def create(self, experiment: Experiment, action: CreatePod) -> ActionResult:
         """Creates the pod of an attempt, or all pods of a gang."""
@@ -78,10 +81,9 @@ class PodRequests:
         Whatever is not said of the pod itself (it is there already, quota is used up, an admission webhook knows no dry
         runs) is no refusal: the request that makes it comes next, and is answered for good.
         """
-        path = paths.pods(experiment.namespace)
         for body in self._make_pods_of_roles(experiment, action.creation).values():
             try:
-                await self._client.request("POST", path, params={"dryRun": "All"}, body=body, idempotent=True)
+                await self._restricted.send(experiment.namespace, body, partial(self._ask, experiment.namespace))
             except ApiRefusal as refusal:
                 if refusal.is_transient:
                     raise
@@ -164,6 +166,11 @@ class PodRequests:
                 raise
             return ActionResult(ActionStatus.REFUSED, refusal.message, ExperimentReason.POD_REFUSED)
 
+    async def _ask(self, namespace: str, pod: Manifest) -> None:
+        """A dry run."""
+        params = {"dryRun": "All"}
+        await self._client.request("POST", paths.pods(namespace), params=params, body=pod, idempotent=True)
+
     def _make_pods_of_roles(self, experiment: Experiment, action: CreatePod) -> dict[int, Manifest]:
         """A pod for each role, by the first rank that has it."""
         assert experiment.spec is not None  # there are no trials without
@@ -204,7 +211,8 @@ class PodRequests:
     async def _create_one(self, experiment: Experiment, body: Manifest) -> tuple[Manifest | None, ActionResult]:
         """Creates a pod, or finds the one that is there; returns it, None where it is another's, and how it went."""
         name = body["metadata"]["name"]
-        made = await create_owned(self._client, paths.pods(experiment.namespace), body, decoders.decode_pod)
+        create = partial(create_owned, self._client, paths.pods(experiment.namespace), check=decoders.decode_pod)
+        made = await self._restricted.send(experiment.namespace, body, create)
         if made is None:
             return None, ActionResult(ActionStatus.FAILED, f"a pod {name} with another owner already exists; delete it")
         if _read_trial_uid(made) != _read_trial_uid(body):

@@ -30,6 +30,18 @@ def confine(spec: Manifest, *, non_root: bool) -> None:
         container["securityContext"] = own
 
 
+def forbid_root(pod: Manifest) -> Manifest | None:
+    """A copy of a pod whose containers must not run as root, but for those that say otherwise; None if the pod does.
+
+    What a pod says of `runAsNonRoot` holds for each of its containers that says nothing.
+    """
+    spec = pod["spec"]
+    context = spec.get("securityContext") or {}
+    if context.get("runAsNonRoot") is not None:
+        return None
+    return {**pod, "spec": {**spec, "securityContext": {**context, "runAsNonRoot": True}}}
+
+
 def make_agent_profile(pod_context: Mapping[str, Any]) -> Manifest:
     """What the agent's security context has to say so that the pod's AppArmor profile is not the agent's.
 

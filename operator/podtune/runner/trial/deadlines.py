@@ -16,6 +16,7 @@ from podtune.api.resources.trial import MAX_DECISION_MESSAGE
 from podtune.runner.scheduling import clones
 from podtune.runner.timestamps import parse_rfc3339
 from podtune.runner.trial.machine import TrialMachine
+from podtune.runner.trial.status_text import describe_pending_pod
 from podtune.runner.trial.usage import measure_training
 
 
@@ -77,7 +78,7 @@ def _start(trial: TrialMachine) -> Iterator[Deadline]:
     pod = trial.current.pods.not_started
     if pod is not None and pod.started and pod.waiting is not None and pod.waiting.hopeless:
         since = pod.started
-        reason, message = TrialReason.START_DEADLINE_EXCEEDED, f"{pod.waiting.reason}: {pod.waiting.message}"
+        reason, message = TrialReason.START_DEADLINE_EXCEEDED, describe_pending_pod(trial, pod, pod.waiting)
     elif trial.current.store_problem is not None and trial.current.store_problem.permanent:
         since = trial.current.store_problem_since
         reason, message = TrialReason.STORE_UNUSABLE, trial.current.store_problem.message
@@ -94,7 +95,7 @@ def _list_pending(trial: TrialMachine) -> Iterator[Deadline]:
     pod = trial.current.pods.not_started
     if limit is None or pod is None or not pod.created:
         return
-    words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting is not None else "it is still starting"
+    words = describe_pending_pod(trial, pod, pod.waiting) if pod.waiting is not None else "it is still starting"
     why = f"(not running after failures.pendingDeadline, {limit})"
     due = pod.created + parse_duration(limit)
     yield Deadline(due, DecisionAction.FAIL, TrialReason.PENDING_DEADLINE_EXCEEDED, f"pod {pod.name}: {words}", why)

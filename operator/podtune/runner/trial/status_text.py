@@ -10,7 +10,7 @@ from podtune.api.resources.trial import AttemptEnd, TrialStatus
 from podtune.protocol.messages import Restored
 from podtune.runner import resources
 from podtune.runner.attempts import lost_work, usable_results
-from podtune.runner.records import Pod
+from podtune.runner.records import Pod, Waiting
 from podtune.runner.scheduling import retry_requests
 from podtune.runner.timestamps import format_rfc3339
 from podtune.runner.trial import ledger, own_limits, revisions
@@ -19,6 +19,8 @@ from podtune.runner.trial.phase import USER_PAUSES, TrialPhase
 from podtune.runner.trial.results import show_briefly
 
 HELD = "; also paused by its user (spec.desiredState)"
+_OF_ROOT = ("has runAsNonRoot and image", "breaks non-root policy")
+"""Pieces of what a kubelet says that won't start a container as root, or as a user that it can't tell from root."""
 
 
 def explain_pods(trial: TrialMachine, limits: resources.TrialLimits, now: float) -> None:
@@ -39,7 +41,7 @@ def explain_pods(trial: TrialMachine, limits: resources.TrialLimits, now: float)
             _explain_running(trial, limits)
             trial.touch(now + trial.context.settings.running_debounce)
     else:
-        reason, message = _explain_pending(waiting)
+        reason, message = _explain_pending(trial, waiting)
         if trial.current.pods.replicas > 1:
             message = f"rank {waiting.rank}{f' ({waiting.role})' if waiting.role else ''}: {message}"
         before = trial.status.reason
@@ -49,6 +51,15 @@ def explain_pods(trial: TrialMachine, limits: resources.TrialLimits, now: float)
             kept_from_starting = reason != TrialReason.STARTING
             patience = settings.pending_debounce if kept_from_starting else settings.starting_debounce
             trial.touch(now + (settings.message_debounce if before == reason else patience))
+
+
+def describe_pending_pod(trial: TrialMachine, pod: Pod, waiting: Waiting) -> str:
+    """What a pod waits for, in the kubelet's or the scheduler's words, and what to do where these don't say."""
+    if not any(piece in waiting.message for piece in _OF_ROOT):
+        return f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+    path = trial.context.spec.find_pod_role(pod.rank, evaluates=trial.is_evaluated).path
+    remedy = f"set spec.{path}.spec.securityContext.runAsUser to a user other than 0"
+    return f"{waiting.reason}: {waiting.message}; {remedy}, or use an image whose USER is such a number"
 
 
 def explain_queue(trial: TrialMachine, now: float) -> None:
@@ -171,12 +182,12 @@ def _pause_message(trial: TrialMachine) -> str:
     return clip(reason, MAX_MESSAGE - len(HELD)) + HELD if trial.spec.desired_state is DesiredState.PAUSED else reason
 
 
-def _explain_pending(pod: Pod) -> tuple[str, str]:
+def _explain_pending(trial: TrialMachine, pod: Pod) -> tuple[str, str]:
     if pod.restoring:
         return TrialReason.RESTORING, "restoring the checkpoint"
     if pod.waiting is None:
         return TrialReason.STARTING, f"pod {pod.name} is starting" + (f" on node {pod.node}" if pod.node else "")
-    words = f"{pod.waiting.reason}: {pod.waiting.message}" if pod.waiting.message else pod.waiting.reason
+    words = describe_pending_pod(trial, pod, pod.waiting)
     if pod.waiting.reason in ("Unschedulable", "SchedulingGated"):
         return TrialReason.UNSCHEDULABLE, words
     if "Image" in pod.waiting.reason:

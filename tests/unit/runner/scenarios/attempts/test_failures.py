@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from podtune.api.names import TrialReason, TrialState
 from podtune.runner.actions import ActionStatus, CreatePod, FetchLogs
 from podtune.runner.attempts.classification import FailureClass
+from podtune.runner.records import Waiting
 from podtune.runner.settings import RunnerSettings
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world.simulated_program import Program
@@ -53,6 +56,34 @@ def test_a_bad_image_is_waited_for_until_the_start_deadline() -> None:
     assert status.last_attempt.failure_class == FailureClass.FINAL
     assert status.message.endswith("(for longer than failures.startDeadline, 2m)")
     assert 120 <= simulation.now - START <= 130
+
+
+POD = '(pod: "e-0-1_team(5f3c)", container: trial)'
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"container has runAsNonRoot and image will run as root {POD}",
+        f"container has runAsNonRoot and image has non-numeric user (nobody), cannot verify user is non-root {POD}",
+        f"container's runAsUser breaks non-root policy {POD}",
+    ],
+)
+def test_an_image_that_would_run_as_root_where_none_may_is_told_with_the_remedy(words: str) -> None:
+    program = Program(faults={0: (ScheduledFault(Fault.STUCK),)})
+    simulation = Simulation(spec(**ONE, failures={"startDeadline": "2m"}), program).run(10.0)
+    waiting = Waiting("CreateContainerConfigError", words, hopeless=True)
+    simulation.api.update_pod("e-0-1", waiting=waiting)
+    simulation.run(60.0)
+    assert (simulation.status().state, simulation.status().reason) == (TrialState.PENDING, TrialReason.CANNOT_START)
+    told = (
+        f"CreateContainerConfigError: {words}; set spec.trialTemplate.spec.securityContext.runAsUser to a user other "
+        "than 0, or use an image whose USER is such a number"
+    )
+    assert simulation.status().message == told
+    status = simulation.run(until=lambda: simulation.is_over).status()
+    assert (status.state, status.reason) == (TrialState.ERROR, TrialReason.START_DEADLINE_EXCEEDED)
+    assert status.message == f"{told} (for longer than failures.startDeadline, 2m)"
 
 
 def test_an_attempt_whose_pods_can_not_be_completed_spends_no_failure() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from podtune.api.names import ExperimentState, TrialReason, TrialState
 from podtune.api.resources.trial_template import TrialTemplate
 from podtune.runner.actions import Action, ActionResult, ActionStatus, CreatePod, DeletePod
+from podtune.runner.records import Waiting
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.scenarios.attempts.test_gangs import BACKOFF, STEPS, bounded, faults, weathers
 from tests.unit.runner.world.made_anew import assert_made_anew_agrees
@@ -109,6 +110,16 @@ def test_limits_that_a_user_sets_name_a_role() -> None:
     assert list_memory(simulation, 2) == ["1Gi", "16Gi", "16Gi"]
     assert simulation.status().limits == {"worker:memory": "16Gi"}
     assert simulation.run().status().state is TrialState.TERMINATED
+
+
+def test_a_role_whose_image_would_run_as_root_is_told_where_to_set_its_user() -> None:
+    simulation = start(ScheduledFault(Fault.STUCK, rank=1)).run(10.0)
+    words = "container has runAsNonRoot and image will run as root"
+    waiting = Waiting("CreateContainerConfigError", words, hopeless=True)
+    simulation.api.update_pod("e-0-1-1", waiting=waiting)
+    message = simulation.run(60.0).status().message
+    assert message.startswith(f"rank 1 (worker): CreateContainerConfigError: {words}; set ")
+    assert "; set spec.trialTemplate.roles[1].template.spec.securityContext.runAsUser to a user other than 0" in message
 
 
 def test_limits_without_roles_name_none() -> None:

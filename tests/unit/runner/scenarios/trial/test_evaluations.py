@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from podtune.api.names import DesiredState, ExperimentState, TrialReason, TrialState
 from podtune.api.resources.resume import Resume
 from podtune.runner.actions import CreatePod, CreateStoragePod, Propose
+from podtune.runner.records import Waiting
 from podtune.simulation.curves.functions import compute_rising_value
 from podtune.simulation.faults import Fault, ScheduledFault
 from tests.unit.runner.world import user_moves
@@ -153,6 +154,16 @@ def test_a_failed_evaluation_is_retried_alone() -> None:
     status = run.status()
     assert list_stages(run) == ["train", "evaluate", "evaluate", "evaluate"]
     assert (status.state, status.failures, status.evaluation.failures) == (TrialState.TERMINATED, 0, 2)
+
+
+def test_an_evaluation_whose_image_would_run_as_root_is_told_where_to_set_its_user() -> None:
+    stuck = ScheduledFault(Fault.STUCK)
+    run = simulation(Program(steps=STEPS, checkpoint_every=1, faults={0: (None, stuck)}))
+    run.run(until=lambda: run.status_exists() and run.status().reason == TrialReason.PULLING_IMAGE)
+    words = "container has runAsNonRoot and image will run as root"
+    run.api.update_pod("e-0-2", waiting=Waiting("CreateContainerConfigError", words, hopeless=True))
+    message = run.run(60.0).status().message
+    assert f"{words}; set spec.evaluation.template.spec.securityContext.runAsUser to a user other than 0" in message
 
 
 def test_evaluations_have_a_limit_of_their_own() -> None:
