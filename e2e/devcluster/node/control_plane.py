@@ -41,15 +41,17 @@ _HEALTH = {
     DNS: "http://127.0.0.1:8181/ready",
 }
 
-# Who, what and when alone: of the operator all that it asks for, which is held against its rights; of others what they
-# write, which benchmarks count.
+# Who, what and when alone: of service accounts but the system's own all that they ask for, which is held against the
+# rights of operator, dashboard and `helm test`; of others what they write, which benchmarks count.
+_READING = ["get", "list", "watch"]
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [
-        {"level": "Metadata", "users": ["system:serviceaccount:podtune-system:podtune"]},
-        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {"level": "None", "verbs": _READING, "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None", "verbs": _READING},
         {"level": "Metadata"},
     ],
 }
