@@ -20,6 +20,11 @@ EVERYTHING = {
     "admissionPolicy": {"templates": True, "userRights": True},
     "networkPolicy": {"egress": {"enabled": True}},
     "webhooks": [{"name": "tracker", "url": "https://events.example.com", "secret": "tracker"}],
+    "tracing": {
+        "endpoint": "https://collector.example.com:4318",
+        "secret": "collector",
+        "attributes": {"k8s.cluster.name": "training"},
+    },
     "dashboard": {
         "enabled": True,
         "tls": {"secret": "certificate"},

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from e2e.devcluster import Cluster
-from e2e.devcluster.building import prometheus
-from e2e.devcluster.errors import ClusterError
 from e2e.disruptions import scaled_to_nothing
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_PODS, RELEASE
@@ -34,10 +32,6 @@ def token(operator: Kubernetes) -> Iterator[str]:
 
 @pytest.fixture
 def server(operator: Kubernetes, token: str, tmp_path: Path) -> Iterator[PrometheusServer]:
-    try:
-        prometheus.ensure()
-    except ClusterError as error:
-        pytest.skip(str(error))
     (tmp_path / "token").write_text(token)
     authority = tmp_path / "ca.crt"
     authority.write_text(read_authority(operator))

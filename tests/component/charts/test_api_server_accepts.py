@@ -60,6 +60,13 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
             {"name": "two", "url": "http://events.example.com", "types": ["dev.podtune.trial.*"], "batchSize": 9},
         ]
     },
+    "traces": {
+        "tracing": {
+            "endpoint": "https://collector.example.com:4318",
+            "secret": "collector",
+            "attributes": {"k8s.cluster.name": "a: b"},
+        }
+    },
     "open dashboard": {"dashboard": {"enabled": True, "open": True, "pathPrefix": "/podtune", "title": "a: b"}},
     "dashboard to the world": {
         "dashboard": {
@@ -89,6 +96,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
             }
         },
         "webhooks": [{"name": "one", "url": "http://events.example.com:8080/podtune"}],
+        "tracing": {"endpoint": "http://collector.example.com:4318"},
         "dashboard": {"enabled": True, "stores": [STORE]},
         "embeddedS3": S3,
     },

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import yaml
 ROOT = Path(__file__).parents[4]
 CHART = ROOT / "charts" / "podtune"
 RUNBOOKS = ROOT / "docs" / "runbooks"
+FAULTS = ROOT / "e2e" / "tests" / "monitoring"
 GUIDE = ROOT / "docs" / "how-to" / "watch-the-operator.md"
 
 
@@ -27,6 +30,18 @@ def list_sections() -> dict[str, str]:
         parts = re.split(r"^## (\w+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
         found |= {f"{page.name}#{name.lower()}": text for name, text in zip(parts[1::2], parts[2::2], strict=True)}
     return found
+
+
+def list_fired(source: str) -> Iterator[str]:
+    """Names of the alerts for which a test waits until they fire."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="wait_until_firing"), args=awaited):
+                yield from (str(name.value) for name in awaited if isinstance(name, ast.Constant))
+            case ast.Compare(left=ast.Constant(value=str(name)), ops=[ast.In()]):
+                yield name
+            case ast.While(test=ast.Compare(left=ast.Constant(value=str(name)), ops=[ast.NotIn()])):
+                yield name
 
 
 def test_each_alert_has_a_runbook_and_the_other_way_round() -> None:
@@ -55,3 +70,20 @@ def test_each_alert_can_be_left_out_by_name() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     rule = schema["properties"]["metrics"]["properties"]["prometheusRule"]
     assert rule["properties"]["disabled"]["items"]["enum"] == list(list_alerts())
+
+
+def test_each_alert_is_fired_by_a_real_fault() -> None:
+    """In `make test-long`, by a real Prometheus that scrapes a real operator."""
+    fired = {name for file in FAULTS.glob("test_*.py") for name in list_fired(file.read_text(encoding="utf-8"))}
+    assert set(list_alerts()) - fired == set()
+
+
+def test_an_alert_that_is_only_named_has_not_been_fired() -> None:
+    source = """
+await scene.wait_until_firing("One", "Two")
+while "Three" not in server.list_firing(): pass
+await scene.wait_for(lambda: "Four" not in server.list_firing(), seen)
+eventually(server.list_firing, lambda firing: "Five" in firing)
+print("Six")
+"""
+    assert set(list_fired(source)) == {"One", "Two", "Three", "Five"}
