@@ -46,6 +46,7 @@ RUN ${INSTALL} /requirements.txt \
     && find /opt/podtune/lib/botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts -exec rm -r {} + \
     && ${COMPILE} /opt/podtune/lib
 COPY operator/podtune/__init__.py /opt/podtune/lib/podtune/
+COPY operator/podtune/process_start.py /opt/podtune/lib/podtune/
 COPY operator/podtune/agent /opt/podtune/lib/podtune/agent
 COPY operator/podtune/protocol /opt/podtune/lib/podtune/protocol
 COPY operator/podtune/storage /opt/podtune/lib/podtune/storage
@@ -120,7 +121,7 @@ RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && ${COMPILE} /opt/podtune/lib
 COPY operator/podtune /opt/podtune/lib/podtune
 RUN mkdir /opt/podtune/bin \
-    && printf '#!/usr/bin/env python3\nfrom podtune.dashboard.main import main\n\nraise SystemExit(main())\n' > /opt/podtune/bin/podtune-dashboard \
+    && printf '#!/usr/bin/env python3\nfrom podtune.dashboard.server.entry import start_dashboard\n\nraise SystemExit(start_dashboard())\n' > /opt/podtune/bin/podtune-dashboard \
     && ${COMPILE} /opt/podtune/lib/podtune \
     && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
 RUN cd / && export PYTHONPATH=/opt/podtune/lib && /opt/podtune/bin/podtune-dashboard --help > /dev/null \
@@ -163,6 +164,7 @@ RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && PYTHONPATH=/opt/podtune/lib python3 -c 'from sklearn.datasets import load_digits; \
     from sklearn.neural_network import MLPClassifier; MLPClassifier(max_iter=200).fit(*load_digits(return_X_y=True))'
 COPY operator/podtune/__init__.py /opt/podtune/lib/podtune/
+COPY operator/podtune/process_start.py /opt/podtune/lib/podtune/
 COPY operator/podtune/trial /opt/podtune/lib/podtune/trial
 COPY examples/digits /opt/podtune/digits
 RUN ${COMPILE} /opt/podtune/lib/podtune && chmod -R a+rX,u+w,go-w /opt/podtune

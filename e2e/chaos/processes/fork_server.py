@@ -77,16 +77,16 @@ def _import_operator() -> Run:
 
 def _import_agent() -> Run:
     import podtune.storage.s3.client  # noqa: F401 - what would be imported late
-    from podtune.agent import entry
     from podtune.agent import main as agent
     from podtune.agent.checkpoints import lazy_store
+    from podtune.process_start import begin_process
     from podtune.storage.stores import make_store
 
     # Another process would import all of it once more, for one request that is the same from here.
     lazy_store.check_elsewhere = lambda address: make_store(address).check()
 
     def run(order: Order) -> int:
-        entry.hold_back()
+        begin_process(holds_signals_back=True)
         return agent.main(order["arguments"])
 
     return run

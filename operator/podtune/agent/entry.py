@@ -1,27 +1,16 @@
 """Where the process of the agent begins: with the signals by which the kubelet asks a container to end.
 
-In a container the agent is process 1, and signals that such a process neither handles nor blocks never reach it: the
-kubelet would wait for the pod's whole grace period. So they are blocked from the start, and each command then defines
-what they mean to it. Threads inherit that, and no handler can interrupt anything.
-
-A crash leaves no core dump: it would hold the token and the bucket's credentials.
+They are held back from the start, and each command then defines what they mean to it.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sys
 
+from podtune.process_start import END_SIGNALS, begin_process
 from podtune.protocol import agent_environment
-
-END_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-def hold_back() -> None:
-    """Keeps the signals until somebody waits for them; to be called before there is any thread."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)
 
 
 def wait(seconds: float) -> bool:
@@ -43,8 +32,7 @@ def start() -> int:
             from podtune.agent import module_copy  # noqa: PLC0415
 
             return module_copy.run(directory)
-    hold_back()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    begin_process(holds_signals_back=True)
     from podtune.agent.main import main  # noqa: PLC0415 - takes a while, and the signals are held back first
 
     return main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -40,7 +39,6 @@ def main() -> None:
         settings = read_settings()
     except SettingsError as error:
         sys.exit(f"podtune-operator: {error}")
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the operator's token
     _configure_logging(settings.log_level)
     collect_in_small_portions()
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -1,6 +1,6 @@
 """`python -m podtune.dashboard`, which is `podtune-dashboard`."""
 
-from podtune.dashboard.main import main
+from podtune.dashboard.server.entry import start_dashboard
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(start_dashboard())
