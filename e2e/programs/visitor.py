@@ -4,7 +4,7 @@ URL      where the server is, by TLS
 CA       certificates of the authorities that it is believed by
 OTHER_CA certificate of an authority that it must not be believed by; unset: it is not tried
 PLAIN    a port where there may be a server of plain HTTP; unset: it is not tried
-POSTS    reports to post, as JSON: a list of {path, token, body}
+ASKS     what to ask there, as JSON: a list of {path, token, body}; what has no body is a GET
 METRICS  where the operator's metrics are, by TLS, with the certificate of the server of URL
 GETS     what to get there, as JSON: a list of {path, token}
 SILENT   so many connections are opened that never send a whole request (0)
@@ -23,11 +23,13 @@ from urllib.parse import urlsplit
 PATIENCE = 120.0
 
 
-def post(path: str, token: str, body: object) -> dict[str, object]:
+def ask(path: str, token: str, body: object = None) -> dict[str, object]:
+    """Posts a report, or asks for a log; one that is given comes to no end, and has the visitor fail."""
     trust = ssl.create_default_context(cadata=os.environ["CA"])
     connection = http.client.HTTPSConnection(SERVER[0], SERVER[1], timeout=10, context=trust)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    connection.request("POST", path, json.dumps(body), headers)
+    method, data = ("POST", json.dumps(body)) if body is not None else ("GET", None)
+    connection.request(method, path, data, headers)
     answer = connection.getresponse()
     return {"status": answer.status, "text": answer.read().decode()}
 
@@ -98,7 +100,7 @@ def stay_silent(count: int) -> dict[str, object]:
 
 url = urlsplit(os.environ["URL"])
 SERVER = (url.hostname or "", url.port or 443)
-answers = [post(**one) for one in json.loads(os.environ.get("POSTS", "[]"))]
+answers = [ask(**one) for one in json.loads(os.environ.get("ASKS", "[]"))]
 told = {
     "answers": answers,
     "metrics": [get(**one) for one in json.loads(os.environ.get("GETS", "[]"))],

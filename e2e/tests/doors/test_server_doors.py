@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+
+import pytest
 
 from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE, PROGRAMS, RESTRICTED, counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.tests.conftest import make_namespace
+from e2e.tests.doors.tenant_attacks import FORGED, RunningTrial, list_attacks
 from e2e.trials import trial_status
 from podtune.results.connections import HEADER_SECONDS, MAX_OF_ONE_ADDRESS
 from podtune.results.tls.authorities import make_authority
@@ -22,6 +26,15 @@ SECRET = f"{RELEASE}-results-tls"
 ONE = {"algorithm": "random", "maxTrials": 1}
 TOO_MANY = 20
 """So many connections more than an address may have."""
+NO_DEVICE: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
+
+
+@pytest.fixture
+def victim(cluster: Cluster) -> Iterator[Kubernetes]:
+    """Another tenant's namespace."""
+    kubernetes = make_namespace(cluster, secret=False)
+    yield kubernetes
+    cluster.kubectl("delete", "namespace", kubernetes.namespace, "--wait=false", "--ignore-not-found")
 
 
 def visit(namespace: Kubernetes, **environment: object) -> Callable[[], Object]:
@@ -67,12 +80,20 @@ def token_of(namespace: Kubernetes, pod: Object, audience: str = "podtune.dev/re
     return namespace.kubectl(*words).strip()
 
 
+def run_a_victim(victim: Kubernetes) -> None:
+    """Has another tenant's trial run that has the name of one of ours; its agent reads its results from its log."""
+    printing = counter({"EPOCHS": "4", "HOLD_AT": "3", "STDOUT": "1"}, resources=NO_DEVICE)
+    stdout = {"stdout": {"pattern": r"epoch=(?P<epoch>\d+) value=(?P<value>\S+)"}}
+    victim.apply(experiment("told", printing, search=ONE, results=stdout))
+
+
 def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
-    cluster: Cluster, namespace: Kubernetes
+    cluster: Cluster, namespace: Kubernetes, victim: Kubernetes
 ) -> None:
     container = counter({"EPOCHS": "4", "HOLD_AT": "3"})
     search = {"algorithm": "random", "maxTrials": 2}
     namespace.apply(experiment("told", container, search=search, checkpoints={"store": store(cluster)}))
+    run_a_victim(victim)
     eventually(lambda: all(trial_status(namespace, f"told-{index}").get("checkpoint") for index in (0, 1)))
     pod = namespace.get("pods", "told-0-1")
     uri = trial_status(namespace, "told-0")["checkpoint"]["uri"]
@@ -103,7 +124,16 @@ def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
         ({"path": path.format("told-0"), "token": api_token}, 401),
     ]
     posts += [{**post, "body": good} for post, _ in others]
-    answers = visit(namespace, POSTS=json.dumps(posts))()["answers"]
+    eventually(lambda: trial_status(victim, "told-0").get("iteration") == 2, what="the victim waits before epoch 3")
+    (theirs,) = victim.list("pods", "podtune.dev/experiment=told")
+    tenants = [RunningTrial(each["metadata"]["namespace"], "told-0", each["metadata"]["uid"]) for each in (pod, theirs)]
+    attacks = list_attacks(*tenants, token)
+    answers = visit(namespace, ASKS=json.dumps([*posts, *attacks]))()["answers"]
+    refused = [answers.pop() for _ in attacks]
+    assert [answer["status"] for answer in refused] == [403] * len(attacks), refused
+    status = trial_status(victim, "told-0")
+    assert (status["attempt"], status["iteration"], status["state"]) == (1, 2, "RUNNING")
+    assert str(int(FORGED)) not in json.dumps([status, trial_status(namespace, "told-0")])
     misplaced, rest = answers[: len(elsewhere)], answers[len(elsewhere) :]
     assert [answer["status"] for answer in misplaced] == [400] * len(elsewhere), answers
     assert all("below the trial's own prefix" in answer["text"] for answer in misplaced)
