@@ -46,6 +46,14 @@ def test_the_operator_goes_to_dns_the_api_server_and_receivers_of_webhooks() -> 
     assert with_receivers == [*DNS, open_ports(443, 6443), open_ports(443, 80, 8080)]
 
 
+def test_the_operator_goes_to_the_collector_of_traces() -> None:
+    collector = "http://otel-collector.observability:4318"
+    assert read_policy("podtune", **CONFINED, tracing__endpoint=collector)["egress"][-1] == open_ports(4318)
+    receivers = [{"name": "one", "url": "https://events.example.com"}]
+    both = read_policy("podtune", **CONFINED, tracing__endpoint=collector, webhooks=receivers)["egress"]
+    assert both == [*DNS, open_ports(443, 6443), open_ports(4318, 443)]
+
+
 def test_the_api_server_may_be_named_and_more_be_added() -> None:
     more = {"to": [{"namespaceSelector": {"matchLabels": {"team": "chat"}}}], "ports": [{"protocol": "TCP", "port": 1}]}
     egress = read_policy(
