@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from e2e.browser.chromium import open_browser
 from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.visitor import Visitor, visit
+from e2e.credentials import NO_CORE_DUMP, find_credentials, list_core_limits
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.kubernetes import DEADLINE, Kubernetes
@@ -19,7 +20,7 @@ from e2e.viewer import DashboardViewer
 from podtune.dashboard.access.session import LoginSession
 
 
-def test_everyone_sees_and_does_what_their_own_token_lets_them(team: Team) -> None:
+def test_everyone_sees_and_does_what_their_own_token_lets_them(team: Team, cluster: Cluster) -> None:
     team.theirs.apply(experiment("foreign", counter(), suspend=True))
     theirs = team.log_in(team.theirs, "view")
     ours = team.log_in(team.ours, "view")
@@ -64,6 +65,13 @@ def test_everyone_sees_and_does_what_their_own_token_lets_them(team: Team) -> No
     assert editor.send(pause, form).status == 303
     assert is_suspended(team)
     ours.follow(base, lambda page: 'class="badge suspended"' in page)
+
+    # What it holds stays with it.
+    (pod,) = team.home.list("pods")
+    assert list_core_limits(pod) == [NO_CORE_DUMP]
+    log = team.home.kubectl("logs", pod["metadata"]["name"])
+    assert find_credentials(log, (cluster.s3.access_key, cluster.s3.secret_key)) == set(), log
+    assert ours.send("metrics").status == 404, "it has none"
 
 
 def make_form(viewer: DashboardViewer, purpose: str) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from e2e.credentials import NO_CORE_DUMP, PRIVATE_KEYS, find_credentials, list_core_limits
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
-from e2e.install import OPERATOR_PODS
+from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.tests.conftest import store_secret
+from e2e.tests.doors.metrics_reader import made_metrics_reader, read_metrics
 from e2e.trials import trial_status
+from podtune.api.pods.pod_template import AGENT_CONTAINER
 
 WRONG_KEY = "a-key-that-opens-nothing-4e2b"
-TOKEN = re.compile(r"eyJ[\w-]{20,}\.eyJ[\w-]{20,}")
-"""A JSON Web Token, as service accounts have them."""
 ONE = {"algorithm": "random", "maxTrials": 1, "seed": 1}
 OTHER_SECRET = "other-s3"
 LOOK = """
@@ -43,15 +44,18 @@ def test_no_credential_is_anywhere_but_where_it_belongs(
         what="the wrong key is told",
     )
     credentials = {cluster.s3.access_key, cluster.s3.secret_key, WRONG_KEY}
-    for place, text in show_all(cluster, namespace, operator):
-        assert [key for key in credentials if key in text] == [], place
-        assert not TOKEN.search(text), place
-    limits = [read(path.parent / "limits") for path in find_agents(namespace)]
-    assert limits
-    assert all(re.search(r"Max core file size\s+0\s+0", text) for text in limits)
+    for place, text in show_all(namespace, operator):
+        assert find_credentials(text, credentials) == set(), place
+    for pod in namespace.list("pods"):
+        assert set(list_core_limits(pod, AGENT_CONTAINER)) == {NO_CORE_DUMP}, pod["metadata"]["name"]
+    for pod in operator.list("pods", OPERATOR_PODS):
+        assert set(list_core_limits(pod)) == {NO_CORE_DUMP}, "the operator's"
+    secrets = {secret["metadata"]["name"]: json.dumps(secret) for secret in operator.list("secrets")}
+    holders = {name for name, text in secrets.items() if find_credentials(text) & PRIVATE_KEYS}
+    assert holders == {f"{RELEASE}-results-tls"}, "the authorities' keys and the server's are in one Secret alone"
 
 
-def show_all(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> Iterator[tuple[str, str]]:
+def show_all(namespace: Kubernetes, operator: Kubernetes) -> Iterator[tuple[str, str]]:
     """All that people may come to read, each with its name: objects, logs, metrics, and processes."""
     for kind in ("experiments,trials", "pods", "events", "configmaps", "controllerrevisions"):
         yield kind, namespace.kubectl("get", kind, "-o", "yaml")
@@ -60,15 +64,11 @@ def show_all(cluster: Cluster, namespace: Kubernetes, operator: Kubernetes) -> I
         yield f"logs of {pod}", namespace.kubectl("logs", pod, "--all-containers")
         yield f"processes of {pod}", namespace.kubectl("exec", pod, "-c", "trial", "--", "python3", "-c", LOOK)
     yield "the operator's log", operator.kubectl("logs", "-l", OPERATOR_PODS, "--tail=-1")
+    with made_metrics_reader(namespace) as token:
+        metrics = read_metrics(operator, token)
+    assert "podtune_leading 1.0" in metrics
+    yield "the operator's metrics", metrics
     yield "processes of the nodes", "\n".join(read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
-
-
-def find_agents(namespace: Kubernetes) -> Iterator[Path]:
-    """The command lines of the agents' processes, which the nodes of this machine run."""
-    uids = {pod["metadata"]["uid"] for pod in namespace.list("pods")}
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        if "podtune-agent" in read(path) and any(uid in read(path.parent / "cgroup") for uid in uids):
-            yield path
 
 
 def read(path: Path) -> str:

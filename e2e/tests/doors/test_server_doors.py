@@ -14,6 +14,7 @@ from e2e.experiments import EXAMPLES_IMAGE, PROGRAMS, RESTRICTED, counter, exper
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.tests.conftest import make_namespace
+from e2e.tests.doors.metrics_reader import made_metrics_reader
 from e2e.tests.doors.tenant_attacks import FORGED, RunningTrial, list_attacks
 from e2e.trials import trial_status
 from podtune.results.connections import HEADER_SECONDS, MAX_OF_ONE_ADDRESS
@@ -161,17 +162,11 @@ def test_results_come_by_tls_alone_from_agents_that_believe_the_operator_alone(
 
 
 def test_metrics_are_for_those_whom_kubernetes_lets_get_them(cluster: Cluster, namespace: Kubernetes) -> None:
-    for name in ("prometheus", "other"):
-        namespace.kubectl("create", "serviceaccount", name)
-    role, account = f"{OPERATOR_NAMESPACE}-{RELEASE}-metrics-reader", f"{namespace.namespace}:prometheus"
-    words = ["create", "clusterrolebinding", namespace.namespace, f"--clusterrole={role}"]
-    namespace.kubectl(*words, f"--serviceaccount={account}")
-    try:
-        tokens = [namespace.kubectl("create", "token", name).strip() for name in ("prometheus", "other")]
-        gets = [{"path": "/metrics", "token": token} for token in (*tokens, "", "wrong")]
+    namespace.kubectl("create", "serviceaccount", "other")
+    with made_metrics_reader(namespace) as reader:
+        tokens = [reader, namespace.kubectl("create", "token", "other").strip(), "", "wrong"]
+        gets = [{"path": "/metrics", "token": token} for token in tokens]
         seen = visit(namespace, METRICS=METRICS, GETS=json.dumps(gets))()["metrics"]
-    finally:
-        namespace.kubectl("delete", "clusterrolebinding", namespace.namespace)
     assert [answer["status"] for answer in seen] == [200, 403, 401, 401], seen
     assert "podtune_leading 1.0" in seen[0]["text"]
     assert f"system:serviceaccount:{namespace.namespace}:other may not get /metrics" in seen[1]["text"]
