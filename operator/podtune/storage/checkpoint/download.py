@@ -31,6 +31,10 @@ class CorruptCheckpoint(Exception):
     """What is in the bucket is not what was committed; the message says what differs."""
 
 
+class CheckpointTooLarge(OSError):
+    """A checkpoint claims more bytes than there is room for; nothing of it was fetched."""
+
+
 class LocalSource(Protocol):
     """Where files may be had without asking the bucket."""
 
@@ -74,6 +78,7 @@ class Download:
 
         Raises:
             CorruptCheckpoint: A file is missing or is not what the manifest says.
+            CheckpointTooLarge: There is no room for it.
             StoreError: The store can't be asked.
             OSError: The files can't be written.
         """
@@ -94,12 +99,25 @@ class Download:
 
     def _prepare(self) -> None:
         folders = {folder for file in self._files for folder in PurePosixPath(file.path).parents}
-        for folder in sorted({PurePosixPath(), *folders}):  # a checkpoint may be without files
+        self._directory.make(0o755)  # a checkpoint may be without files
+        self._check_room()
+        for folder in sorted(folders.difference({PurePosixPath()})):
             self._directory.join(*folder.parts).make(0o755)
         for file in self._files:
             parent, name = self._directory.split(file.path)
             with parent.make_file(name) as stream:
                 os.ftruncate(stream, file.size)
+
+    def _check_room(self) -> None:
+        """Checks that all files fit: a manifest may name one object a hundred thousand times, or claim any size.
+
+        Else they would fill the node's disk, and take other pods with them, until the kubelet evicts this one.
+        """
+        with self._directory.open_descriptor() as opened:
+            system = os.fstatvfs(opened)
+        free, size = system.f_bavail * system.f_frsize, self.manifest.size
+        if system.f_blocks and size > free:
+            raise CheckpointTooLarge(f"it has {size:,} bytes, and there is room for {free:,}; free disk space")
 
     def _take_local(self) -> list[ManifestFile]:
         """Takes what is at hand locally; returns the others."""

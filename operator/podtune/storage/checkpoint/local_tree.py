@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import translate
+from itertools import islice
 from typing import BinaryIO
 
 from podtune.storage.checkpoint.manifest import MAX_FILES, InvalidManifest, check_paths
@@ -71,7 +72,7 @@ class LocalTree:
         for file in self._walk(self._directory, "", excluded, refused):
             found.append(file)
             if len(found) > MAX_FILES:
-                raise UnusableTree(f"{self._name} holds more than {MAX_FILES} files; pack them")
+                raise self._make_error_of_many()
         found.sort(key=lambda file: file.path)
         try:
             check_paths([file.path for file in found])
@@ -97,6 +98,9 @@ class LocalTree:
                 raise UnusableTree(f"{shown} is not a regular file; leave it out of the checkpoint")
             yield stream
 
+    def _make_error_of_many(self) -> UnusableTree:
+        return UnusableTree(f"{self._name} holds more than {MAX_FILES} files; pack them")
+
     def _walk(
         self,
         directory: int,
@@ -107,11 +111,12 @@ class LocalTree:
         if prefix.count("/") > _MAX_DEPTH:
             raise UnusableTree(f"{self._name}/{prefix} is nested too deeply; use at most {_MAX_DEPTH} levels")
         with os.scandir(directory) as entries:
-            listed = list(entries)
+            kept = (entry for entry in entries if not excluded(prefix + entry.name))
+            listed = list(islice(kept, MAX_FILES + 1))
+        if len(listed) > MAX_FILES:
+            raise self._make_error_of_many()
         for entry in listed:
             path = prefix + entry.name
-            if excluded(path):
-                continue
             try:
                 mode = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
             except FileNotFoundError:

@@ -10,7 +10,7 @@ from podtune.protocol.checkpoint import CheckpointRef
 from podtune.storage.address import StoreAddress
 from podtune.storage.backoff import ExponentialBackoff
 from podtune.storage.checkpoint.address import MANIFEST, CheckpointAddress, TrialAddress, parse_checkpoint_uri
-from podtune.storage.checkpoint.download import CorruptCheckpoint, Download, LocalSource
+from podtune.storage.checkpoint.download import CheckpointTooLarge, CorruptCheckpoint, Download, LocalSource
 from podtune.storage.checkpoint.manifest import (
     MAX_MANIFEST_BYTES,
     CheckpointManifest,
@@ -59,7 +59,8 @@ class Restorer:
     A store that does not answer is asked again until patience is at an end, and then that is an error: what it holds
     may be whole, and going on from less would throw it away. The same holds where the store refuses our credentials.
     What is missing or damaged stays so: then the next one is tried, and after the last a fresh start is the outcome.
-    The next one is also tried where a single checkpoint may not be read, but a fresh start would throw that one away.
+    The next one is also tried where a single checkpoint may not be read, or is too large for the disk, but a fresh start
+    would throw that one away.
     """
 
     def __init__(
@@ -113,11 +114,11 @@ class Restorer:
             name: What it is called. It does not have to exist; what it holds is deleted.
 
         Raises:
-            OSError: Files can't be written here.
+            OSError: Files can't be written here, or there is no room for any of the checkpoints.
             StoreError: The store does not answer, or not in time, or does not let us read what may be whole.
         """
         problems: list[str] = []
-        denied: AccessDenied | None = None
+        kept_from: AccessDenied | CheckpointTooLarge | None = None
         for candidate in candidates:
             parent.remove(name)
             try:
@@ -125,14 +126,14 @@ class Restorer:
             except (CorruptCheckpoint, InvalidManifest, StoreError, OSError) as error:
                 if not _is_of_the_checkpoint(error):
                     raise
-                if isinstance(error, AccessDenied):
-                    denied = error
+                if isinstance(error, AccessDenied | CheckpointTooLarge):
+                    kept_from = error
                 problems.append(f"step {candidate.step} was not restored: {error}")
                 continue
             return RestoreOutcome(candidate, download.manifest, "; ".join(problems), download.local_bytes)
         parent.remove(name)
-        if denied is not None:
-            raise denied
+        if kept_from is not None:
+            raise kept_from
         return RestoreOutcome(None, None, "; ".join(problems))
 
     def _restore_one(self, candidate: CheckpointRef, parent: Directory, name: str) -> Download:
@@ -174,7 +175,9 @@ class Restorer:
 
 
 def _is_of_the_checkpoint(error: Exception) -> bool:
-    """Whether it speaks of one checkpoint alone, and will be the same at another time, and on another node."""
+    """Whether it speaks of one checkpoint alone, and will be the same at another time, and on most other nodes."""
+    if isinstance(error, CheckpointTooLarge):
+        return True
     if isinstance(error, InvalidCredentials | BucketNotFound | OSError):
         return False
     return not isinstance(error, StoreError) or error.permanent

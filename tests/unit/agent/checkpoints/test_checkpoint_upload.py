@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from podtune.storage.checkpoint import file_upload
 from podtune.storage.checkpoint.content_index import ContentIndex
 from podtune.storage.checkpoint.shards import commit_alone
 from podtune.storage.cleanup.garbage import GarbageCollector
-from podtune.storage.content import Content
+from podtune.storage.content import PIECE, Content
 from podtune.storage.errors import Unreachable
 from podtune.storage.object_store import PartialUpload, StoredPart
 from podtune.trial.checkpoint_copy import copy_checkpoint
@@ -239,6 +240,54 @@ def test_what_is_stored_in_parts_is_given_up_when_the_time_is_over(
     assert commit.checkpoints == ()
     assert commit.store_problem is not None
     wait_until(lambda: [key for key in store.objects if key.startswith(f"{ROOT}/results/0/")])
+
+
+@pytest.mark.parametrize("layout", ["Plain", "Packed"])
+def test_a_sparse_file_of_any_size_is_given_up_in_time_and_the_next_checkpoint_stored(
+    start: StartAgent, store: MemoryStore, operator: StubOperator, tmp_path: Path, layout: str
+) -> None:
+    """It takes nothing on the disk, and would be a terabyte in the bucket."""
+    sent = [0]
+    pieces: set[int] = set()
+
+    def send(content: Content) -> None:
+        for piece in content.read_pieces():
+            pieces.add(len(piece))
+            sent[0] += len(piece)
+
+    def put_part(upload: PartialUpload, number: int, content: Content) -> StoredPart:
+        send(content)
+        return StoredPart(number, f"etag-{number}", content.sha256)
+
+    real = store.put_content
+
+    def put_content(key: str, content: Content) -> None:
+        if "/1/data/" in key:
+            send(content)
+        else:
+            real(key, content)
+
+    store.put_part, store.put_content = put_part, put_content
+    agent = start({"timeout": 0.5, "retries": 0, "layout": layout})
+    sparse = agent.directory / "checkpoints" / "sparse"
+    wait_until(sparse.parent.exists)
+    sparse.mkdir()
+    with (sparse / "weights").open("wb") as file:
+        file.truncate(1 << 40)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    agent.write(dumps(accuracy=1, _checkpoint="sparse"))
+    operator.wait_for(lambda: any(report.store_problem for report in operator.reports))
+    problem = next(report.store_problem for report in operator.reports if report.store_problem)
+    assert problem.reason == "TimedOut"
+    assert "checkpoints.sync.timeout of 0.5 s" in problem.message
+    wait_until(lambda: not sparse.exists())
+    assert 0 < sent[0] < 1 << 36
+    assert max(pieces) <= PIECE
+    assert store.uploads == {}, "what was begun is aborted"
+    take_checkpoint(agent, {"a": b"2"}, tmp_path, accuracy=2)
+    operator.wait_for(lambda: operator.commits)
+    assert [commit.step for commit in operator.commits.values()] == [2]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10, "KiB"
 
 
 class TestScratch:

@@ -1,8 +1,11 @@
 import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from podtune.storage.checkpoint import local_tree
 from podtune.storage.checkpoint.local_tree import MissingTree, UnusableTree, delete_tree, open_tree
 from podtune.storage.directory import Directory
 
@@ -23,11 +26,25 @@ def test_files_are_listed_and_read(tree: Path) -> None:
             assert stream.read() == b"a"
 
 
-@pytest.mark.parametrize("kind", ["link", "dangling link", "link to a directory", "pipe"])
+def make_node(path: Path, kind: int, device: int = 0) -> None:
+    """Makes what is neither a file nor a link; the test is skipped where this may not be done."""
+    try:
+        os.mknod(path, kind | 0o666, device)
+    except PermissionError as error:
+        pytest.skip(f"only root with CAP_MKNOD may make a device: {error}")
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "link to a directory", "pipe", "socket", "device", "disk"])
 def test_what_is_no_file_is_refused(tree: Path, tmp_path: Path, kind: str) -> None:
     bad = tree / "sub" / "bad"
     if kind == "pipe":
         os.mkfifo(bad)
+    elif kind == "socket":
+        make_node(bad, stat.S_IFSOCK)
+    elif kind == "device":
+        make_node(bad, stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero, which never ends
+    elif kind == "disk":
+        make_node(bad, stat.S_IFBLK, os.makedev(7, 0))
     else:
         bad.symlink_to({"link": tmp_path / "secret", "dangling link": Path("nowhere")}.get(kind, tmp_path))
     with open_tree(Directory(tree.parent), ("c1",)) as opened:
@@ -78,6 +95,37 @@ def test_endless_nesting_is_refused(tree: Path) -> None:
         deep.mkdir()
     with open_tree(Directory(tree.parent), ("c1",)) as opened, pytest.raises(UnusableTree, match="nested too deeply"):
         opened.list_files()
+
+
+def list_paths(tree: Path, excluded: Callable[[str], bool] = lambda _: False) -> list[str]:
+    with open_tree(Directory(tree.parent), ("c1",)) as opened:
+        return [file.path for file in opened.list_files(excluded)]
+
+
+def test_so_many_files_are_listed_and_no_more(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_tree, "MAX_FILES", 3)
+    (tree / "sub" / "c").touch()
+    assert list_paths(tree) == ["b", "sub/a", "sub/c"]
+    (tree / "sub" / "d").touch()
+    with pytest.raises(UnusableTree, match="c1 holds more than 3 files; pack them"):
+        list_paths(tree)
+    assert list_paths(tree, lambda path: path == "sub/d") == ["b", "sub/a", "sub/c"], "what is left out counts not"
+
+
+def test_a_directory_of_any_size_is_not_held_in_memory(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are directories without files counted as files, nor is one of them passed over."""
+    monkeypatch.setattr(local_tree, "MAX_FILES", 3)
+    looked_at: list[str] = []
+    for number in range(50):
+        (tree / "sub" / f"d{number}").mkdir()
+
+    def note(path: str) -> bool:
+        looked_at.append(path)
+        return False
+
+    with pytest.raises(UnusableTree, match="c1 holds more than 3 files"):
+        list_paths(tree, note)
+    assert len([path for path in looked_at if path.startswith("sub/")]) == 4
 
 
 def test_deleting_takes_links_away_and_not_what_they_lead_to(tree: Path, tmp_path: Path) -> None:

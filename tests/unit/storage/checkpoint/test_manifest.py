@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podtune.storage.checkpoint import manifest as manifests
 from podtune.storage.checkpoint.manifest import (
     CheckpointManifest,
     InvalidManifest,
@@ -33,6 +34,13 @@ def manifest(*paths: str, **changes: Any) -> CheckpointManifest:
     fields["time_total"] = 81.5
     fields["files"] = tuple(ManifestFile(path, 1, HASH) for path in paths)
     return CheckpointManifest(**(fields | changes))
+
+
+def test_so_many_files_are_read_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MAX_FILES", 3)
+    assert len(parse_manifest(manifest("a", "b", "c").to_bytes()).files) == 3
+    with pytest.raises(InvalidManifest, match="files is not a list of at most 3"):
+        parse_manifest(manifest("a", "b", "c", "d").to_bytes())
 
 
 @given(PATHS)
