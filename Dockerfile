@@ -1,8 +1,9 @@
 # Images from one base: the operator (operator-gp with Gaussian processes, which weigh more than all the rest), the agent
 # that stands beside every trial, the dashboard (dashboard-gp with fANOVA, likewise), and the examples.
 #   docker build --target operator -t podtune-operator:dev .
-# Any base with a Python of 3.11 or later and its venv module will do.
-ARG BASE_IMAGE=python:3.12-slim
+# Any base with a Python of 3.11 or later and its venv module will do. Releases have the one that is pinned here, which
+# `python -m release.base_image --write` pins anew.
+ARG BASE_IMAGE=docker.io/library/python:3.12-slim@sha256:229a2c5bfa27522db7815ea81f9bed70af17ccb9de9fc7ad142b1877b5830d36
 
 # --- what all of them share -------------------------------------------------------------------------------------------
 FROM ${BASE_IMAGE} AS build

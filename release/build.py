@@ -18,6 +18,7 @@ from pathlib import Path
 
 from integrations.install_manifest import build_install_manifest
 from podtune import __version__
+from release.base_image import UnpinnedBaseImage, read_base_image
 from release.charts import CHARTS, ELSEWHERE, pack_chart
 from release.licences import read_licences, write_list
 from release.sbom import build_sbom
@@ -26,6 +27,8 @@ from release.shipped_packages import OURS, ROOT, list_packages, read_lock
 DESCRIPTIONS = ("SECURITY-INSIGHTS.yml", "podtune.openvex.json")
 DIGESTS = "SHA256SUMS"
 INSTALL_MANIFEST = "install.yaml"
+BASE_IMAGE = "base-image.txt"
+"""Names what the images are made from."""
 
 
 def find_epoch(root: Path = ROOT) -> int:
@@ -53,12 +56,13 @@ def build_wheel(root: Path, folder: Path, *, epoch: int) -> Path:
 
 def write_sboms(root: Path, folder: Path, *, epoch: int) -> None:
     """Writes a bill of materials for each image and for the command line, and the licences of all they name."""
+    base = read_base_image(root)
     licences = read_licences(root / "requirements" / "licences.json")
     described = {f"podtune-{target}": list_packages(target, root) for target in OURS}
     described["podtune-cli"] = read_lock(root / "requirements" / "cli.txt")
     for name, packages in described.items():
-        kind = "application" if name == "podtune-cli" else "container"
-        sbom = build_sbom(name, __version__, packages, licences, epoch=epoch, kind=kind)
+        made_from = None if name == "podtune-cli" else base
+        sbom = build_sbom(name, __version__, packages, licences, epoch=epoch, base=made_from)
         (folder / f"{name}.cdx.json").write_text(json.dumps(sbom, indent=1) + "\n", encoding="utf-8")
     everything = {package for packages in described.values() for package in packages}
     (folder / "LICENCES.md").write_text(write_list(everything, licences), encoding="utf-8")
@@ -86,12 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--registry", default="", help="where the charts' images are, such as registry.example.com/team"
     )
     parser.add_argument("--helm", default="", help=f"Helm's program, which makes {INSTALL_MANIFEST} of the charts")
-    parser.add_argument("--base", default="", help="the image that the images are made from, with its digest")
     given = parser.parse_args(arguments)
     folder = given.output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / DIGESTS).exists():
         parser.error(f"{given.output} has the files of a release already: name another folder")
+    try:
+        base = read_base_image()
+    except UnpinnedBaseImage as error:
+        parser.error(f"ARG BASE_IMAGE in Dockerfile: {error}")
     epoch = find_epoch()
     build_wheel(ROOT, folder, epoch=epoch)
     places = {"registry": given.registry, "repository": given.repository}
@@ -101,8 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (folder / INSTALL_MANIFEST).write_text(manifest, encoding="utf-8")
     write_sboms(ROOT, folder, epoch=epoch)
     write_descriptions(ROOT, folder, repository=given.repository)
-    if given.base:
-        (folder / "base-image.txt").write_text(f"{given.base}\n", encoding="utf-8")
+    (folder / BASE_IMAGE).write_text(f"{base}\n", encoding="utf-8")
     # Of what was in the folder before, too, such as the plugin's archives.
     write_digests(folder, list(folder.iterdir()))
     return 0

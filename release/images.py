@@ -12,9 +12,10 @@ import json
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from release.base_image import BaseImage, UnpinnedBaseImage, parse_base_image
 from release.shipped_packages import OURS, ROOT
 
 
@@ -30,6 +31,17 @@ def list_build_words(target: str, tag: str, base: str, epoch: int) -> list[str]:
     # No layers of earlier builds: what they hold has the time of another commit.
     once = ["--no-cache", "--layers=false", "--timestamp", str(epoch)]
     return ["bud", *once, "--target", target, "--build-arg", f"BASE_IMAGE={base}", "--tag", tag]
+
+
+def _list_notes(base: BaseImage) -> Iterator[str]:
+    """Lists the options that have an image say itself what it is made from.
+
+    OCI has annotations for that, in which buildah would name the stage before the image's own. Labels are what
+    `docker inspect` shows.
+    """
+    for key, value in (("digest", base.digest), ("name", base.name)):
+        for kind in ("--annotation", "--label"):
+            yield from (kind, f"org.opencontainers.image.base.{key}={value}")
 
 
 def list_layers(archive: Path) -> list[str]:
@@ -63,9 +75,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", required=True, help="their tag")
     parser.add_argument("--epoch", required=True, type=int, help="the time of all files, in seconds since 1970")
     given = parser.parse_args(arguments)
+    try:
+        base = parse_base_image(given.base)
+    except UnpinnedBaseImage as error:
+        parser.error(f"--base: {error}")
     for target in OURS:
         tag = f"{given.registry}/podtune-{target}:{given.version}"
-        words = list_build_words(target, tag, given.base, given.epoch)
+        words = [*list_build_words(target, tag, base.pulled, given.epoch), *_list_notes(base)]
         print(f"building {tag}", flush=True)
         subprocess.run(["buildah", *words, "--file", str(ROOT / "Dockerfile"), str(ROOT)], check=True)
     return 0

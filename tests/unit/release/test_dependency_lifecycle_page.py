@@ -39,7 +39,7 @@ def test_the_versions_of_python_are_those_of_the_package() -> None:
     assert f"| 3.{minors[0]} to 3.{minors[-1]} |" in PAGE
     for minor in minors:
         assert re.search(rf"3\.{minor} after October \d{{4}}|3\.{minor} after\nOctober \d{{4}}", PAGE)
-    image = find(r"BASE_IMAGE=python:(3\.\d+)-slim", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    image = find(r"BASE_IMAGE=\S+/python:(3\.\d+)-slim@", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     assert f"images | {image} |" in PAGE
 
 

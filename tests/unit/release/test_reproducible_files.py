@@ -15,6 +15,7 @@ import yaml
 
 from podtune import __version__
 from release import build
+from release.base_image import parse_base_image, read_base_image
 from release.build import DIGESTS, build_wheel, find_epoch, main, write_digests
 from release.charts import CHARTS, pack_chart
 from release.shipped_packages import ROOT
@@ -126,15 +127,14 @@ def test_all_files_are_made_by_one_command_which_never_mixes_two_releases(
     helm.write_text('#!/bin/sh\necho "# $3"\n', encoding="utf-8")
     helm.chmod(0o755)
     folder = tmp_path / "dist"
-    made = ["--output", str(folder), "--repository", "https://example.com/a/podtune", "--base", "python@sha256:00"]
-    made += ["--helm", str(helm)]
+    made = ["--output", str(folder), "--repository", "https://example.com/a/podtune", "--helm", str(helm)]
     assert main(made) == 0
     names = {path.name for path in folder.iterdir()}
     listed = {line.partition("  ")[2] for line in (folder / DIGESTS).read_text().splitlines()}
     assert listed == names - {DIGESTS}
     assert {"SECURITY-INSIGHTS.yml", "podtune.openvex.json", "LICENCES.md", "podtune-agent.cdx.json"} < names
     assert {path.suffix for path in folder.iterdir()} >= {".whl", ".tgz"}
-    assert (folder / "base-image.txt").read_text() == "python@sha256:00\n"
+    assert (folder / "base-image.txt").read_text() == f"{read_base_image()}\n"
     manifest = (folder / "install.yaml").read_text(encoding="utf-8").splitlines()
     packed = [f"# {folder}/{chart}-{__version__}.tgz" for chart in CHARTS]
     assert manifest[-2:] == packed, "made of the charts of the release"
@@ -143,3 +143,13 @@ def test_all_files_are_made_by_one_command_which_never_mixes_two_releases(
     with pytest.raises(SystemExit):
         main(made)
     assert "has the files of a release already: name another folder" in capsys.readouterr().err
+
+
+def test_from_a_base_image_without_its_digest_no_release_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(build, "read_base_image", lambda: parse_base_image("docker.io/library/python:3.12-slim"))
+    with pytest.raises(SystemExit):
+        main(["--output", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
+    assert "ARG BASE_IMAGE in Dockerfile: base image 'docker.io/library/python:3.12-slim'" in capsys.readouterr().err

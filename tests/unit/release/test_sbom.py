@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from podtune import __version__
+from release.base_image import BaseImage, read_base_image
 from release.build import write_sboms
 from release.licences import read_licences
 from release.sbom import build_sbom
 from release.shipped_packages import OURS, ROOT, Package, list_packages
 
 EPOCH = 1_780_000_000
+BASE = BaseImage("docker.io/library/python", "3.12-slim", f"sha256:{'0a' * 32}")
 VALIDATE = """
 import sys
 from cyclonedx.schema import SchemaVersion
@@ -33,7 +35,7 @@ def test_a_bill_names_each_package_with_version_licence_and_url() -> None:
         [Package("b", "2"), Package("a", "1")],
         {"a": "MIT", "b": "ISC OR MIT"},
         epoch=EPOCH,
-        kind="container",
+        base=BASE,
     )
     assert [(part["purl"], part["licenses"]) for part in bill["components"]] == [
         ("pkg:pypi/a@1", [{"expression": "MIT"}]),
@@ -43,6 +45,23 @@ def test_a_bill_names_each_package_with_version_licence_and_url() -> None:
         {"ref": "pkg:oci/podtune-agent?tag=1.0.0", "dependsOn": ["pkg:pypi/a@1", "pkg:pypi/b@2"]}
     ]
     assert bill["metadata"]["timestamp"] == "2026-05-28T20:26:40Z"
+
+
+def test_a_bill_of_an_image_names_what_the_image_is_made_from(tmp_path: Path) -> None:
+    write_sboms(ROOT, tmp_path, epoch=EPOCH)
+    base = read_base_image()
+    for target in OURS:
+        bill = json.loads((tmp_path / f"podtune-{target}.cdx.json").read_text())
+        (ancestor,) = bill["metadata"]["component"]["pedigree"]["ancestors"]
+        assert (ancestor["name"], ancestor["version"]) == ("docker.io/library/python", base.tag)
+        assert ancestor["hashes"] == [{"alg": "SHA-256", "content": base.digest.partition(":")[2]}]
+    cli = json.loads((tmp_path / "podtune-cli.cdx.json").read_text())
+    assert "pedigree" not in cli["metadata"]["component"]
+    assert cli["metadata"]["component"]["type"] == "application"
+
+
+def test_a_base_has_the_package_url_of_an_image() -> None:
+    assert BASE.url == (f"pkg:oci/python@sha256%3A{'0a' * 32}?repository_url=docker.io/library/python&tag=3.12-slim")
 
 
 def test_bills_are_the_same_each_time_and_numbered_by_what_they_say(tmp_path: Path) -> None:

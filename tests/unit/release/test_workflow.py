@@ -107,6 +107,23 @@ def test_all_images_are_handed_on() -> None:
     assert handed[1].split() == list(OURS)
 
 
+def test_images_are_built_from_the_base_that_the_files_of_the_release_name_and_from_no_tag() -> None:
+    (script,) = [script for script in SCRIPTS if "release.images" in script]
+    assert re.findall(r"--base (\S+ \S+)", script) == ['"$(cat dist/base-image.txt)"']
+    for other in SCRIPTS:
+        assert not re.search(r"docker://docker\.io|docker pull|buildah (from|bud|build|pull)|python:\d", other)
+
+
+def test_a_release_says_which_programs_of_the_machine_have_built_it() -> None:
+    """They are the machine's, whose versions nobody here chooses."""
+    names = [step["name"] for job, step in STEPS if job == "build"]
+    written = names.index("Write down which programs of this machine build")
+    assert written < names.index("Build wheel, charts, manifest, bills of materials and digests"), "with its digest"
+    script = JOBS["build"]["steps"][written]["run"]
+    assert re.findall(r"(\S+) (?:--)?version", script) == ["python3.12", "helm", "buildah", "skopeo"]
+    assert "tee dist/build-tools.txt" in script
+
+
 @pytest.mark.long
 def test_zizmor_finds_nothing() -> None:
     uv = Path(sys.executable).with_name("uv")
