@@ -1,4 +1,4 @@
-"""What `helm test` runs, on a cluster of dictionaries; e2e/tests/disruptions/test_helm_release.py runs it on a real one."""
+"""What `helm test` runs, on a cluster of dictionaries; e2e/tests/disruptions/test_helm_release.py has a real one."""
 
 from __future__ import annotations
 
