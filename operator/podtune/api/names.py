@@ -208,6 +208,19 @@ class DecisionAction(StrEnum):
     """Its pods are replaced, for they can't be scheduled, or a person or a new template asks for it: results count."""
 
 
+class UnheardNews(StrEnum):
+    """What a scheduler that fails has not heard of a trial: it is told in this order once it works again."""
+
+    CONFIGURATION = "Configuration"
+    """The trial goes on with another configuration."""
+    SKIPPED_EXPLOIT = "SkippedExploit"
+    """The trial goes on as it is, since there was nothing to clone."""
+    RESULT = "Result"
+    """The last result; those before it are not told."""
+    COMPLETION = "Completion"
+    """The trial came to a good end."""
+
+
 class DecisionKind(StrEnum):
     """What a decision of a trial's ledger was."""
 

@@ -90,7 +90,7 @@ class ActionRunner:
 
     async def _carry_out(self, entry: ExperimentEntry, action: Action) -> None:
         """Carries out an action and tells the machine the result, whatever happens."""
-        _log_leftovers(entry, action)
+        _log_event(entry, action)
         kind, ended = type(action).__name__, _find_ended_attempt(entry, action)
         result = ActionResult(ActionStatus.FAILED, "internal error; see the operator's log")
         try:
@@ -133,17 +133,28 @@ class ActionRunner:
             self._queue.add_rate_limited(experiment.uid)
 
 
-def _log_leftovers(entry: ExperimentEntry, action: Action) -> None:
-    """Counts and logs what is left in a bucket: the Event about it may find no namespace to be in."""
-    if isinstance(action, EmitEvent) and action.left_at:
+def _log_event(entry: ExperimentEntry, action: Action) -> None:
+    """Logs what an Event says that may find no namespace to be in, or has no room for a traceback."""
+    if not isinstance(action, EmitEvent):
+        return
+    experiment = entry.experiment
+    if action.left_at:
         metrics.CHECKPOINTS_LEFT.inc()
         log.warning(
             "checkpoints left",
-            namespace=entry.experiment.namespace,
-            experiment=entry.experiment.name,
-            experiment_uid=entry.experiment.uid,
+            namespace=experiment.namespace,
+            experiment=experiment.name,
+            experiment_uid=experiment.uid,
             prefix=action.left_at,
             message=action.message,
+        )
+    if action.trace:
+        log.warning(
+            "plugin failed",
+            namespace=experiment.namespace,
+            experiment=experiment.name,
+            message=action.message,
+            trace=action.trace,
         )
 
 

@@ -405,6 +405,7 @@ class EmitEvent:
         left_at: Where something may be left in a bucket once the Experiment is gone, such as `s3://bucket/prefix/uid/`.
             Its namespace may be terminating, too, and then accepts no Events. So the Event is also sent to the
             operator's own namespace.
+        trace: Where a plugin has failed, for the operator's log; empty where none has.
     """
 
     trial: str
@@ -412,6 +413,7 @@ class EmitEvent:
     message: str
     warning: bool = False
     left_at: str = ""
+    trace: str = ""
 
     @property
     def key(self) -> Key:

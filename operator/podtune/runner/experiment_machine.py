@@ -31,10 +31,13 @@ from podtune.runner.expectations import Expectations
 from podtune.runner.experiment import resumption
 from podtune.runner.experiment.deletion import Deletion
 from podtune.runner.experiment.planner import ExperimentPlanner, LastingParts
+from podtune.runner.experiment.plugin_hold import PluginHold
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment.template_revisions import find_first_revision
 from podtune.runner.records import Experiment, Pod, StoragePod, Trial
+from podtune.runner.scheduling.guarded_scheduler import guard_scheduler
 from podtune.runner.scheduling.namespace_cap import NO_LIMIT, PodQuota
+from podtune.runner.scheduling.scheduler_outage import SchedulerOutage
 from podtune.runner.search.added_trials import AddedTrials
 from podtune.runner.settings import RunnerSettings
 from podtune.runner.steps import BuildSteps, do_all
@@ -98,6 +101,7 @@ class ExperimentMachine:
         self._warm = WarmPool(self._trials, actions, settings)
         self._storage = StorageWork(experiment, actions, settings)
         self._refusals = Refusals(experiment, actions, settings)
+        self._outage = SchedulerOutage(settings.api_backoff, f"{experiment.uid}/scheduler")
         self._deletion = Deletion(actions, self._storage)
         self._lasting = LastingParts(
             settings=settings,
@@ -109,6 +113,8 @@ class ExperimentMachine:
             warm=self._warm,
             storage=self._storage,
             refusals=self._refusals,
+            outage=self._outage,
+            plugin_hold=PluginHold(experiment, actions),
             prior_observations=() if experiment.spec.search.warm_start is None else None,
         )
         for storage_pod in storage_pods:
@@ -167,7 +173,7 @@ class ExperimentMachine:
 
     def _start_over(self, experiment: Experiment, spec: ExperimentSpec) -> None:
         """Forgets all trials, and all that followed from them."""
-        scheduler = self._make_scheduler(spec)
+        scheduler = guard_scheduler(self._make_scheduler, spec, self._trials, self._outage)
         self._context = _build_context(experiment, spec, self.settings, scheduler.time_attribute)
         self._outdated = False
         self._trials.clear()
@@ -240,6 +246,7 @@ class ExperimentMachine:
         if resumption.read_run_generation(experiment.status) != self._context.run_generation:
             self._outdated = True
         if self.spec is not before:
+            self._outage.retry_soon()
             self._context = _build_context(experiment, self.spec, self.settings, self._context.time_attribute)
             for trial in self._trials.values():
                 trial.context = self._context
@@ -350,8 +357,14 @@ class ExperimentMachine:
         return self._planner.slots.taken if self._planner.goes_on and not self.experiment.deleting else None
 
     def decide(self, now: float) -> ActionPlan:
-        """What has to be done now; a machine that is still outdated is first rebuilt in one go."""
+        """What has to be done now; a machine that is still outdated is first rebuilt in one go.
+
+        Nothing is done where the machine has to be rebuilt first since its scheduler has failed, or is tried again:
+        that is done in steps, as the caller has them.
+        """
         self._planner.slots.kept_back = ""
+        if self._is_overtaken(now):
+            return ActionPlan((), now + SOON)
         try:
             if self.is_outdated:
                 do_all(self.rebuild(now))
@@ -365,8 +378,22 @@ class ExperimentMachine:
             self._outdated = True  # half a decision must not be built upon
             self._planner.slots.kept_back = ""
             raise
+        if self._is_overtaken(now):
+            return ActionPlan((), now + SOON)
         wake = max(self._actions.timers.next, now + SOON)  # some that are due may have been left for the next time
         return ActionPlan(self._actions.take(), wake, self._warm.take_assigned())
+
+    def _is_overtaken(self, now: float) -> bool:
+        """Whether the planner gives way to one without the scheduler, which has failed, or to one that has it again."""
+        if self.experiment.deleting:
+            return False
+        if self._outage.take_up(now):
+            self._actions.drop()  # half a decision must not be built upon
+        elif not self._outage.retry_if_due(now):
+            return False
+        self._outdated = True
+        self._planner.slots.kept_back = ""
+        return True
 
     def _decide_deletion(self, now: float) -> None:
         changed = self._planner.take_marked() | set(self._actions.timers.pop_due(now))

@@ -13,6 +13,8 @@ from functools import partial
 from typing import assert_never
 
 from podtune.api.base import parse_duration
+from podtune.api.conditions import find_condition
+from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.pods.limit_names import select_limits
@@ -147,7 +149,8 @@ class Simulation:
         """Runs the experiment to its end.
 
         Raises:
-            SimulationError: It comes to a standstill before, or a trial needs more GPUs than there are.
+            SimulationError: It comes to a standstill before, a plugin's included, or a trial needs more GPUs than there
+                are.
         """
         while not self.is_over:
             self.step()
@@ -159,7 +162,7 @@ class Simulation:
         Raises:
             SimulationError: Nothing more will happen.
         """
-        if self._wake == self._clock.next == NOTHING_DUE:
+        if self._clock.next == NOTHING_DUE and (self._wake == NOTHING_DUE or self._waits_for_plugin):
             message = self._objects.experiment.status.message
             raise SimulationError(f"nothing more will happen, and the experiment has not ended: {message}")
         self.events += 1
@@ -168,6 +171,13 @@ class Simulation:
         else:
             self._clock.step()
         self._decide()
+
+    @property
+    def _waits_for_plugin(self) -> bool:
+        """Whether the operator does nothing but try a plugin again, which would be as it is for ever."""
+        stalled = find_condition(self._objects.experiment.status.conditions, ConditionType.STALLED)
+        is_held = stalled is not None and stalled.status == "True"
+        return is_held and stalled is not None and stalled.reason == ExperimentReason.PLUGIN_FAILED
 
     def change_after(self, seconds: float, spec: ExperimentSpec) -> None:
         """Has a user change the Experiment so many seconds from now."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 
 from podtune.api.resources.experiment import ExperimentSpec
+from podtune.api.tuning.plugin import Plugin
 from podtune.tuning.plugins import PluginError, make_plugin
+from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.schedulers.factory import make_scheduler
 from podtune.tuning.searchers.factory import make_searcher
 from podtune.tuning.searchers.spaces.point_tree import TooManyCombinations
@@ -48,6 +50,8 @@ def find_problem(spec: ExperimentSpec) -> str:
             scheduler = make_scheduler(spec)
         except PluginError as error:
             return f"spec.scheduler.plugin: {error}"
+        if problem := _find_time_problem(scheduler, plugin):
+            return f"spec.scheduler.plugin: {problem}"
         if scheduler.pauses and spec.checkpoints.store is None:
             return (
                 f"spec.checkpoints.store: is missing, but scheduler plugin {plugin.name!r} resumes trials from "
@@ -66,6 +70,15 @@ def find_entanglement(spec: ExperimentSpec) -> str:
     except TooManyCombinations as error:
         return f"{algorithm} can't enumerate this space: {error}, or use random"
     return ""
+
+
+def _find_time_problem(scheduler: Scheduler, plugin: Plugin) -> str:
+    """Says why nobody could tell by a scheduler how far a trial is; empty where that can be told."""
+    try:
+        found: object = scheduler.time_attribute
+    except Exception as error:  # noqa: BLE001 - it may be anyone's code
+        return f"{plugin.name!r} has no time_attribute ({type(error).__name__}: {error}); tell its author"
+    return "" if isinstance(found, str) else f"{plugin.name!r} has the time_attribute {found!r}; tell its author"
 
 
 def _find_stopper_problem(spec: ExperimentSpec) -> str:

@@ -12,16 +12,58 @@ settings that it can't work with by a ValueError that says which, and what to wr
 
 from __future__ import annotations
 
+import traceback
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
+from podtune.api.conditions import clip
 from podtune.api.tuning.plugin import Plugin
 
 PluginT = TypeVar("PluginT")
+_MAX_ERROR = 400
+"""How many characters of an error people are shown: what to do about it follows."""
+_MAX_FRAMES = 8
+"""How many calls of a traceback are logged, the innermost."""
 
 
 class PluginError(ValueError):
     """A plugin can't be used; the text names it, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFailure:
+    """What a plugin has failed at: scheduler or stopper, the experiment is held for it in the same way.
+
+    Attributes:
+        message: Which plugin, at what, with which error, and what to do: a sentence for people.
+        trace: Where in its code, for whoever corrects it: a traceback.
+    """
+
+    message: str
+    trace: str = ""
+
+
+def describe_failure(field: str, plugin: Plugin, occasion: str, error: Exception, follows: str) -> PluginFailure:
+    """Describes an error that a plugin has raised.
+
+    Args:
+        field: Where the plugin stands in the Experiment, such as scheduler.plugin.
+        plugin: The plugin.
+        occasion: What it failed at, such as `in choose()`.
+        error: The error.
+        follows: What to do about it, and what happens until then.
+    """
+    message = f"spec.{field}: {plugin.name!r} failed {occasion} ({_write_error(error)}); {follows}"
+    return PluginFailure(message, "".join(traceback.format_exception(error, limit=-_MAX_FRAMES)))
+
+
+def _write_error(error: Exception) -> str:
+    """Class and message of an error; somebody else's class may be unable to say the latter."""
+    try:
+        return clip(f"{type(error).__name__}: {error}", _MAX_ERROR)
+    except Exception:  # noqa: BLE001 - its class says at least what it is
+        return type(error).__name__
 
 
 def make_plugin(group: str, plugin: Plugin, expected: type[PluginT], **arguments: Any) -> PluginT:

@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from podtune.api.base import ATOMIC, ApiModel, StatusModel, key_by
 from podtune.api.conditions import MAX_MESSAGE, Condition
-from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DesiredState, TrialReason, TrialState, UnheardNews
 from podtune.api.object_names import OwnName, RecordedName
 from podtune.api.pods.limit_names import MAX_ROLE_NAME, MAX_ROLES
 from podtune.api.pods.quantities import UncheckedQuantity
@@ -578,6 +578,14 @@ class TrialStatus(FailureCounts):
         default_factory=dict,
         max_length=16,
         description="What the scheduler remembers about the trial, such as its rungs.",
+    )
+    unheard: list[UnheardNews] = Field(
+        default_factory=list,
+        max_length=len(UnheardNews),
+        description=(
+            "What the scheduler has not heard of the trial, since it failed. It is told once it works again: "
+            "Configuration, SkippedExploit, Result (the last one) and Completion."
+        ),
     )
     stopper: dict[Annotated[str, Field(max_length=16)], Annotated[dict[str, Remembered], Field(max_length=64)]] = Field(
         default_factory=dict, max_length=4, description="What the rules of spec.stop.trial remember about the results."

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from podtune.api.conditions import clip
 from podtune.api.names import ExperimentReason, TrialState
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.runner.action_queue import SOON
-from podtune.runner.experiment.status_text import ExperimentOutcome, Hold
+from podtune.runner.experiment.status_text import ExperimentOutcome
 from podtune.runner.experiment.tracker import ExperimentTracker
 from podtune.runner.search.session import Search
+from podtune.tuning.plugins import PluginFailure
 from podtune.tuning.stoppers.base import ExperimentProgress
 from podtune.tuning.stoppers.factory import make_experiment_stopper
 
@@ -60,10 +60,9 @@ class ExperimentEnd:
         return self._search.is_over and not reopens
 
     @property
-    def plugin_hold(self) -> Hold | None:
-        """That a stopper of another package fails; None where none does."""
-        failure = self._stopper.failure
-        return Hold(ExperimentReason.PLUGIN_FAILED, clip(failure)) if failure else None
+    def plugin_failure(self) -> PluginFailure | None:
+        """What a stopper of another package has failed at; None where none has."""
+        return self._stopper.failure
 
     def is_decided_by(self, value: float) -> bool:
         """Whether a value of the objective may end the experiment: it is written down at once."""

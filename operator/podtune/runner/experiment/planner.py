@@ -51,7 +51,8 @@ from podtune.runner.experiment import resumption
 from podtune.runner.experiment.ending import ExperimentEnd
 from podtune.runner.experiment.finalizer import Finalizer
 from podtune.runner.experiment.front import Front
-from podtune.runner.experiment.status_text import Hold, StatusInputs
+from podtune.runner.experiment.plugin_hold import PluginHold
+from podtune.runner.experiment.status_text import StatusInputs
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.experiment.template_revisions import TemplateRevisions
 from podtune.runner.experiment.tracker import ExperimentTracker
@@ -64,6 +65,7 @@ from podtune.runner.scheduling.pending_queue import PendingQueue
 from podtune.runner.scheduling.registration import SchedulerRegistration
 from podtune.runner.scheduling.result_processor import ResultProcessor
 from podtune.runner.scheduling.run_status import build_run_facts
+from podtune.runner.scheduling.scheduler_outage import SchedulerOutage
 from podtune.runner.scheduling.slots import Slots
 from podtune.runner.search.session import Search
 from podtune.runner.settings import RunnerSettings
@@ -73,6 +75,7 @@ from podtune.runner.trial import replies, reports
 from podtune.runner.trial.machine import NEVER, TrialMachine
 from podtune.runner.trial.planner import TrialPlanner
 from podtune.runner.trials import TrialIndex, Trials
+from podtune.tuning.plugins import PluginFailure
 from podtune.tuning.schedulers.base import Scheduler
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.factory import make_trial_stopper
@@ -100,6 +103,8 @@ class LastingParts:
     warm: WarmPool
     storage: StorageWork
     refusals: Refusals
+    outage: SchedulerOutage
+    plugin_hold: PluginHold
     prior_observations: Sequence[Observation] | None
 
 
@@ -126,6 +131,7 @@ class ExperimentPlanner:
         self._warm = lasting.warm
         self._storage = lasting.storage
         self._refusals = lasting.refusals
+        self._outage = lasting.outage
         self._dirty: dict[str, None] = {}
         self._pins = CheckpointPins()
         self._nodes = Nodes(spec.failures)
@@ -312,9 +318,13 @@ class ExperimentPlanner:
         return self._is_open and not self.spec.suspend
 
     @property
-    def _plugin_hold(self) -> Hold | None:
-        """That a stopper of another package fails; None where none does."""
-        return self._processor.plugin_hold or self._end.plugin_hold
+    def _plugin_failure(self) -> PluginFailure | None:
+        """What the scheduler or a stopper of another package has failed at; None where all work."""
+        return self._outage.failure or self._stopper_failure
+
+    @property
+    def _stopper_failure(self) -> PluginFailure | None:
+        return self._processor.stopper.failure or self._end.plugin_failure
 
     @property
     def _is_open(self) -> bool:
@@ -363,7 +373,7 @@ class ExperimentPlanner:
         if not self.goes_on or self.experiment.problem or self._storage.is_busy or not is_finalizer_reconciled:
             return  # a storage pod works by what it was told of the trials
         self._refusals.ask_again(self._trials, self.slots, now)
-        if self._refusals.is_held or self._plugin_hold is not None:
+        if self._refusals.is_held or self._outage.is_on or self._stopper_failure is not None:
             return
         limit = self.spec.max_concurrent_trials
         begun = self.slots.fill(limit, now, max_pending=self.spec.max_pending_trials)
@@ -432,11 +442,15 @@ class ExperimentPlanner:
         """Has the Experiment's status say what is known."""
         self._front.take_in(self._search)
         self._actions.timers.set(EXPERIMENT, self._nodes.find_next_change(now))
+        self._outage.end_if_over(now)
+        if not self.tracker.is_recorded:
+            self._actions.timers.set(EXPERIMENT, self._outage.next_change)
+        plugin_hold = self._lasting.plugin_hold.follow(self._plugin_failure, now)
         settings = self._settings
         inputs = StatusInputs(
             blocker=None if self.spec.suspend else self._search.blocker,
             refusal=self._refusals.record,
-            hold=self._refusals.hold or self._plugin_hold,
+            hold=self._refusals.hold or plugin_hold,
             capped=self.slots.kept_back,
             asked=self._search.to_record if self._is_open else None,
             front=self._front.trials,
@@ -471,6 +485,8 @@ class ExperimentPlanner:
             self._plan(trial, now)
 
     def _plan(self, trial: TrialMachine, now: float) -> None:
+        if not self._outage.is_on:
+            self._registration.tell_unheard(trial, now)
         self._trial_reset.open(trial, now)
         self._actions.timers.set(trial.name, self._processor.continue_exploit(trial, now))
         if not self.tracker.is_recorded and self._end_retention.review(trial):

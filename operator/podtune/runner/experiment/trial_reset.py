@@ -95,6 +95,7 @@ def _resume(status: TrialStatus) -> TrialStatus:
         "completion_time": None,
         "observation_seq": None,
         "retry_time": None,
+        "unheard": [],  # that it had ended well is true no more
     }
     message = "continues, because the experiment does"
     changes |= {"state": TrialState.PENDING, "reason": TrialReason.QUEUED, "message": message}

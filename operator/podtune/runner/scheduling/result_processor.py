@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, auto
 
-from podtune.api.conditions import clip
-from podtune.api.names import DecisionAction, DecisionKind, ExperimentReason, TrialReason, TrialState
+from podtune.api.names import DecisionAction, DecisionKind, TrialReason, TrialState
 from podtune.api.resources.trial import MAX_RESULT_OBSERVATIONS, MAX_RUNG_OBSERVATIONS, RungObservation
 from podtune.protocol.messages import Result, read_number
 from podtune.runner import resources
 from podtune.runner.action_queue import SOON
 from podtune.runner.checkpoints.end_retention import EndRetention
 from podtune.runner.experiment.ending import ExperimentEnd
-from podtune.runner.experiment.status_text import Hold
 from podtune.runner.experiment.status_write_throttle import StatusWriteThrottle
 from podtune.runner.scheduling.exploits import ExploitOutcome, Exploits, describe_wait
 from podtune.runner.scheduling.pending_queue import PendingQueue
@@ -98,30 +96,55 @@ class ResultProcessor:
         record = {part: dict(values) for part, values in self.stopper.record(trial.index).items()}
         if record != trial.status.stopper:
             trial.set(stopper=record)
+        answer = self._ask_scheduler(trial, result, now)
+        if trial.status.unheard:
+            trial.remark = trial.remark or "scheduler.plugin has failed, so it decides nothing on this trial yet"
+        if answer is not None:
+            self._reserve_observation(trial, answer, result, now)
+            self._carry_out(trial, answer, result, now)
+
+    def show_late(self, trial: TrialMachine, result: Result, now: float) -> None:
+        """Shows a result to a scheduler that could not hear of it when it came; stopper and searcher have."""
+        decision = self._ask_scheduler(trial, result, now)
+        if decision is not None:
+            if not self._search.learns_from_results:
+                self._reserve_observation(trial, decision, result, now)
+            self._carry_out(trial, decision, result, now)
+
+    def show_result_of_ended(self, trial: TrialMachine, result: Result, now: float) -> None:
+        """Shows the last result of a trial that others may be compared with; of itself nothing is decided any more."""
         try:
-            metrics = make_comparable(result.metrics, trial.context.spec.training_objective)
-            decision = self.scheduler.on_result(trial.index, metrics, waiting=len(self._queue) + self._search.to_come)
+            decision = self._show(trial, result)
+        except MetricMissing:
+            return  # it ended without
+        if decision.recorded:
+            self.barrier.write_record(trial, now)
+
+    def _ask_scheduler(self, trial: TrialMachine, result: Result, now: float) -> SchedulerDecision | None:
+        """What the scheduler makes of a result; None where it lacks a metric, and that was dealt with."""
+        try:
+            decision = self._show(trial, result)
         except MetricMissing as missing:
             if trial.context.spec.objective.missing == "lenient":
                 trial.set(missing_metrics=trial.status.missing_metrics + 1)
             else:
                 self._fail(trial, missing, result, now)
-            return
+            return None
         if decision.recorded and self.scheduler.records_every_result:
             self.barrier.mark_changed(trial)
         elif decision.recorded:
             self.barrier.write_record(trial, now)
-        self._reserve_observation(trial, decision, result, now)
+        return decision
+
+    def _show(self, trial: TrialMachine, result: Result) -> SchedulerDecision:
+        metrics = make_comparable(result.metrics, trial.context.spec.training_objective)
+        return self.scheduler.on_result(trial.index, metrics, waiting=len(self._queue) + self._search.to_come)
+
+    def _carry_out(self, trial: TrialMachine, decision: SchedulerDecision, result: Result, now: float) -> None:
         if decision.exploit is not None:
             self._exploit(trial, decision, result, now)
         else:
             self._follow(trial, decision, result, now)
-
-    @property
-    def plugin_hold(self) -> Hold | None:
-        """That a stopper of another package fails; None where none does."""
-        failure = self.stopper.failure
-        return Hold(ExperimentReason.PLUGIN_FAILED, clip(failure)) if failure else None
 
     def write_delay(self, trial: TrialMachine) -> float:
         """How long a result may wait to be written: the longer, the more trials have results to be written."""

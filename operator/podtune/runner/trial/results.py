@@ -134,11 +134,14 @@ def _is_passed_over(status: TrialStatus, result: Result, objective: Objective) -
 
 
 def parse_metrics(shown: Mapping[str, str]) -> dict[str, MetricValue]:
-    """Reads the metrics of a status back as numbers, where they are numbers."""
-    metrics: dict[str, MetricValue] = {}
-    for name, value in shown.items():
+    """Reads the metrics of a status back: numbers where they are numbers, whole ones where `show` wrote such."""
+    return {name: _parse_metric(value) for name, value in shown.items()}
+
+
+def _parse_metric(shown: str) -> MetricValue:
+    for read in (int, float):
         try:
-            metrics[name] = float(value)
+            return read(shown)
         except ValueError:
-            metrics[name] = value
-    return metrics
+            continue
+    return shown

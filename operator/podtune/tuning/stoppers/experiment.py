@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from podtune.api.names import ExperimentReason
+from podtune.tuning.plugins import PluginFailure
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.base import ExperimentProgress, StopCriterion
 from podtune.tuning.stoppers.budgets import TargetReached
@@ -78,9 +79,9 @@ class ExperimentStopper:
         return bool(self._rules)
 
     @property
-    def failure(self) -> str:
-        """Which stopper of another package has failed, and what to do about it; empty where none has."""
-        return next((plugin.failure for plugin in self._plugins if plugin.failure), "")
+    def failure(self) -> PluginFailure | None:
+        """Which stopper of another package has failed, and what to do about it; None where none has."""
+        return next((plugin.failure for plugin in self._plugins if plugin.failure is not None), None)
 
     def on_observation(self, observation: Observation) -> None:
         """Hears what the searcher is told, in the same order."""

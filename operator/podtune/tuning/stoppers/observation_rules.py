@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.plugin import Plugin
-from podtune.tuning.plugins import make_plugin
+from podtune.tuning.plugins import PluginFailure, describe_failure, make_plugin
 from podtune.tuning.searchers.base import Observation
 from podtune.tuning.stoppers.base import ExperimentProgress, Finding, ObservationStopper, StopCriterion
 
@@ -37,7 +37,7 @@ class ObservationRule(StopCriterion[ExperimentProgress]):
             PluginError: It can't be used.
         """
         self._field = field
-        self._name = plugin.name
+        self._plugin = plugin
         self._stopper: ObservationStopper = make_plugin(
             OBSERVATION_STOPPER_PLUGINS,
             plugin,
@@ -46,8 +46,8 @@ class ObservationRule(StopCriterion[ExperimentProgress]):
         )
         self._told = 0
         self._finding: Finding | None = None
-        self.failure = ""
-        """What has failed and what to do about it; empty where all works. One that has failed is told no more."""
+        self.failure: PluginFailure | None = None
+        """What has failed and what to do about it; None where all works. One that has failed is told no more."""
 
     def tell(self, observation: Observation) -> None:
         """Tells it of the next observation."""
@@ -57,11 +57,12 @@ class ObservationRule(StopCriterion[ExperimentProgress]):
         try:
             self._finding = _check(self._stopper.on_observation(observation))
         except Exception as error:  # noqa: BLE001 - it may be anyone's code; its failure is the experiment's alone
-            self.failure = (
-                f"spec.{self._field}: {self._name!r} failed on observation {self._told} ({type(error).__name__}: "
-                f"{error}); install a corrected version, or change or remove the rule; until then no trial starts, and "
-                "the experiment continues without it"
+            follows = (
+                "install a corrected version, or change or remove the rule; until then no trial starts, and the "
+                "experiment continues without it"
             )
+            occasion = f"on observation {self._told}"
+            self.failure = describe_failure(self._field, self._plugin, occasion, error, follows)
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:

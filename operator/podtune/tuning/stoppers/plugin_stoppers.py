@@ -12,7 +12,7 @@ from typing_extensions import override
 from podtune.api.resources.trial import MAX_STOPPER_RECORD
 from podtune.api.tuning.objective import Objective
 from podtune.api.tuning.plugin import Plugin
-from podtune.tuning.plugins import find_entry, make_from_entry
+from podtune.tuning.plugins import PluginFailure, describe_failure, find_entry, make_from_entry
 from podtune.tuning.schedulers.base import MetricMissing, Metrics, RecordError
 from podtune.tuning.stoppers.base import Finding, StopCriterion, Stopper, TrialProgress
 
@@ -75,7 +75,7 @@ class PluginStoppers:
         self._objective = objective
         self._rules: dict[str, _Rule] = {}
         self._trials: dict[int, _Trial] = {}
-        self._failures: dict[tuple[int, str], str] = {}
+        self._failures: dict[tuple[int, str], PluginFailure] = {}
 
     def add_rule(self, field: str, plugin: Plugin) -> str:
         """Adds a rule, and checks that its stopper can be made.
@@ -98,12 +98,12 @@ class PluginStoppers:
         return key
 
     @property
-    def failure(self) -> str:
-        """What has failed and what to do about it; empty where all works.
+    def failure(self) -> PluginFailure | None:
+        """What has failed and what to do about it; None where all works.
 
         A failure ends when a later result of the same trial is taken; the rules of a corrected spec start without any.
         """
-        return next(iter(self._failures.values()), "")
+        return next(iter(self._failures.values()), None)
 
     def on_result(self, trial: int, metrics: Metrics) -> None:
         """Shows a trial's next result to all of them."""
@@ -175,13 +175,13 @@ class PluginStoppers:
     def _make(self, rule: _Rule) -> Stopper:
         return make_from_entry(rule.entry, rule.plugin, Stopper, objective=self._objective)  # type: ignore[type-abstract]
 
-    def _describe_failure(self, trial: int, key: str, error: Exception) -> str:
+    def _describe_failure(self, trial: int, key: str, error: Exception) -> PluginFailure:
         rule = self._rules[key]
-        return (
-            f"spec.{rule.field}: {rule.plugin.name!r} failed on a result of trial {trial} ({type(error).__name__}: "
-            f"{error}); install a corrected version, or change or remove the rule; until then no trial starts, and "
-            "running trials continue without it"
+        follows = (
+            "install a corrected version, or change or remove the rule; until then no trial starts, and running trials "
+            "continue without it"
         )
+        return describe_failure(rule.field, rule.plugin, f"on a result of trial {trial}", error, follows)
 
 
 def _check(record: Mapping[str, str], finding: Finding | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podtune.api.expressions.expression import Expression
+from podtune.tuning.plugins import PluginFailure
 from podtune.tuning.schedulers.base import CONTINUE, Metrics, Record, SchedulerAction, SchedulerDecision
 from podtune.tuning.stoppers.base import StopCriterion, TrialProgress
 from podtune.tuning.stoppers.expression import find_expression_problem
@@ -72,8 +73,8 @@ class TrialStopper:
         return min(deadlines, default=None)
 
     @property
-    def failure(self) -> str:
-        """Which stopper of another package fails, and what to do about it; empty where all work."""
+    def failure(self) -> PluginFailure | None:
+        """Which stopper of another package fails, and what to do about it; None where all work."""
         return self._plugins.failure
 
     def find_problem(self, trial: int, metrics: Metrics) -> str:

@@ -97,7 +97,8 @@ def test_it_may_be_a_part_of_a_rule() -> None:
 def test_one_that_fails_is_said_to_the_user_and_ends_nothing(value: float, problem: str) -> None:
     made = stopper({"target": 1}, plugin())
     assert tell(made, 0.1, value) == ""
-    assert made.failure == (
+    assert made.failure is not None
+    assert made.failure.message == (
         f"spec.stop.experiment[1].plugin: 'enough' failed on observation 2 ({problem}); install a corrected version, "
         "or change or remove the rule; until then no trial starts, and the experiment continues without it"
     )

@@ -131,7 +131,7 @@ def test_a_result_without_its_metric_is_passed_over_and_the_trial_says_so() -> N
     assert made.find_problem(0, {"loss": 1}).startswith(
         "stop.trial[0].plugin is passed over: metric 'accuracy' (objective.metric) is not in the result; seen: loss"
     )
-    assert (made.failure, made.record(0)) == ("", before)
+    assert (made.failure, made.record(0)) == (None, before)
     assert show(made, GOOD) == [True]
     assert made.find_problem(0, GOOD) == ""
 
@@ -148,7 +148,8 @@ def test_one_that_fails_is_said_to_the_user_and_forgets_that_result(result: Metr
     show(made, GOOD, trial=4)
     before = made.record(4)
     assert show(made, result, trial=4) == [False]
-    assert made.failure == (
+    assert made.failure is not None
+    assert made.failure.message == (
         f"spec.stop.trial[0].plugin: 'several' failed on a result of trial 4 ({problem}); install a corrected version, "
         "or change or remove the rule; until then no trial starts, and running trials continue without it"
     )
@@ -157,7 +158,7 @@ def test_one_that_fails_is_said_to_the_user_and_forgets_that_result(result: Metr
     assert show(made, GOOD, trial=5) == [False]
     assert made.failure
     assert show(made, GOOD, trial=4) == [False]
-    assert (made.failure, made.find_problem(4, GOOD)) == ("", "")
+    assert (made.failure, made.find_problem(4, GOOD)) == (None, "")
     assert show(made, GOOD, trial=4) == [True]
 
 
@@ -173,7 +174,8 @@ def test_a_record_that_is_too_long_is_a_failure() -> None:
     show(made, *[GOOD] * 4)
     before = made.record(0)
     show(made, GOOD)
-    assert "(ValueError: record and finding have 3024 characters of JSON; return at most 2048)" in made.failure
+    assert made.failure is not None
+    assert "(ValueError: record and finding have 3024 characters of JSON; return at most 2048)" in made.failure.message
     assert made.record(0) == before
 
 
@@ -188,9 +190,11 @@ def test_what_it_remembered_with_other_settings_is_of_use_and_other_rules_are_le
 def test_one_that_refuses_its_record_fails_on_the_next_result() -> None:
     made = stopper(plugin())
     made.restore(0, {"plugins": {"several": json.dumps({"record": {"counted": "1"}})}})
-    assert made.failure == ""
+    assert made.failure is None
     assert show(made, GOOD) == [False]
-    assert "(KeyError: 'seen'); install" in made.failure
+    failure = made.failure
+    assert failure is not None
+    assert "(KeyError: 'seen'); install" in failure.message
 
 
 @pytest.mark.parametrize("text", ["", "3", "{", '{"finding": {}}', '{"record": 3}'])
