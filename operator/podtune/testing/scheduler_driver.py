@@ -127,6 +127,12 @@ class SchedulerDriver:
         self._forgotten.add(trial)
         self.scheduler.forget(trial)
 
+    def miss_results(self) -> None:
+        """Has running trials come further without a word to the scheduler, some to their ends."""
+        for trial in list(self.world.running):
+            self.world.time[trial] = self.world.time.get(trial, 0) + self.world.draw.randint(0, LONGEST)
+            self._report(trial)
+
     def restart(self, scheduler: Scheduler) -> SchedulerDriver:
         """The same experiment after a restart, which forgets all that isn't recorded.
 

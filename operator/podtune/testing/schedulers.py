@@ -125,6 +125,18 @@ class SchedulerConformance:
         driver.scheduler.forget(deleted)
         assert rebuilt.collect_records() == driver.collect_records()
 
+    @given(seed=st.integers(0, 10**6), cut=st.integers(1, 200))
+    @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
+    def test_results_that_it_is_never_shown_are_no_trouble(self, seed: int, cut: int) -> None:
+        """After an outage (see `SchedulerOutage`) it is restored, and shown the last result of each trial alone."""
+        driver = SchedulerDriver(self.make(seed=seed), seed, self.configuration)
+        for _ in range(cut):
+            driver.step()
+        restored = driver.restart(self.make(seed=seed))
+        restored.miss_results()
+        for _ in range(EVENTS - cut):
+            restored.step()
+
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=30, deadline=None, suppress_health_check=_INHERITED)
     def test_whoever_asks_twice_hears_the_same(self, seed: int) -> None:

@@ -259,3 +259,14 @@ async def test_what_may_be_left_in_a_bucket_is_logged_and_counted() -> None:
         ("checkpoints left", "e-1", "e-1/")
     ]
     assert CHECKPOINTS_LEFT._value.get() == before + 1
+
+
+@in_virtual_time
+async def test_the_traceback_of_a_plugin_that_fails_is_logged() -> None:
+    scene = Scene()
+    entry, _ = scene.add()
+    reason = ExperimentReason.PLUGIN_FAILED
+    with capture_logs() as logs:
+        await scene.run(entry, EmitEvent("", reason, "it failed", warning=True, trace="in line 7"))
+    said = [(log["event"], log["experiment"], log["message"], log["trace"]) for log in logs]
+    assert said == [("plugin failed", entry.experiment.name, "it failed", "in line 7")]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from podtune.api.resources.experiment import ExperimentSpec
 from podtune.simulation.cluster import ClusterModel
@@ -15,6 +17,9 @@ from podtune.simulation.horizon import find_iteration_limit
 from podtune.simulation.plan import make_plan
 from podtune.simulation.simulation import Simulation, SimulationError
 from podtune.simulation.trace import SimulationResult
+from podtune.tuning.schedulers.base import Metrics, SchedulerDecision
+from podtune.tuning.schedulers.fifo import Fifo
+from tests.entry_points import install
 from tests.unit.tuning.manifests import experiment
 
 STORE = {"store": {"bucket": "bucket"}}
@@ -178,3 +183,19 @@ def test_an_export_takes_no_time_and_holds_up_no_end() -> None:
     assert exporting.status.state == "Complete"
     assert exporting.seconds == pytest.approx(stored.seconds, abs=2.0)
     assert {job.state for job in exporting.status.storage.jobs} == {"Done"}
+
+
+class Failing(Fifo):
+    def __init__(self, **arguments: object) -> None:
+        """Takes whatever it is given."""
+
+    @override
+    def on_result(self, trial: int, metrics: Metrics, *, waiting: int = 0) -> SchedulerDecision:
+        raise RuntimeError("out of order")
+
+
+def test_a_plugin_that_fails_ends_the_simulation_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, EntryPoint("failing", f"{__name__}:Failing", "podtune.schedulers"))
+    manifest = spec(scheduler={"plugin": {"name": "failing"}}, checkpoints=STORE)
+    with pytest.raises(SimulationError, match=r"'failing' failed in on_result\(\) .*RuntimeError: out of order"):
+        run(manifest)

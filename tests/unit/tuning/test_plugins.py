@@ -52,6 +52,16 @@ class StopsOnly(Fifo):
         """Takes whatever it is given."""
 
 
+class NoTime(StopsOnly):
+    @property
+    def time_attribute(self) -> str:
+        raise KeyError("epoch")
+
+
+class WrongTime(StopsOnly):
+    time_attribute = None  # type: ignore[assignment]
+
+
 HERE = __name__
 installed = make_installation(
     *(EntryPoint(name, f"{HERE}:{name}", "podtune.searchers") for name in ("good", "no_searcher", "broken", "picky")),
@@ -59,6 +69,8 @@ installed = make_installation(
     EntryPoint("pausing", f"{HERE}:scheduler", "podtune.schedulers"),
     EntryPoint("stopping", f"{HERE}:StopsOnly", "podtune.schedulers"),
     EntryPoint("no_scheduler", f"{HERE}:no_searcher", "podtune.schedulers"),
+    EntryPoint("no_time", f"{HERE}:NoTime", "podtune.schedulers"),
+    EntryPoint("wrong_time", f"{HERE}:WrongTime", "podtune.schedulers"),
     EntryPoint("no_stopper", f"{HERE}:no_searcher", "podtune.stoppers"),
 )
 
@@ -112,9 +124,21 @@ def test_a_searcher_that_cant_be_used_is_a_problem_told(name: str, said: str) ->
 
 
 def test_a_scheduler_that_cant_be_used_is_a_problem_told() -> None:
-    assert "installed: no_scheduler, pausing, stopping" in find_problem(experiment(scheduler={"plugin": {"name": "x"}}))
+    said = find_problem(experiment(scheduler={"plugin": {"name": "x"}}))
+    assert "installed: no_scheduler, no_time, pausing, stopping, wrong_time" in said
     said = find_problem(experiment(scheduler={"plugin": {"name": "no_scheduler"}}))
     assert said == "spec.scheduler.plugin: 'no_scheduler' made a object, which is not a Scheduler; tell its author"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_time", "'no_time' has no time_attribute (KeyError: 'epoch'); tell its author"),
+        ("wrong_time", "'wrong_time' has the time_attribute None; tell its author"),
+    ],
+)
+def test_so_is_one_that_does_not_say_what_it_measures_time_by(name: str, said: str) -> None:
+    assert find_problem(experiment(scheduler={"plugin": {"name": name}})) == f"spec.scheduler.plugin: {said}"
 
 
 def test_a_stopper_that_cant_be_used_is_a_problem_told_with_its_place() -> None:

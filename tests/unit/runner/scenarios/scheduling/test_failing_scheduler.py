@@ -201,7 +201,8 @@ def test_people_are_told_which_hook_has_failed_with_what_and_what_to_do() -> Non
 
 
 def test_reports_are_answered_and_results_recorded_all_the_same() -> None:
-    simulation = simulated(Program(steps=FOREVER)).run(3.2)
+    simulation = simulated(Program(steps=FOREVER))
+    simulation.run(3.2)
     defect("on_result")
     simulation.replies.clear()
     simulation.run(60.0)
