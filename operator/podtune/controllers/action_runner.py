@@ -154,7 +154,7 @@ def _log_event(entry: ExperimentEntry, action: Action) -> None:
             namespace=experiment.namespace,
             experiment=experiment.name,
             message=action.message,
-            trace=action.trace,
+            exception=action.trace,
         )
 
 

@@ -268,5 +268,5 @@ async def test_the_traceback_of_a_plugin_that_fails_is_logged() -> None:
     reason = ExperimentReason.PLUGIN_FAILED
     with capture_logs() as logs:
         await scene.run(entry, EmitEvent("", reason, "it failed", warning=True, trace="in line 7"))
-    said = [(log["event"], log["experiment"], log["message"], log["trace"]) for log in logs]
+    said = [(log["event"], log["experiment"], log["message"], log["exception"]) for log in logs]
     assert said == [("plugin failed", entry.experiment.name, "it failed", "in line 7")]
