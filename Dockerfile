@@ -122,7 +122,7 @@ RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && ${COMPILE} /opt/podtune/lib
 COPY operator/podtune /opt/podtune/lib/podtune
 RUN mkdir /opt/podtune/bin \
-    && printf '#!/usr/bin/env python3\nfrom podtune.dashboard.server.entry import start_dashboard\n\nraise SystemExit(start_dashboard())\n' > /opt/podtune/bin/podtune-dashboard \
+    && printf '#!/usr/bin/env python3\nfrom podtune.dashboard.__main__ import start_dashboard\n\nraise SystemExit(start_dashboard())\n' > /opt/podtune/bin/podtune-dashboard \
     && ${COMPILE} /opt/podtune/lib/podtune \
     && chmod -R a+rX,u+w,go-w /opt/podtune && chmod a+x /opt/podtune/bin/*
 RUN cd / && export PYTHONPATH=/opt/podtune/lib && /opt/podtune/bin/podtune-dashboard --help > /dev/null \

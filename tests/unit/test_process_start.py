@@ -32,7 +32,7 @@ sys.meta_path.insert(0, InTheMiddle())
 """
 """Gets a signal when a module is imported; without one, tells then how large a core dump may be."""
 OPERATOR = PROGRAM.format(module="podtune.app.entry", start="start_operator")
-DASHBOARD = PROGRAM.format(module="podtune.dashboard.server.entry", start="start_dashboard")
+DASHBOARD = PROGRAM.format(module="podtune.dashboard.__main__", start="start_dashboard")
 AGENT = PROGRAM.format(module="podtune.agent.entry", start="start")
 AT_ONCE = 60.0
 """Seconds in which it ends on the slowest machine; the kubelet would wait for half as long."""
