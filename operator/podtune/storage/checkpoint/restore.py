@@ -59,8 +59,8 @@ class Restorer:
     A store that does not answer is asked again until patience is at an end, and then that is an error: what it holds
     may be whole, and going on from less would throw it away. The same holds where the store refuses our credentials.
     What is missing or damaged stays so: then the next one is tried, and after the last a fresh start is the outcome.
-    The next one is also tried where a single checkpoint may not be read, or is too large for the disk, but a fresh start
-    would throw that one away.
+    The next one is also tried where a single checkpoint may not be read, or is too large for the disk, but a fresh
+    start would throw that one away.
     """
 
     def __init__(
