@@ -9,10 +9,10 @@ from playwright.sync_api import expect
 from e2e.browser.chromium import open_browser
 from e2e.browser.examination import find_flaws, find_violations
 from e2e.browser.visitor import Visitor, visit
-from e2e.credentials import NO_CORE_DUMP, find_credentials, list_core_limits
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment
 from e2e.kubernetes import DEADLINE, Kubernetes
+from e2e.tests.credentials import NO_CORE_DUMP, find_credentials, list_core_limits
 from e2e.tests.dashboard.conftest import Team, await_text, log_in, make_token
 from e2e.tests.dashboard.small_experiments import HELD, make_failing, make_population, make_trade_off
 from e2e.trials import EXPERIMENTS

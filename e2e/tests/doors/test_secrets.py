@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from e2e.credentials import NO_CORE_DUMP, PRIVATE_KEYS, find_credentials, list_core_limits
 from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.tests.conftest import store_secret
+from e2e.tests.credentials import NO_CORE_DUMP, PRIVATE_KEYS, find_credentials, list_core_limits
 from e2e.tests.doors.metrics_reader import made_metrics_reader, read_metrics
 from e2e.trials import trial_status
 from podtune.api.pods.pod_template import AGENT_CONTAINER
