@@ -30,6 +30,11 @@ TOO_MANY = 20
 NO_DEVICE: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 
 
+def to_trial(pod: Object) -> RunningTrial:
+    """The trial that a pod runs."""
+    return RunningTrial(pod["metadata"]["namespace"], "told-0", pod["metadata"]["uid"])
+
+
 @pytest.fixture
 def victim(cluster: Cluster) -> Iterator[Kubernetes]:
     """Another tenant's namespace."""
@@ -127,8 +132,7 @@ def test_a_report_is_taken_from_the_trials_own_pod_and_only_of_its_own_place(
     posts += [{**post, "body": good} for post, _ in others]
     eventually(lambda: trial_status(victim, "told-0").get("iteration") == 2, what="the victim waits before epoch 3")
     (theirs,) = victim.list("pods", "podtune.dev/experiment=told")
-    tenants = [RunningTrial(each["metadata"]["namespace"], "told-0", each["metadata"]["uid"]) for each in (pod, theirs)]
-    attacks = list_attacks(*tenants, token)
+    attacks = list_attacks(to_trial(pod), to_trial(theirs), token)
     answers = visit(namespace, ASKS=json.dumps([*posts, *attacks]))()["answers"]
     refused = [answers.pop() for _ in attacks]
     assert [answer["status"] for answer in refused] == [403] * len(attacks), refused

@@ -12,7 +12,7 @@ import yaml
 CHARTS = Path(__file__).parents[3] / "charts"
 NAMESPACE = "tuning"
 NAME = f"{NAMESPACE}-podtune"
-SOMEWHERE = {
+SOMEWHERE: dict[str, Any] = {
     "nodeSelector": {"disk": "ssd"},
     "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
     "priorityClassName": "system-cluster-critical",
