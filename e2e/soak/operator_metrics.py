@@ -10,11 +10,11 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from uuid import uuid4
 
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes
 
-READER = "e2e-metrics-reader"
 METRICS_PORT = 8444
 METRICS_SERVER_NAME = f"{RELEASE}-results.{OPERATOR_NAMESPACE}.svc"
 """The name in the operator's certificate."""
@@ -27,18 +27,19 @@ _TIMEOUT = 10.0
 @contextmanager
 def metrics_token(operator: Kubernetes) -> Iterator[str]:
     """The token of an account that may read metrics, and nothing else; the account goes with the context."""
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": READER}}
+    reader = f"e2e-metrics-{uuid4().hex[:8]}"
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": reader}}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _ROLE}
-    subject = {"kind": "ServiceAccount", "name": READER, "namespace": OPERATOR_NAMESPACE}
+    subject = {"kind": "ServiceAccount", "name": reader, "namespace": OPERATOR_NAMESPACE}
     operator.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": READER}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": reader}},
         {**rbac, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]},
     )
     try:
-        yield operator.kubectl("create", "token", READER, f"--duration={_TOKEN_DURATION}").strip()
+        yield operator.kubectl("create", "token", reader, f"--duration={_TOKEN_DURATION}").strip()
     finally:
-        operator.kubectl("delete", "serviceaccount", READER)
-        operator.cluster.kubectl("delete", "clusterrolebinding", READER)
+        operator.kubectl("delete", "serviceaccount", reader)
+        operator.cluster.kubectl("delete", "clusterrolebinding", reader)
 
 
 def read_authority(operator: Kubernetes) -> str:
@@ -65,13 +66,18 @@ class OperatorMetrics:
     def read(self, name: str) -> float | None:
         """The value of a metric without labels; None where the operator has not answered, or has none of this name."""
         try:
-            text = self._get()
+            text = self.read_all()
         except (OSError, http.client.HTTPException):
             return None
         found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else None
 
-    def _get(self) -> str:
+    def read_all(self) -> str:
+        """All metrics as text; empty where the operator has not let the token in.
+
+        Raises:
+            OSError: It can't be reached.
+        """
         with (
             socket.create_connection((self.address, self.port), _TIMEOUT) as plain,
             self.context.wrap_socket(plain, server_hostname=METRICS_SERVER_NAME) as connected,

@@ -10,9 +10,9 @@ from e2e.devcluster import Cluster
 from e2e.experiments import counter, experiment, store
 from e2e.install import OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.soak.operator_metrics import reading_metrics
 from e2e.tests.conftest import store_secret
 from e2e.tests.credentials import NO_CORE_DUMP, PRIVATE_KEYS, find_credentials, list_core_limits
-from e2e.tests.doors.metrics_reader import made_metrics_reader, read_metrics
 from e2e.trials import trial_status
 from podtune.api.pods.pod_template import AGENT_CONTAINER
 
@@ -64,8 +64,8 @@ def show_all(namespace: Kubernetes, operator: Kubernetes) -> Iterator[tuple[str,
         yield f"logs of {pod}", namespace.kubectl("logs", pod, "--all-containers")
         yield f"processes of {pod}", namespace.kubectl("exec", pod, "-c", "trial", "--", "python3", "-c", LOOK)
     yield "the operator's log", operator.kubectl("logs", "-l", OPERATOR_PODS, "--tail=-1")
-    with made_metrics_reader(namespace) as token:
-        metrics = read_metrics(operator, token)
+    with reading_metrics(operator) as reader:
+        metrics = reader.read_all()
     assert "podtune_leading 1.0" in metrics
     yield "the operator's metrics", metrics
     yield "processes of the nodes", "\n".join(read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))

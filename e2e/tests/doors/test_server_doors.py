@@ -13,8 +13,8 @@ from e2e.devcluster import Cluster
 from e2e.experiments import EXAMPLES_IMAGE, PROGRAMS, RESTRICTED, counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE
 from e2e.kubernetes import Kubernetes, Object, eventually
+from e2e.soak.operator_metrics import metrics_token
 from e2e.tests.conftest import make_namespace
-from e2e.tests.doors.metrics_reader import made_metrics_reader
 from e2e.tests.doors.tenant_attacks import FORGED, RunningTrial, list_attacks
 from e2e.trials import trial_status
 from podtune.results.connections import HEADER_SECONDS, MAX_OF_ONE_ADDRESS
@@ -167,7 +167,7 @@ def test_results_come_by_tls_alone_from_agents_that_believe_the_operator_alone(
 
 def test_metrics_are_for_those_whom_kubernetes_lets_get_them(cluster: Cluster, namespace: Kubernetes) -> None:
     namespace.kubectl("create", "serviceaccount", "other")
-    with made_metrics_reader(namespace) as reader:
+    with metrics_token(Kubernetes(cluster, OPERATOR_NAMESPACE)) as reader:
         tokens = [reader, namespace.kubectl("create", "token", "other").strip(), "", "wrong"]
         gets = [{"path": "/metrics", "token": token} for token in tokens]
         seen = visit(namespace, METRICS=METRICS, GETS=json.dumps(gets))()["metrics"]
