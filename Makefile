@@ -127,7 +127,8 @@ chaos-sample: cluster ## Inject some of the faults, evenly chosen
 
 .PHONY: soak
 soak: cluster ## Keep experiments coming and going under faults for 45 minutes, and see that nothing grows
-	@$(CLUSTER) exec -- $(BIN)/python -m e2e.soak --json e2e/soak/figures.json
+	@$(CLUSTER) exec -- $(BIN)/python -m e2e.soak --json e2e/soak/figures.json; code=$$?; \
+	  $(BIN)/python docs/generate_reliability.py --write && exit $$code
 
 .PHONY: test-long
 test-long: cluster ## Run what takes long: faults of full length, all pairs of searchers and schedulers, the local cluster's own tests, other versions of Kubernetes

@@ -149,7 +149,7 @@ def main() -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     if options.json:
-        options.json.write_text(json.dumps(make_figures(found), indent=2) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(make_figures(found, problems), indent=2) + "\n", encoding="utf-8")
     return int(bool(problems) or not all(g.is_flat for measures in found.growths.values() for g in measures.values()))
 
 
@@ -161,12 +161,13 @@ def say_unmeasured(samples: Sequence[Sample]) -> list[str]:
     ]
 
 
-def make_figures(found: Findings) -> Object:
+def make_figures(found: Findings, problems: Sequence[str]) -> Object:
     """The figures as they are committed."""
     return {
         "minutes": found.minutes,
         "experiments": found.load.ended,
         "faults": dict(sorted(found.load.faults.items())),
+        "problems": list(problems),
         "watches": {
             resource: {"count": one.count, "longest": round(one.longest)}
             for resource, one in sorted(found.watches.items())

@@ -10,30 +10,38 @@ from docs import generate_reliability
 from e2e.chaos.perturbation import Fault
 
 ROOT = Path(__file__).parents[3]
+CHAOS = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
+SOAK = json.loads((ROOT / "e2e" / "soak" / "figures.json").read_text())
 
 
 def test_the_page_is_made_of_the_figures() -> None:
     """Otherwise run `python docs/generate_reliability.py --write`."""
-    figures = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
-    assert (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8") == generate_reliability.page(figures)
+    assert (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8") == generate_reliability.page(CHAOS, SOAK)
 
 
 def test_what_is_broken_is_said() -> None:
-    figures = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
-    text = generate_reliability.page({**figures, "broken": ["plain/create-pod.1/500"]})
+    text = generate_reliability.page({**CHAOS, "broken": ["plain/create-pod.1/500"]}, SOAK)
     assert "1 broke a promise**" in text
     assert "- broken: `plain/create-pod.1/500`" in text
+
+
+def test_what_has_grown_or_gone_wrong_in_a_soak_is_said() -> None:
+    agent = SOAK["processes"]["agent"]
+    grown = {**SOAK["processes"], "agent": {**agent, "files": {**agent["files"], "growth": 40, "flat": False}}}
+    text = generate_reliability.page(CHAOS, {**SOAK, "processes": grown, "problems": ["soak-3 has not ended"]})
+    assert "problems: 1." in text
+    assert "- soak-3 has not ended" in text
+    assert re.search(r"\| agent \| files \| \d+ \| \+40 \| grows \|", text)
 
 
 def test_what_was_run_again_is_said() -> None:
     from e2e.chaos.figures import merged
 
-    recorded = json.loads((ROOT / "e2e" / "chaos" / "figures.json").read_text())
-    whole = recorded | {"rerun": [], "broken": ["a/b.1/500"], "brokenBefore": []}
+    whole = CHAOS | {"rerun": [], "broken": ["a/b.1/500"], "brokenBefore": []}
     again = whole | {"groups": {"clocks": whole["groups"]["kills"]}, "broken": []}
     both = merged(whole, again, {"a/b.1/500"})
     assert both["broken"] == []
-    text = generate_reliability.page(both)
+    text = generate_reliability.page(both, SOAK)
     assert "place of their first figures: clocks." in text
     assert "not when they were run again: `a/b.1/500`." in text
 
