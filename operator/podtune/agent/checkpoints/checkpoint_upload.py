@@ -88,7 +88,7 @@ class CheckpointUpload(UploadTask):
         self._commit = commit
         self._artifacts = artifacts
         self._cache = LocalCache(settings.scratch) if settings.scratch else None
-        self._stored_here: set[CheckpointAddress] = set()
+        self._stored_steps: set[int] = set()
         self._progress: _Progress | None = None
         """That of the checkpoint that was tried last."""
         self._when_stored: Callable[[], None] | None = None
@@ -136,9 +136,9 @@ class CheckpointUpload(UploadTask):
 
     def _build_address(self, pending: PendingCheckpoint) -> CheckpointAddress:
         """Its address in the bucket; a program that counts iterations itself may take two checkpoints at one step."""
-        address = self._address.checkpoint(self._settings.attempt, str(pending.step))
-        with_seq = self._address.checkpoint(self._settings.attempt, f"{pending.step}.{pending.seq}")
-        return with_seq if address in self._stored_here else address
+        is_second = pending.step in self._stored_steps
+        name = f"{pending.step}.{pending.seq}" if is_second else str(pending.step)
+        return self._address.checkpoint(self._settings.attempt, name)
 
     def _upload(self, progress: _Progress, address: CheckpointAddress) -> str:
         """Stores what is not stored of it yet; returns its digest."""
@@ -186,7 +186,7 @@ class CheckpointUpload(UploadTask):
 
     def _record(self, pending: PendingCheckpoint, address: CheckpointAddress, digest: str) -> None:
         """Has the operator told that it is stored, and first of all writes it down: the agent may be killed."""
-        self._stored_here.add(address)
+        self._stored_steps.add(pending.step)
         self._collector.known.add(address)
         with self._attempt.changed:
             ref = CheckpointRef(address.uri, digest, pending.step)
