@@ -65,7 +65,7 @@ async def ended(process: asyncio.subprocess.Process, within: float) -> tuple[int
     last = ""
     async with asyncio.timeout(within):
         async for entry in events(process):
-            last = entry.get("error", "")
+            last = entry.get("message", "")
         await process.wait()
     assert time.monotonic() - begun < within
     return process.returncode, last

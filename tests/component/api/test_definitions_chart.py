@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
 TODAY = Path(__file__).parents[3] / "charts" / "podtune-crds"
 RELEASED = sorted(path.name for path in RELEASES.iterdir())
-TEAM = "team"
+TEAM, COPIES = "team", "copies"
 STORED = 4
 """Objects of each kind, the ones with most in them."""
 COLLECTIONS = {"experiments": paths.experiments(TEAM), "trials": paths.trials(TEAM)}
@@ -69,7 +69,8 @@ def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[
         pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
     with running_api_server(binaries, tmp_path) as kubeconfig:
         installation = Installation(binaries / "helm", kubeconfig, HttpApi(connect(kubeconfig)))
-        installation.api.create("/api/v1/namespaces", {"metadata": {"name": TEAM}})
+        for namespace in (TEAM, COPIES):
+            installation.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
         installation.run_helm("install", "podtune-crds", str(write_chart(release, tmp_path / "chart")))
         for kind, path in COLLECTIONS.items():
             eventually(partial(is_served, installation.api, path), what=f"{kind} are served")
@@ -91,11 +92,12 @@ def write_chart(release: str, folder: Path) -> Path:
 def choose_objects(release: str, kind: str) -> list[Manifest]:
     """Those of a release's objects that say most, as somebody would restore them from a backup."""
     lines = (RELEASES / release / f"{kind}.jsonl").read_text(encoding="utf-8").splitlines()
-    chosen = [json.loads(line) for line in sorted(lines, key=len, reverse=True) if '"status":' in line][:STORED]
+    found = [json.loads(line) for line in sorted(lines, key=len) if '"status":' in line]
+    chosen = list({each["metadata"]["name"]: each for each in found}.values())[-STORED:]
     named = ("name", "labels", "annotations")
-    for number, found in enumerate(chosen):
-        kept = {key: found["metadata"][key] for key in named if key in found["metadata"]}
-        found["metadata"] = {**kept, "name": f"{kind}-{number}", "namespace": TEAM}
+    for each in chosen:
+        each["metadata"] = {key: each["metadata"][key] for key in named if key in each["metadata"]}
+        each["metadata"]["namespace"] = TEAM
     return chosen
 
 
@@ -103,7 +105,7 @@ def is_served(api: HttpApi, path: str) -> bool:
     try:
         api.get(path)
     except ApiRefusal as refusal:
-        if refusal.status != 404:
+        if refusal.status not in (404, 429):  # 429: its storage is being made
             raise
         return False
     return True
@@ -153,8 +155,9 @@ def test_objects_survive_an_upgrade_and_the_end_of_the_release(installed: tuple[
         assert is_within(read_content(before), read_content(after)), name
         installation.api.patch(paths.name_in(path, name), {"metadata": {"labels": {"looked-at": "true"}}})
         # What a change leaves as it was may be invalid; in a new object nothing may.
-        copy = {**after, "metadata": {"name": f"{name}-copy", "namespace": TEAM}}
-        installation.api.create(path, copy, {"dryRun": "All", "fieldValidation": "Strict"})
+        copy = {**after, "metadata": {"name": name, "namespace": COPIES}}
+        there = path.replace(f"/{TEAM}/", f"/{COPIES}/")
+        installation.api.create(there, copy, {"dryRun": "All", "fieldValidation": "Strict"})
 
     kept = installation.read_objects()
     installation.run_helm("uninstall", "podtune-crds", "--wait")

@@ -99,8 +99,8 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
         assert sorted(rights) == [
             ("configmaps", ["create", "get"]),
             ("controllerrevisions", ["create", "get", "delete"]),
-            ("events", ["create"]),
-            ("events", ["create"]),  # in its own namespace
+            ("events", ["create", "patch"]),
+            ("events", ["create", "patch"]),  # in its own namespace
             ("experiments", ["get", "list", "watch", "patch", "delete"]),
             ("experiments/finalizers trials/finalizers", ["update"]),
             ("experiments/status trials/status", ["update"]),
@@ -184,7 +184,7 @@ def test_the_operator_may_make_events_in_its_own_namespace_whatever_it_watches()
     """What a deleted Experiment leaves in its bucket is told there."""
     documents = render(watchNamespaces=["a"])
     (role,) = [d for d in documents if d["kind"] == "Role" and d["metadata"]["name"].endswith("-leadership")]
-    assert {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]} in role["rules"]
+    assert {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]} in role["rules"]
 
 
 def test_the_results_service_selects_the_leader_among_the_operators_pods() -> None:

@@ -231,7 +231,7 @@ async def test_a_secret_that_cannot_be_read_is_named_and_tried_again(
     with capture_logs() as logs:
         async with stub.up(), tracing(stub, cluster, clock, tmp_path) as made:
             show(made)
-            await until(lambda: any("tracing.secret" in str(entry.get("error")) for entry in logs))
+            await until(lambda: any("tracing.secret" in str(entry.get("message")) for entry in logs))
             (tmp_path / "headers").write_text("api-key=word")
             await until(is_all_handed_over)
 
