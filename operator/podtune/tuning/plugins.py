@@ -44,17 +44,17 @@ class PluginFailure:
     trace: str = ""
 
 
-def describe_failure(field: str, plugin: Plugin, occasion: str, error: Exception, follows: str) -> PluginFailure:
+def describe_failure(field: str, plugin: Plugin, failed_at: str, error: Exception, follows: str) -> PluginFailure:
     """Describes an error that a plugin has raised.
 
     Args:
         field: Where the plugin stands in the Experiment, such as scheduler.plugin.
         plugin: The plugin.
-        occasion: What it failed at, such as `in choose()`.
+        failed_at: What it failed at, such as `in choose()`.
         error: The error.
         follows: What to do about it, and what happens until then.
     """
-    message = f"spec.{field}: {plugin.name!r} failed {occasion} ({_write_error(error)}); {follows}"
+    message = f"spec.{field}: {plugin.name!r} failed {failed_at} ({_write_error(error)}); {follows}"
     return PluginFailure(message, "".join(traceback.format_exception(error, limit=-_MAX_FRAMES)))
 
 

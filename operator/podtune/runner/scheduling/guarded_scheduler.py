@@ -265,9 +265,9 @@ class GuardedScheduler(Scheduler):
         self._outage.record_answer(hook)
         return answer
 
-    def _fail(self, hook: str, occasion: str, error: Exception) -> None:
+    def _fail(self, hook: str, failed_at: str, error: Exception) -> None:
         self._scheduler = None  # it may have taken in half of what it was told
-        self._outage.record_failure(hook, describe_failure(_FIELD, self._plugin, occasion, error, _FOLLOWS))
+        self._outage.record_failure(hook, describe_failure(_FIELD, self._plugin, failed_at, error, _FOLLOWS))
 
     def _find_status(self, trial: int) -> TrialStatus | None:
         machine = self._trials.find_by_index(trial)

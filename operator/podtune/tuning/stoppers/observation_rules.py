@@ -61,8 +61,8 @@ class ObservationRule(StopCriterion[ExperimentProgress]):
                 "install a corrected version, or change or remove the rule; until then no trial starts, and the "
                 "experiment continues without it"
             )
-            occasion = f"on observation {self._told}"
-            self.failure = describe_failure(self._field, self._plugin, occasion, error, follows)
+            failed_at = f"on observation {self._told}"
+            self.failure = describe_failure(self._field, self._plugin, failed_at, error, follows)
 
     @override
     def check(self, progress: ExperimentProgress) -> Finding | None:

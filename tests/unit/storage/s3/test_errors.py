@@ -81,15 +81,15 @@ def test_a_refusal_becomes_a_sentence_with_bucket_server_and_remedy(
 
 
 def test_whoever_has_little_patience_is_told_soon(server: WebServer) -> None:
-    hasty = S3Store(S3Address("models", endpoint=server.url), Patience(connect=5, silence=0.05, tries=2))
+    address = S3Address("models", endpoint=server.url)
     server.answer = lambda asked: refusal("SlowDown", 503)
     with pytest.raises(errors.Unreachable):
-        hasty.check()
+        S3Store(address, Patience(connect=5, silence=60, tries=2)).check()
     assert len(list_requests(server)) == 2
     silence = threading.Event()
     server.answer = lambda asked: (200 if silence.wait(60) else 500, {}, b"")
     with pytest.raises(errors.Unreachable, match="does not answer"):
-        hasty.check()
+        S3Store(address, Patience(connect=5, silence=0.05, tries=2)).check()
     silence.set()
 
 
