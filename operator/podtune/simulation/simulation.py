@@ -13,8 +13,6 @@ from functools import partial
 from typing import assert_never
 
 from podtune.api.base import parse_duration
-from podtune.api.conditions import find_condition
-from podtune.api.names import ConditionType, ExperimentReason
 from podtune.api.pods.container_resources import find_memory_limit
 from podtune.api.pods.gpus import count_requested_gpus
 from podtune.api.pods.limit_names import select_limits
@@ -52,6 +50,7 @@ from podtune.runner.actions import (
     WriteTrialStatus,
 )
 from podtune.runner.attempts import grace_periods
+from podtune.runner.experiment.plugin_hold import read_plugin_failure
 from podtune.runner.experiment_machine import ExperimentMachine, Unaccepted
 from podtune.runner.records import Experiment, Pod, PodPhase, StoragePod
 from podtune.runner.search.session import SearcherSession
@@ -175,9 +174,7 @@ class Simulation:
     @property
     def _waits_for_plugin(self) -> bool:
         """Whether the operator does nothing but try a plugin again, which would be as it is for ever."""
-        stalled = find_condition(self._objects.experiment.status.conditions, ConditionType.STALLED)
-        is_held = stalled is not None and stalled.status == "True"
-        return is_held and stalled is not None and stalled.reason == ExperimentReason.PLUGIN_FAILED
+        return read_plugin_failure(self._objects.experiment.status) != ""
 
     def change_after(self, seconds: float, spec: ExperimentSpec) -> None:
         """Has a user change the Experiment so many seconds from now."""

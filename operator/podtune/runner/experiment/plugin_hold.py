@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from podtune.api.conditions import clip, find_condition
 from podtune.api.names import ConditionType, ExperimentReason
+from podtune.api.resources.experiment import ExperimentStatus
 from podtune.runner.action_queue import ActionQueue
 from podtune.runner.actions import EmitEvent
 from podtune.runner.experiment.status_text import Hold
@@ -15,13 +16,17 @@ from podtune.runner.records import Experiment
 from podtune.tuning.plugins import PluginFailure
 
 
+def read_plugin_failure(status: ExperimentStatus) -> str:
+    """What an Experiment's status says of the plugin that it is held for; empty where it is not."""
+    stalled = find_condition(status.conditions, ConditionType.STALLED)
+    return stalled.message if stalled is not None and stalled.reason == ExperimentReason.PLUGIN_FAILED else ""
+
+
 class PluginHold:
     """Tells of each failure once; it lasts when the planner is replaced, and a restarted operator reads it back."""
 
     def __init__(self, experiment: Experiment, actions: ActionQueue) -> None:
-        stalled = find_condition(experiment.status.conditions, ConditionType.STALLED)
-        is_told = stalled is not None and stalled.reason == ExperimentReason.PLUGIN_FAILED
-        self._told = stalled.message if is_told and stalled is not None else ""
+        self._told = read_plugin_failure(experiment.status)
         self._actions = actions
 
     def follow(self, failure: PluginFailure | None, now: float) -> Hold | None:
