@@ -37,11 +37,11 @@ OWN_ACCOUNTS = f"system:serviceaccount:{OPERATOR_NAMESPACE}:"
 Other releases come and go with a test. Their rights go before their pods do, and what these ask for in their last
 moment is refused.
 """
-RECEIVER_RECORDS = f"{RELEASE}-operator-webhook-"
-"""What the names of the ConfigMaps begin with that keep how far receivers of webhooks have heard.
+OPTIONAL_RECORDS = (f"{RELEASE}-operator-webhook-", f"{RELEASE}-operator-traces")
+"""What the names of the ConfigMaps begin with that the operator keeps only where there are webhooks or traces.
 
-Where an upgrade takes a receiver out, its right goes before the operator that still serves it. That one is refused what
-it writes last, and nobody needs it.
+Where an upgrade takes these out, the right goes before the operator that still has it. That one is refused what it
+writes last, and nobody needs it.
 """
 _HELM_TEST = TEMPLATES / "tests" / "smoke-test.yaml"
 
@@ -154,7 +154,7 @@ def read_requests(lines: Iterable[str], since: datetime) -> dict[str, Requests]:
         found = requests[party.name]
         if not is_missing_right(event):
             found.used[find_right(event)] += 1
-        elif user.startswith(OWN_ACCOUNTS) and not is_of_former_receiver(event):
+        elif user.startswith(OWN_ACCOUNTS) and not is_of_optional_record(event):
             found.refused[find_right(event)] += 1
     return requests
 
@@ -172,10 +172,10 @@ def is_missing_right(event: Mapping[str, Any]) -> bool:
     return bool(event.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid")
 
 
-def is_of_former_receiver(event: Mapping[str, Any]) -> bool:
-    """Whether a request was about a receiver of webhooks that the release no longer has; see RECEIVER_RECORDS."""
+def is_of_optional_record(event: Mapping[str, Any]) -> bool:
+    """Whether a request was about a record that the release may no longer keep; see OPTIONAL_RECORDS."""
     reference = event["objectRef"]
-    return reference["resource"] == "configmaps" and str(reference.get("name")).startswith(RECEIVER_RECORDS)
+    return reference["resource"] == "configmaps" and str(reference.get("name")).startswith(OPTIONAL_RECORDS)
 
 
 def report(requests: Mapping[str, Requests], *, with_unused: bool) -> list[str]:

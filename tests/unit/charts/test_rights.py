@@ -119,10 +119,11 @@ def test_a_release_that_a_test_takes_away_may_have_its_last_word_refused() -> No
     assert check([*events_of_all_rights(), others]) == []
 
 
-def test_a_receiver_that_was_taken_out_of_the_release_may_have_its_last_word_refused() -> None:
+@pytest.mark.parametrize("record", ["podtune-operator-webhook-tracker", "podtune-operator-traces"])
+def test_what_was_taken_out_of_the_release_may_have_its_last_word_refused(record: str) -> None:
     right = Right("update", "", "configmaps")
     refused = [
-        event(right, name="podtune-operator-webhook-tracker", decision="forbid"),
+        event(right, name=record, decision="forbid"),
         event(right, name="of-a-tenant", decision="forbid"),
     ]
     assert check([*events_of_all_rights(), *refused], with_unused=False) == [
