@@ -20,10 +20,11 @@ from e2e.devcluster import Cluster
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.node.kwok import TAINT as FAKE_NODES_TAINT
 from e2e.kubernetes import Kubernetes, eventually
+from integrations.install_manifest import NAMESPACE
 from podtune.api.pods.template_policy import DEFAULT_TOLERATIONS
 
 ROOT = Path(__file__).parent.parent
-OPERATOR_NAMESPACE = "podtune-system"
+OPERATOR_NAMESPACE = NAMESPACE["metadata"]["name"]
 RELEASE = "podtune"
 CRDS_RELEASE = "podtune-crds"
 OPERATOR_PODS = "app.kubernetes.io/name=podtune"
@@ -77,6 +78,8 @@ def install(
         dashboard: Values of the chart for the dashboard; by default there is none: it would follow what is measured.
         operator: The operator's image.
     """
+    kubernetes = Kubernetes(cluster, OPERATOR_NAMESPACE)
+    kubernetes.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(NAMESPACE))
     helm(cluster, CRDS_RELEASE, ROOT / "charts" / "podtune-crds")
     settings: dict[str, str | int] = {
         "image.repository": operator.repository,
@@ -98,7 +101,6 @@ def install(
     }
     helm(cluster, RELEASE, ROOT / "charts" / "podtune", settings)
     # A new pod is ready before it leads: what is measured or tested now must not meet the operator before it.
-    kubernetes = Kubernetes(cluster, OPERATOR_NAMESPACE)
     eventually(
         lambda: kubernetes.list("pods", OPERATOR_PODS),
         lambda pods: len(pods) == 1 and pods[0]["metadata"]["labels"].get("podtune.dev/leader") == "true",
@@ -109,7 +111,7 @@ def install(
 def helm(cluster: Cluster, release: str, chart: Path, settings: Mapping[str, str | int] | None = None) -> None:
     """Installs or upgrades one chart."""
     sets = [word for key, value in (settings or {}).items() for word in _write_option(key, value)]
-    options = ["--namespace", OPERATOR_NAMESPACE, "--create-namespace", "--wait", "--timeout", "300s"]
+    options = ["--namespace", OPERATOR_NAMESPACE, "--wait", "--timeout", "300s"]
     cluster.run(["helm", "upgrade", "--install", release, str(chart), *options, *sets], timeout=330)
 
 

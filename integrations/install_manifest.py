@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -23,10 +24,14 @@ from e2e.devcluster.versions import KUBERNETES_VERSION
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "build" / "install.yaml"
-NAMESPACE = "podtune-system"
+NAMESPACE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "podtune-system", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+}
 _CHARTS = {name: ROOT / "charts" / name for name in ("podtune-crds", "podtune")}
 # Without a cluster, Helm takes Kubernetes to be as old as itself.
-_OPTIONS = ("--namespace", NAMESPACE, "--no-hooks", "--kube-version", KUBERNETES_VERSION)
+_OPTIONS = ("--namespace", NAMESPACE["metadata"]["name"], "--no-hooks", "--kube-version", KUBERNETES_VERSION)
 
 
 def build_install_manifest(helm: str, options: Sequence[str] = (), charts: Mapping[str, Path] = _CHARTS) -> str:
@@ -46,9 +51,8 @@ def build_install_manifest(helm: str, options: Sequence[str] = (), charts: Mappi
         ).stdout
         for name, chart in charts.items()
     ]
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     header = "# Podtune: namespace, definitions and operator, as its charts have them; apply it `--server-side`.\n"
-    return header + yaml.safe_dump(namespace, sort_keys=False) + "".join(rendered)
+    return header + yaml.safe_dump(NAMESPACE, sort_keys=False) + "".join(rendered)
 
 
 def find_helm() -> str:

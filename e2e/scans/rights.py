@@ -57,11 +57,10 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}" + (f" of {self.group}" if self.group else "")
 
 
-_NOT_LOOKED_AT = "looked at by an admission plugin that the local cluster does not run"
+_ASKED_ABOUT = "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is no request"
 WITHOUT_REQUESTS = {
-    Right("update", "podtune.dev", "experiments/finalizers"): _NOT_LOOKED_AT,
-    Right("update", "podtune.dev", "trials/finalizers"): _NOT_LOOKED_AT,
-    Right("update", "", "secrets"): "used when the operator is installed first, and then every other year",
+    Right("update", "podtune.dev", "experiments/finalizers"): _ASKED_ABOUT,
+    Right("update", "podtune.dev", "trials/finalizers"): _ASKED_ABOUT,
     Right(
         "get", "apps", "controllerrevisions"
     ): "used where an operator ended before it wrote down that it had made one",

@@ -19,7 +19,7 @@ _OF_THEIR_KIND: Mapping[str, re.Pattern[str]] = {
 _CORE_LIMIT = re.compile(r"^Max core file size +(\S+) +(\S+)", re.MULTILINE)
 PRIVATE_KEYS = frozenset({"a private key", "a private key in base64"})
 """What `find_credentials` calls them."""
-NO_CORE_DUMP = ("0", "0")
+NO_CORE_DUMP = ("1", "1")
 """What `list_core_limits` says of a process that leaves none."""
 
 

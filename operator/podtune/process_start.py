@@ -31,7 +31,18 @@ def begin_process(*, holds_signals_back: bool = False) -> None:
     else:
         for number in END_SIGNALS:
             signal.signal(number, _end_at_once)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _forbid_core_dumps()
+
+
+def _forbid_core_dumps() -> None:
+    """Has the kernel write no core dump, neither to a file nor to a program.
+
+    Where dumps go to a program (core_pattern begins with a pipe, as with systemd-coredump), the kernel takes no notice
+    of a limit but 1, which ends the dump. No file can be as small. See core(5).
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    limit = min(hard, 1) if hard != resource.RLIM_INFINITY else 1
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
 def _end_at_once(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - what a handler is given
