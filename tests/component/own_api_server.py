@@ -17,7 +17,6 @@ from e2e.devcluster.processes import run, wait_until
 from podtune.api.crd.generate import RESOURCES, build_definition
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
-from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal, Unanswered
 from podtune.kube.manifests import Manifest
 
@@ -54,11 +53,12 @@ def running_api_server(binaries: Path, directory: Path) -> Iterator[Path]:
         yield kubeconfig
 
 
-def create_definitions(api: HttpApi) -> None:
-    """Creates them, and waits until their objects are served."""
-    for resource in RESOURCES:
-        api.create(_DEFINITIONS, build_definition(resource))
-    found = [paths.definition(resource.name) for resource in RESOURCES]
+def create_definitions(api: HttpApi, definitions: Sequence[Manifest] | None = None) -> None:
+    """Creates some, or our own, and waits until their objects are served."""
+    given = [build_definition(resource) for resource in RESOURCES] if definitions is None else definitions
+    for definition in given:
+        api.create(_DEFINITIONS, definition)
+    found = [f"{_DEFINITIONS}/{definition['metadata']['name']}" for definition in given]
     wait_until(
         lambda: all(_is_established(api.get(path)) for path in found), "the definitions are not established", _SECONDS
     )

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from e2e.devcluster.building import tools
-from tests.component.charts.rendered import NAMESPACE, SOMEWHERE, render_with_tests
-from tests.component.own_api_server import running_api_server
+from e2e.devcluster.building import prometheus_operator, tools
+from podtune.cli.client.api_client import HttpApi
+from podtune.cli.client.kubeconfig import connect
+from tests.component.charts.rendered import NAMESPACE, SOMEWHERE, find_one, render_with_tests
+from tests.component.own_api_server import create_definitions, running_api_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
@@ -28,6 +31,21 @@ TLS = {"tls": {"secret": "certificate"}}
 PROXY = {"userHeader": "X-User", "groupsHeader": "X-Groups", "authoritySecret": "authority"}
 STORE = {"namespace": "team-a", "secret": "read", "store": {"bucket": "models", "endpoint": "https://s3.example.com"}}
 S3 = {"enabled": True, "image": {"repository": "versitygw", "tag": "1"}, "secret": "podtune-s3"}
+KUBE_PROMETHEUS = {"release": "kube-prometheus-stack"}
+MONITORING: dict[str, Any] = {
+    "commonLabels": {"team": "ml"},
+    "metrics": {
+        "serviceMonitor": {"enabled": True, "interval": "1m", "labels": KUBE_PROMETHEUS},
+        "prometheusRule": {
+            "enabled": True,
+            "labels": KUBE_PROMETHEUS,
+            "disabled": ["PodtuneNodesAvoided"],
+            "runbooks": "https://docs.example.com/podtune/runbooks",
+        },
+        "grafanaDashboards": {"enabled": True},
+    },
+}
+"""All that the Prometheus operator's objects can have."""
 COMBINATIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "nothing that is optional": {
@@ -53,6 +71,8 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
         "trialsRunAsNonRoot": True,
     },
     "dashboards": {"metrics": {"grafanaDashboards": {"enabled": True, "annotations": {"grafana_folder": "Podtune"}}}},
+    "monitoring": MONITORING,
+    "monitoring without TLS": {**MONITORING, "results": {"tls": {"enabled": False}}},
     "flows": {"apiPriority": {"enabled": True, "shares": 5}},
     "webhooks": {
         "webhooks": [
@@ -132,6 +152,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if binaries is None:
         pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
     with running_api_server(binaries, tmp_path_factory.mktemp("api-server")) as kubeconfig:
+        read = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in prometheus_operator.ensure()]
+        create_definitions(HttpApi(connect(kubeconfig)), read)
         server = Server(binaries / "kubectl", kubeconfig)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": ENFORCED}}
         created = server.create(namespace, dry_run=False)
@@ -182,3 +204,12 @@ def test_a_misspelt_field_and_a_pod_that_is_not_restricted_would_be_found(server
     pod["spec"]["securityContext"]["runAsNonRoot"] = False
     assert "serviceAcountName" in server.create(deployment).stderr
     assert "violates PodSecurity" in server.create(pod).stderr
+
+
+def test_a_misspelt_field_of_what_the_prometheus_operator_reads_would_be_found(server: Server) -> None:
+    documents = render_all(MONITORING)
+    monitor, rule = (find_one(documents, kind, "podtune") for kind in ("ServiceMonitor", "PrometheusRule"))
+    monitor["spec"]["endpoints"][0]["tlsConfig"]["serverNames"] = "podtune"
+    rule["spec"]["groups"][0]["rules"][0]["annotation"] = {}
+    assert 'serverNames"' in server.create(monitor).stderr
+    assert 'annotation"' in server.create(rule).stderr

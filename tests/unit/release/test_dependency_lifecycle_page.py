@@ -52,3 +52,9 @@ def test_the_versions_of_kubernetes_are_those_of_charts_and_tests() -> None:
     assert list(rows) == [find(r"^(1\.\d+)\.", KUBERNETES_VERSION), *OTHER_VERSIONS]
     assert [words for words in rows.values() if words == "everything"] == ["everything"]
     assert f"| others from {minimum} on | nothing" in PAGE
+
+
+def test_the_version_of_the_prometheus_operator_is_that_of_the_tests() -> None:
+    module = (ROOT / "e2e" / "devcluster" / "tools" / "prometheus-operator" / "go.mod").read_text(encoding="utf-8")
+    version = find(r"require github.com/prometheus-operator/prometheus-operator v(\S+)", module)
+    assert re.search(rf"Prometheus operator: [^.]*\bversion\s{re.escape(version)}\.", PAGE)
