@@ -72,7 +72,10 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     },
     "dashboards": {"metrics": {"grafanaDashboards": {"enabled": True, "annotations": {"grafana_folder": "Podtune"}}}},
     "monitoring": MONITORING,
-    "monitoring without TLS": {**MONITORING, "results": {"tls": {"enabled": False}}},
+    "monitoring with a token in a Secret, without TLS": {
+        "metrics": {"serviceMonitor": {"enabled": True, "token": {"secret": "reader", "key": "token"}}},
+        "results": {"tls": {"enabled": False}},
+    },
     "flows": {"apiPriority": {"enabled": True, "shares": 5}},
     "webhooks": {
         "webhooks": [

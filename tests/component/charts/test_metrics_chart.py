@@ -32,7 +32,7 @@ def read_endpoint(documents: list[dict[str, Any]]) -> dict[str, Any]:
     assert service["port"] == next(port["containerPort"] for port in ports if port["name"] == name)
     rules = find_one(documents, "NetworkPolicy", "podtune")["spec"]["ingress"]
     assert rules[1]["ports"] == [{"protocol": "TCP", "port": name}]
-    return {key: endpoint.get(key) for key in ("scheme", "bearerTokenFile", "tlsConfig")}
+    return {key: endpoint.get(key) for key in ("scheme", "bearerTokenFile", "authorization", "tlsConfig")}
 
 
 def may_ask(documents: list[dict[str, Any]]) -> bool:
@@ -47,12 +47,24 @@ def test_by_default_a_token_is_wanted_and_metrics_come_by_tls() -> None:
         endpoint = read_endpoint(documents)
         assert endpoint["scheme"] == "https"
         assert endpoint["bearerTokenFile"]
+        assert endpoint["authorization"] is None
         assert endpoint["tlsConfig"] == {
             "serverName": f"podtune-results.{NAMESPACE}.svc",
             "ca": {"secret": {"name": "podtune-results-tls", "key": "ca.crt"}},
         }
         assert find_one(documents, *READER)["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
         assert may_ask(documents), "with watchNamespaces, too: who sends a token is no namespace's matter"
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_token_in_a_secret_is_sent_and_no_file_is_named(tls: bool) -> None:
+    token: dict[str, Any] = {"metrics__serviceMonitor__token": {"secret": "prometheus.reader", "key": "1"}}
+    endpoint = read_endpoint(render(results__tls__enabled=tls, **MONITOR, **token))
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": {"name": "prometheus.reader", "key": "1"}}
+    assert endpoint["bearerTokenFile"] is None, "what names a file is passed over where no files may be named"
+    named = read_endpoint(render(metrics__serviceMonitor__token__secret="reader", **MONITOR))
+    assert named["authorization"]["credentials"] == {"name": "reader", "key": "token"}, "the key that Kubernetes fills"
+    assert read_endpoint(render(metrics__authentication=False, **MONITOR, **token))["authorization"] is None
 
 
 def test_a_certificate_of_somebody_elses_is_believed_by_its_own_authority() -> None:
