@@ -1,4 +1,4 @@
-"""Prometheus scrapes the operator that is installed, while a bucket is away, and then the operator itself."""
+"""Prometheus scrapes the operator that is installed, while programs crash, a bucket is away, and then the operator."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ pytestmark = [pytest.mark.alone, pytest.mark.long]
 NO_GPU: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 ABSENT = ("podtune_storage_jobs", "podtune_trials_not_storing{", "podtune_webhook", "podtune_experiment_problems")
 """What has no series while nothing is wrong, or without receivers."""
+CRASHING: dict[str, Object] = {
+    "PodtuneProgramsFailing": {"maxFailures": 0},
+    "PodtuneTrialsFailing": {
+        "maxFailures": 0,
+        "maxInfrastructureFailures": 0,
+        "rules": [{"exitCodes": [7], "action": "ExcludeNode"}],
+    },
+}
+"""Alerts about trials whose programs crash, and what such an experiment says of failures: who is to blame for them."""
 
 
 @pytest.fixture
@@ -39,6 +48,25 @@ def server(operator: Kubernetes, token: str, tmp_path: Path) -> Iterator[Prometh
     address = operator.list("pods", OPERATOR_PODS)[0]["status"]["podIP"]
     with running_prometheus(tmp_path, [f"{address}:{METRICS_PORT}"], tmp_path / "token", tls) as server:
         yield server
+
+
+def make_crashing(failures: Object) -> Object:
+    """More trials than either alert waits for, each of which crashes at once and is not tried again."""
+    environment = {"CRASH_AT": "1", "CRASH_ALWAYS": "", "CRASH_CODE": "7", "EPOCH_SECONDS": "0"}
+    container = counter(environment, resources=NO_GPU)
+    search = {"algorithm": "random", "maxTrials": 100, "seed": 1}
+    return experiment("crashing", container, search=search, maxConcurrentTrials=8, failures=failures)
+
+
+@pytest.mark.parametrize("alert", CRASHING)
+def test_alerts_fire_where_programs_crash(namespace: Kubernetes, server: PrometheusServer, alert: str) -> None:
+    # What has failed before the first scrape is no increase.
+    eventually(lambda: server.query("podtune_attempts_total"), what="the operator is scraped")
+    namespace.apply(make_crashing(CRASHING[alert]))
+    firing = eventually(server.list_firing, lambda firing: alert in firing, what=f"{alert} fires")
+    assert firing & set(CRASHING) == {alert}, "each is about what the other is not"
+    # Waits, so that nothing of it is counted in the next test.
+    namespace.kubectl("delete", EXPERIMENTS, "crashing")
 
 
 def test_alerts_fire_where_the_bucket_is_away_and_where_the_operator_is(
