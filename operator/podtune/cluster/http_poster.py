@@ -15,6 +15,10 @@ MAX_POST_ANSWER = 4096
 """Bytes of an answer that are read, so that its connection can be used again."""
 
 
+class PostFailed(Exception):
+    """A request came to nothing; the text says why, and repeats nothing that was sent, or that an answer repeats."""
+
+
 @dataclass(frozen=True, slots=True)
 class PostAnswer:
     """What an address has answered.
@@ -53,7 +57,7 @@ class HttpPoster:
             authority: Certificates of the authorities that are trusted; empty for the system's.
 
         Raises:
-            aiohttp.ClientError: There was no answer, or none that can be read.
+            PostFailed: There was no answer, or none that can be read, or a header can't be sent.
             OSError: The address could not be reached.
             TimeoutError: There was no answer in time.
             ValueError: The authorities can't be read.
@@ -64,9 +68,15 @@ class HttpPoster:
             )
         context = self._find_context(authority)
         request = self._session.post(self._url, data=body, headers=headers, allow_redirects=False, ssl=context)
-        async with request as response:
-            content = await response.content.read(MAX_POST_ANSWER)
-            return PostAnswer(response.status, response.headers.get("Retry-After", ""), content)
+        try:
+            async with request as response:
+                content = await response.content.read(MAX_POST_ANSWER)
+                return PostAnswer(response.status, response.headers.get("Retry-After", ""), content)
+        except OSError:
+            raise  # of the connection alone
+        except (aiohttp.ClientError, ValueError) as error:
+            # No cause: aiohttp's own words quote the answer, and the answer may quote our headers.
+            raise PostFailed(_describe_failure(error)) from None
 
     def _find_context(self, authority: str) -> ssl.SSLContext | bool:
         if not authority:
@@ -74,6 +84,16 @@ class HttpPoster:
         if self._context is None or self._context[0] != authority:
             self._context = (authority, ssl.create_default_context(cadata=authority))
         return self._context[1]
+
+
+def _describe_failure(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectionError():
+            return "it closed the connection before its answer was complete"
+        case aiohttp.ClientError():
+            return "its answer is not HTTP; check that the address and the port are its own"
+        case _:
+            return "its Secret has a control character, which no header may have; write each value on one line"
 
 
 def split_address(url: str, example: str) -> SplitResult:
@@ -92,7 +112,8 @@ def split_address(url: str, example: str) -> SplitResult:
     except ValueError:
         parts, has_port = urlsplit(""), False
     if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
-        raise ValueError(f"{url!r} is not an address; write it like {example}")
+        shown = repr(url) if "@" not in url else "this"  # there may be a password before the @
+        raise ValueError(f"{shown} is not an address; write it like {example}")
     return parts
 
 

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import aiohttp
-
 from podtune import __version__
-from podtune.cluster.http_poster import HttpPoster, PostAnswer, read_secret_files
+from podtune.cluster.http_poster import HttpPoster, PostAnswer, PostFailed, read_secret_files
 from podtune.tracing.collector import AUTHORITIES_FILE, HEADERS_FILE, Collector, UnusableHeaders, parse_headers
 from podtune.tracing.otlp import encode_request, read_rejection
 
@@ -64,10 +62,11 @@ class SpanSender:
             headers, authority = await asyncio.to_thread(_read_secrets, self._collector)
             own = {"Content-Type": "application/x-protobuf", "User-Agent": f"podtune/{__version__}"}
             body = encode_request(spans, self._resource, __version__)
-            return _read_result(await self._poster.post(body, headers | own, authority))
+            answer = await self._poster.post(body, headers | own, authority)
+            return _read_result(answer, is_quotable=not headers)
         except UnusableHeaders as error:
             return ExportResult(ExportOutcome.FAILED, problem=f"tracing.secret can't be used: {error}")
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except (PostFailed, OSError, ValueError) as error:
             return ExportResult(ExportOutcome.FAILED, problem=str(error) or "no answer in time")
 
 
@@ -77,10 +76,12 @@ def _read_secrets(collector: Collector) -> tuple[dict[str, str], str]:
     return parse_headers(texts[HEADERS_FILE]), texts[AUTHORITIES_FILE]
 
 
-def _read_result(answer: PostAnswer) -> ExportResult:
+def _read_result(answer: PostAnswer, *, is_quotable: bool) -> ExportResult:
+    """What an answer says; its words only where they can't repeat a header of the Secret."""
     if 200 <= answer.status < 300:
         rejected, why = read_rejection(answer.content)
-        return ExportResult(ExportOutcome.EXPORTED, rejected=rejected, problem=why if rejected else "")
+        told = why if is_quotable else "its own log says why; its words are left out, as they may repeat a header"
+        return ExportResult(ExportOutcome.EXPORTED, rejected=rejected, problem=told if rejected else "")
     problem = f"it answered {answer.status}"
     if answer.status in _TRY_AGAIN:
         asked = answer.retry_after

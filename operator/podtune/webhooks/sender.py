@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Sequence
@@ -15,11 +14,10 @@ from enum import StrEnum
 from hashlib import blake2s
 from pathlib import Path
 
-import aiohttp
 import orjson
 
 from podtune import __version__
-from podtune.cluster.http_poster import HttpPoster, read_secret_files
+from podtune.cluster.http_poster import HttpPoster, PostFailed, read_secret_files
 from podtune.webhooks.events import CloudEvent
 from podtune.webhooks.receivers import Receiver
 
@@ -93,7 +91,7 @@ class WebhookSender:
             return await self._post(events, secrets)
         except UnusableKey as error:
             return SendResult(DeliveryOutcome.FAILED, "none", problem=f"its Secret can't be used: {error}")
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        except (PostFailed, OSError, ValueError) as error:
             return SendResult(DeliveryOutcome.FAILED, "none", problem=str(error) or "no answer in time")
 
     async def _post(self, events: Sequence[CloudEvent], secrets: _Secrets) -> SendResult:
@@ -162,7 +160,7 @@ def decode_key(text: str) -> bytes:
     """
     try:
         key = base64.b64decode(text.strip().removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise UnusableKey(
             f"signingKey is not base64 ({error}); write whsec_ and, in base64, 24 to 64 random bytes"
         ) from error
