@@ -40,6 +40,7 @@ ECHOES: Mapping[str, _Answer] = {
     "unavailable": _refuse("503"),
     "bad-request": _refuse("400"),
     "redirect": _refuse("307"),
+    "gone": _refuse("410"),
     "no-http": lambda head: head,
     "bad-status": lambda head: b"HTTP/1.1 x " + b" ".join(head.split()) + b"\r\n\r\n",
     "bad-header": lambda head: b"HTTP/1.1 500 Failed\r\n" + b" ".join(head.split()) + b"\r\n\r\n",
@@ -59,7 +60,7 @@ class EchoingServer:
 
     Attributes:
         port: Where it listens.
-        heads: What it was sent, by the way in which it answered.
+        heads: The heads of all requests, by the way in which it answered.
     """
 
     port: int = 0
@@ -86,7 +87,7 @@ class EchoingServer:
         with suppress(asyncio.IncompleteReadError, ConnectionError):  # it was a connection without a request
             head = await reader.readuntil(b"\r\n\r\n")
             way = head.split(maxsplit=2)[1].decode().split("/")[1]
-            self.heads[way] = head.decode()
+            self.heads[way] = self.heads.get(way, "") + head.decode()
             writer.write(ECHOES[way](head))
             await writer.drain()
         writer.close()
