@@ -14,13 +14,16 @@ from podtune.results.reviewed_tokens import ReviewedTokens, TokenNotAccepted
 CACHE_SECONDS = 60.0
 """How long a token is believed without asking again; whose attempt is over is refused by the runner at once. A thousand
 agents cost the API server 17 reviews a second."""
+TOLD_SECONDS = 540.0
+"""How long after that it is still known whose it was, for the order of requests: agents report more often."""
 REFUSED_SECONDS = 5.0
 """How long a token that was refused is refused without asking again: long enough that trying it over and over costs the
 API server nothing, and short enough for one that was looked at before its pod was known there."""
 CACHE_SIZE = 20_000
 MAX_REFUSED = 2_000
 MAX_REVIEWS = 16
-"""Reviews under way at a time: thousands of agents may come at once, and a stranger with as many wrong tokens."""
+"""Reviews under way at a time: thousands of agents may come at once, and a stranger with as many wrong tokens. As many
+more renew what was known."""
 POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID_CLAIM = "authentication.kubernetes.io/pod-uid"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
@@ -52,6 +55,7 @@ class Authenticator:
             most_accepted=CACHE_SIZE,
             most_refused=MAX_REFUSED,
             at_once=MAX_REVIEWS,
+            told_seconds=TOLD_SECONDS,
         )
 
     async def authenticate(self, header: str) -> Caller:
@@ -65,6 +69,14 @@ class Authenticator:
         if caller is None:
             raise Unauthenticated("no bearer token was sent")
         return caller
+
+    def recall_namespace(self, header: str) -> str:
+        """The namespace that an Authorization header came from when it was looked at last; empty where none is known.
+
+        It is for the order of requests alone, before anybody is authenticated.
+        """
+        caller = self._tokens.recall(header)
+        return caller.namespace if caller is not None else ""
 
     async def _review(self, token: str) -> Caller:
         review = {

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict, deque
 
 _Turns = deque[asyncio.Future[None]]
+_Senders = OrderedDict[str, _Turns]
 
 
 class LoopRateLimiter:
@@ -14,22 +15,24 @@ class LoopRateLimiter:
     All requests that have come in by the time of a turn would be answered in it, and a thousand of them take most of a
     second: for so long no decision would be made, no watch read, and no Lease renewed.
 
-    Those who wait are let through by sender: one of each, then the next of each. So a thousand requests of one sender
-    cost another sender's next request no more than a turn. One sender's own requests stay in order.
+    Those who wait are let through by group: one of each, then the next of each; and so by sender within a group. So a
+    thousand requests of one sender cost another sender's next request no more than a turn, and neither do those of a
+    thousand senders cost another group's. One sender's own requests stay in order.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._left = limit
-        self._waiting: OrderedDict[str, _Turns] = OrderedDict()
-        """By sender, the one whose turn is next first; a sender of whom nothing waits is not in it."""
+        self._waiting: OrderedDict[str, _Senders] = OrderedDict()
+        """By group and sender, whose turn is next first; one of whom nothing waits is not in it."""
         self._is_next_turn_awaited = False
 
-    async def wait(self, sender: str) -> None:
+    async def wait(self, sender: str, group: str = "") -> None:
         """Returns when it is the caller's turn.
 
         Args:
-            sender: Who is to have no more turns than others, such as an address.
+            sender: Who is to have no more turns than others of its group, such as an address.
+            group: Which senders are to have no more turns together than those of another group, such as a namespace's.
         """
         loop = asyncio.get_running_loop()
         self._await_next_turn(loop)
@@ -37,9 +40,7 @@ class LoopRateLimiter:
             self._left -= 1
             return
         turn: asyncio.Future[None] = loop.create_future()
-        if (turns := self._waiting.get(sender)) is None:
-            turns = self._waiting[sender] = deque()
-        turns.append(turn)
+        self._waiting.setdefault(group, OrderedDict()).setdefault(sender, deque()).append(turn)
         await turn
 
     def _await_next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -51,12 +52,19 @@ class LoopRateLimiter:
         self._is_next_turn_awaited = False
         self._left = self._limit
         while self._left > 0 and self._waiting:
-            sender, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
-            if turns:
-                self._waiting[sender] = turns  # behind all others
+            turn = self._take_next()
             if not turn.done():  # its client may have gone away
                 turn.set_result(None)
                 self._left -= 1
         if self._left < self._limit:
             self._await_next_turn(loop)
+
+    def _take_next(self) -> asyncio.Future[None]:
+        group, senders = self._waiting.popitem(last=False)
+        sender, turns = senders.popitem(last=False)
+        turn = turns.popleft()
+        if turns:
+            senders[sender] = turns  # behind all others
+        if senders:
+            self._waiting[group] = senders
+        return turn

@@ -30,6 +30,7 @@ class ReviewedTokens(Generic[T]):
         most_accepted: int,
         most_refused: int,
         at_once: int,
+        told_seconds: float = 0.0,
     ) -> None:
         """Makes one that knows of no token.
 
@@ -40,17 +41,20 @@ class ReviewedTokens(Generic[T]):
             refused_seconds: How long one that was refused is refused so.
             most_accepted: How many accepted tokens are remembered.
             most_refused: How many refused ones are.
-            at_once: Reviews under way at a time.
+            at_once: Reviews under way at a time of tokens that nobody knows, and as many of tokens that are known.
+            told_seconds: How long after that `recall` still tells of an accepted token, though nobody believes it.
         """
         self._review = review
         self._monotonic = monotonic
         self._accepted_seconds, self._refused_seconds = accepted_seconds, refused_seconds
         self._most_accepted, self._most_refused = most_accepted, most_refused
+        self._told_seconds = told_seconds
         self._accepted: OrderedDict[bytes, tuple[float, T]] = OrderedDict()
         self._refused: OrderedDict[bytes, tuple[float, TokenNotAccepted]] = OrderedDict()
         """Apart, so that wrong tokens, however many, don't take the places of right ones. Never raised, but copies of
         them: what was raised keeps the whole request that it was raised for."""
-        self._turns = asyncio.Semaphore(at_once)
+        self._first_reviews, self._renewals = asyncio.Semaphore(at_once), asyncio.Semaphore(at_once)
+        """Apart, so that strangers, with any number of tokens, keep nobody waiting who was known before."""
 
     async def look_up(self, header: str) -> T | None:
         """Finds out what the token of an Authorization header stands for; None where the header holds none.
@@ -59,13 +63,13 @@ class ReviewedTokens(Generic[T]):
             TokenNotAccepted: The token was refused, now or a moment ago.
             ApiError: The API server could not be asked.
         """
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token or not token.isascii():
+        token = _read_token(header)
+        if not token:
             return None
-        key = hashlib.sha256(token.encode()).digest()
+        key = _make_key(token)
         if (found := self._recall(key)) is not None:
             return found
-        async with self._turns:
+        async with self._renewals if key in self._accepted else self._first_reviews:
             if (found := self._recall(key)) is not None:
                 return found  # it was reviewed for another request while this one waited
             try:
@@ -73,8 +77,24 @@ class ReviewedTokens(Generic[T]):
             except TokenNotAccepted as refusal:
                 self._remember(self._refused, key, copy(refusal), self._refused_seconds, self._most_refused)
                 raise
-            self._remember(self._accepted, key, found, self._accepted_seconds, self._most_accepted)
+            self._remember(
+                self._accepted,
+                key,
+                found,
+                self._accepted_seconds,
+                self._most_accepted,
+                told_seconds=self._told_seconds,
+            )
         return found
+
+    def recall(self, header: str) -> T | None:
+        """What the token of a header stood for when it was reviewed last; None where that is not remembered.
+
+        It may have been revoked since, so this tells who asks, and not whether they may.
+        """
+        token = _read_token(header)
+        accepted = self._accepted.get(_make_key(token)) if token else None
+        return accepted[1] if accepted is not None else None
 
     def _recall(self, key: bytes) -> T | None:
         """What a token stands for by its last review; None where that was too long ago, or there was none.
@@ -91,11 +111,28 @@ class ReviewedTokens(Generic[T]):
         return None
 
     def _remember(
-        self, cache: OrderedDict[bytes, tuple[float, V]], key: bytes, value: V, seconds: float, most: int
+        self,
+        cache: OrderedDict[bytes, tuple[float, V]],
+        key: bytes,
+        value: V,
+        seconds: float,
+        most: int,
+        *,
+        told_seconds: float = 0.0,
     ) -> None:
         """Puts a value in for so many seconds, and takes out what is too old, or has been in longest of too many."""
         now = self._monotonic()
         cache[key] = (now + seconds, value)
         cache.move_to_end(key)
-        while len(cache) > most or next(iter(cache.values()))[0] <= now:
+        while len(cache) > most or next(iter(cache.values()))[0] + told_seconds <= now:
             cache.popitem(last=False)
+
+
+def _read_token(header: str) -> str:
+    """The bearer token of an Authorization header; empty where it holds none."""
+    scheme, _, token = header.partition(" ")
+    return token if scheme.lower() == "bearer" and token.isascii() else ""
+
+
+def _make_key(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

@@ -168,7 +168,9 @@ class ResultsServer:
             raise kind(text=str(refusal), headers=RETRY_AFTER) from refusal
 
     async def _wait_for_turn(self, request: web.Request) -> None:
-        await self._limiter.wait(request.remote or "")
+        """By namespace, then by address. A namespace is known by its token alone: a path may name somebody else's."""
+        namespace = self._authenticator.recall_namespace(request.headers.get("Authorization", ""))
+        await self._limiter.wait(request.remote or "", namespace)
 
     async def _has_ended(self, pod: str, container: str) -> bool:
         """Whether a container of a pod will print nothing more.

@@ -68,9 +68,21 @@ async def test_of_many_addresses_each_gets_one_turn_before_any_gets_two() -> Non
     assert "".join(answered[1:]) == "abcaba"
 
 
+async def test_of_many_groups_each_gets_one_turn_before_any_gets_two_and_so_do_senders_within_one() -> None:
+    limiter, answered = LoopRateLimiter(1), list[str]()
+
+    async def answer(sender: str, group: str) -> None:
+        await limiter.wait(sender, group)
+        answered.append(group + sender)
+
+    senders = ["none waits for it", *("a1", "a1", "a2", "a3", "b1", "b1", "c1")]
+    await asyncio.gather(*(answer(sender[1:], sender[0]) for sender in senders))
+    assert answered[1:] == ["a1", "b1", "c1", "a2", "b1", "a3", "a1"]
+
+
 async def test_of_addresses_that_have_come_and_gone_nothing_is_kept() -> None:
     limiter = LoopRateLimiter(1)
-    requests = [asyncio.create_task(limiter.wait(f"10.0.0.{number}")) for number in range(50)]
+    requests = [asyncio.create_task(limiter.wait(f"10.0.0.{number}", f"team-{number % 7}")) for number in range(50)]
     await asyncio.sleep(0)
     for request in requests[::2]:
         request.cancel()

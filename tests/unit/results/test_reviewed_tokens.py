@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 
 import pytest
@@ -63,3 +64,41 @@ async def test_what_is_too_old_is_forgotten_when_another_comes() -> None:
     clock.time = 60.0
     await tokens.look_up("Bearer one more")
     assert [reference() for reference in references] == [None] * 3
+
+
+async def test_whose_a_token_was_is_told_for_longer_than_it_is_believed() -> None:
+    clock = Clock()
+    limits = {"most_accepted": 100, "most_refused": 100, "at_once": 1}
+    tokens = ReviewedTokens(review, clock, accepted_seconds=60.0, refused_seconds=5.0, told_seconds=30.0, **limits)
+    assert tokens.recall("Bearer ours") is None
+    bearer = await tokens.look_up("Bearer ours")
+    clock.time = 89.0
+    await tokens.look_up("Bearer another")
+    assert tokens.recall("Bearer ours") is bearer
+    assert [tokens.recall(header) for header in ("Bearer wrong", "ours", "")] == [None] * 3
+    clock.time = 90.0
+    await tokens.look_up("Bearer one more")
+    assert tokens.recall("Bearer ours") is None
+
+
+async def test_strangers_whose_reviews_take_long_keep_nobody_waiting_who_was_known_before() -> None:
+    clock, reviewed = Clock(), list[str]()
+
+    async def review_slowly(token: str) -> Bearer:
+        reviewed.append(token)
+        if token.startswith("wrong"):
+            await asyncio.Event().wait()
+        return Bearer()
+
+    limits = {"most_accepted": 100, "most_refused": 100, "at_once": 1}
+    tokens = ReviewedTokens(review_slowly, clock, accepted_seconds=60.0, refused_seconds=5.0, **limits)
+    await tokens.look_up("Bearer ours")
+    clock.time = 60.0
+    strangers = [asyncio.create_task(tokens.look_up(f"Bearer wrong-{number}")) for number in range(10)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        assert await tokens.look_up("Bearer ours") is not None
+    assert reviewed == ["ours", "wrong-0", "ours"]
+    for stranger in strangers:
+        stranger.cancel()
+    await asyncio.gather(*strangers, return_exceptions=True)

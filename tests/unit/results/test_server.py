@@ -74,6 +74,9 @@ class Gate:
             raise self.error
         return self.caller
 
+    def recall_namespace(self, header: str) -> str:
+        return self.caller.namespace
+
 
 class Site:
     """A results server at work, and a client of it."""

@@ -26,6 +26,9 @@ class TwoTenants:
                 return Caller(trial.namespace, f"{trial.name}-1", trial.attempt)
         raise Unauthenticated("nobody knows it")
 
+    def recall_namespace(self, header: str) -> str:
+        return ""
+
 
 async def ask(session: ClientSession, path: str, token: str, body: Any = None) -> int:
     method = "GET" if body is None else "POST"
