@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Protocol
 
@@ -49,6 +49,27 @@ class BytesContent:
     def read_pieces(self) -> Iterator[Bytes]:
         """See `Content.read_pieces`."""
         yield self._data
+
+
+class PiecesContent:
+    """Bytes in memory, which nobody changes any more, in several pieces: they need not be copied into one."""
+
+    def __init__(self, pieces: Sequence[bytes], size: int) -> None:
+        """Takes the pieces in their order, of `size` bytes together."""
+        self._pieces = pieces
+        self.size = size
+
+    @cached_property
+    def sha256(self) -> str:
+        """See `Content.sha256`."""
+        digest = hashlib.sha256()
+        for piece in self._pieces:
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def read_pieces(self) -> Iterator[Bytes]:
+        """See `Content.read_pieces`."""
+        yield from self._pieces
 
 
 class ContentChanged(Exception):

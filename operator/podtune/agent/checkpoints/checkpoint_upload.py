@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from array import array
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -33,6 +35,24 @@ class _Progress:
     pending: PendingCheckpoint
     failures: int = 0
     done: dict[LocalFile, ManifestFile] = field(default_factory=dict)
+
+
+class _StepSet:
+    """Steps, eight bytes each: an attempt may store hundreds of thousands of checkpoints, and a set takes ten times that.
+
+    Steps usually rise, so that adding one moves none of the others.
+    """
+
+    def __init__(self) -> None:
+        self._steps = array("q")
+
+    def add(self, step: int) -> None:
+        if step not in self:
+            insort(self._steps, step)
+
+    def __contains__(self, step: int) -> bool:
+        place = bisect_left(self._steps, step)
+        return place < len(self._steps) and self._steps[place] == step
 
 
 class _UploadCancelToken(CancelToken):
@@ -88,7 +108,7 @@ class CheckpointUpload(UploadTask):
         self._commit = commit
         self._artifacts = artifacts
         self._cache = LocalCache(settings.scratch) if settings.scratch else None
-        self._stored_steps: set[int] = set()
+        self._stored_steps = _StepSet()
         self._progress: _Progress | None = None
         """That of the checkpoint that was tried last."""
         self._when_stored: Callable[[], None] | None = None

@@ -83,6 +83,9 @@ class ArtifactSync:
         stored: list[LocalFile] = []
         with open_tree(self._directory, ()) as tree:
             found = tree.list_files(self._skipped, problems.append)
+            # What is gone is forgotten: a program may write a file of another name each minute.
+            paths = {file.path for file in found}
+            self._stored = {path: file for path, file in self._stored.items() if path in paths}
             changed = [file for file in found if self._selected(file.path) and self._stored.get(file.path) != file]
             left = len(changed)
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from podtune.storage.content import Content, PiecesContent
 from podtune.storage.segments.segment import LATEST, SegmentName
 
 LARGEST_SEGMENT = 1 << 20
@@ -14,6 +15,8 @@ MAX_SEGMENT_BYTES = 2 * LARGEST_SEGMENT
 """The last record of a segment may pass its size, but not by as much as that."""
 MAX_UNSTORED = 16 << 20
 """Bytes of closed segments that are held while the store does not take them."""
+_PIECE = 32 << 10
+"""A segment is held, and sent, in pieces of so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class SegmentVersion:
     """
 
     name: SegmentName
-    content: bytes
+    content: Content
     records: int
 
 
@@ -36,20 +39,40 @@ class _Unstored:
     Attributes:
         is_head: Whether it stays for good.
         last: Number of its last record.
-        stored: How many of its records are in the store.
+        count: How many records it has.
+        stored: How many of them are in the store.
+        size: Its bytes, the header included.
+        pieces: What it begins with, and `tail` the rest. A process holds a segment for an hour or more: as an object for
+            each of some thousand short records it would take a quarter more, and as one that is copied whole each time
+            that it is stored, twice as much.
     """
 
     name: SegmentName
     is_head: bool
     last: int = 0
     size: int = 0
+    count: int = 0
     stored: int = 0
-    records: list[bytes] = field(default_factory=list)
+    pieces: list[bytes] = field(default_factory=list)
+    tail: bytearray = field(default_factory=bytearray)
+
+    def append(self, record: bytes) -> None:
+        """Takes the header, or the next record."""
+        self.tail += record
+        self.size += len(record)
+        if len(self.tail) >= _PIECE:
+            self.pieces.append(bytes(self.tail))
+            self.tail = bytearray()
+
+    def encode(self) -> SegmentVersion:
+        """The segment as it is now."""
+        pieces = (*self.pieces, bytes(self.tail)) if self.tail else tuple(self.pieces)
+        return SegmentVersion(self.name, PiecesContent(pieces, self.size), self.count)
 
     @property
     def is_stored(self) -> bool:
         """Whether all of it is in the store."""
-        return self.stored == len(self.records)
+        return self.stored == self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +126,10 @@ class SegmentLog:
         if active is None or active.size + len(record) > self._segment_size or active.name.first < self._base <= number:
             self._close()
             name = SegmentName(number, min(max(0, int(time * 1000)), LATEST))
-            active = self._active = _Unstored(name, self._claim_head(), size=len(self._header))
-        active.records.append(record)
-        active.size += len(record)
+            active = self._active = _Unstored(name, self._claim_head())
+            active.append(self._header)
+        active.append(record)
+        active.count += 1
         active.last = number
 
     def resume(self, stored: Sequence[SegmentName]) -> None:
@@ -132,7 +156,7 @@ class SegmentLog:
         """A segment as it is to be stored now; None where it was given up meanwhile."""
         for segment in self._list_unstored():
             if segment.name == name:
-                return SegmentVersion(name, b"".join((self._header, *segment.records)), len(segment.records))
+                return segment.encode()
         return None
 
     def mark_stored(self, version: SegmentVersion) -> None:
@@ -142,7 +166,7 @@ class SegmentLog:
             found.stored = version.records
         elif all(segment.name != version.name for segment in self._stored):
             # It was dropped on its way to the store, where it is now, and has to be deleted from.
-            self._stored.append(_Stored(version.name, False, len(version.content)))
+            self._stored.append(_Stored(version.name, False, version.content.size))
             self._stored.sort(key=lambda segment: segment.name)
         while self._closed and self._closed[0].is_stored:
             self._move_to_stored(self._closed.popleft())
@@ -192,7 +216,7 @@ class SegmentLog:
         while unstored > MAX_UNSTORED and len(self._closed) > 1:
             given_up = self._closed.popleft()
             unstored -= given_up.size
-            self.left_out += len(given_up.records)
+            self.left_out += given_up.count
         self._drop_excess()
 
     def _drop_excess(self) -> None:

@@ -120,7 +120,7 @@ class ObjectStream:
                 return
             if version is None:
                 continue
-            self._store.put_bytes(self._build_key(version.name), version.content)
+            self._store.put_content(self._build_key(version.name), version.content)
             with self._lock:
                 self._log.mark_stored(version)
         with self._lock:

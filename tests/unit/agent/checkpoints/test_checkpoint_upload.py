@@ -107,6 +107,16 @@ def test_two_checkpoints_at_one_iteration_do_not_overwrite_each_other(
     assert store.objects[f"{ROOT}/3.2/data/weights"] == b"w2"
 
 
+def test_a_program_that_counts_back_overwrites_no_checkpoint(
+    operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, store: MemoryStore
+) -> None:
+    for number, step in enumerate((7, 3, 5, 3, 7), start=1):
+        report(f"w{number}", training_iteration=step)
+        operator.wait_for_commits(number)
+    names = ("7", "3", "5", "3.4", "7.5")
+    assert [store.objects[f"{ROOT}/{name}/data/weights"] for name in names] == [b"w1", b"w2", b"w3", b"w4", b"w5"]
+
+
 def test_a_restarted_agent_tells_of_checkpoints_that_it_stored_before(
     operator: StubOperator, agent: RunningAgent, report: TakeCheckpoint, start_agent: StartAgent, store: MemoryStore
 ) -> None:

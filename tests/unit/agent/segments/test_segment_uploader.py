@@ -50,6 +50,10 @@ def wait_for_results(store: MemoryStore, count: int) -> None:
     wait_until(lambda: len(read(store)) == count)
 
 
+def is_of_checkpoint(key: str) -> bool:
+    return "/data/" in key
+
+
 def list_keys(store: MemoryStore) -> list[str]:
     return [key for key in store.objects if "/results/" in key]
 
@@ -103,8 +107,9 @@ def test_a_checkpoint_on_its_way_holds_up_no_results(
     put_content = store.put_content
 
     def put_slowly(key: str, content: Content) -> None:
-        is_storing.set()
-        assert may_go_on.wait(120)
+        if is_of_checkpoint(key):
+            is_storing.set()
+            assert may_go_on.wait(120)
         put_content(key, content)
 
     monkeypatch.setattr(store, "put_content", put_slowly)
@@ -171,8 +176,9 @@ def test_results_that_were_refused_are_stored_once_the_store_has_taken_the_last_
         raise AccessDenied("mounted read-only")
 
     def put_when_writable(key: str, content: Content) -> None:
-        wait_until(lambda: agent.log.getvalue().count('"stream": "results"') == 2)
-        monkeypatch.setattr(store, "put_bytes", put_bytes)
+        if is_of_checkpoint(key):
+            wait_until(lambda: agent.log.getvalue().count('"stream": "results"') == 2)
+            monkeypatch.setattr(store, "put_bytes", put_bytes)
         put_content(key, content)
 
     monkeypatch.setattr(store, "put_bytes", refuse)

@@ -1,5 +1,8 @@
 """Which segments a stream becomes, and what is to be done about them."""
 
+import hashlib
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +28,7 @@ class Stored:
         for name in log.list_changed():
             version = log.encode(name)
             assert version is not None
-            self.objects[name] = version.content
+            self.objects[name] = b"".join(version.content.read_pieces())
             self.puts.append(name.first)
             log.mark_stored(version)
         doomed = log.list_doomed()
@@ -241,3 +244,23 @@ def test_records_that_are_numbered_otherwise_than_before_are_all_stored(log: Seg
     log.resume([SegmentName(1, 1000), SegmentName(6, 6000)])
     append(log, range(2, 8))
     assert [name.first for name in log.list_changed()] == [6]
+
+
+def test_a_segment_takes_little_more_memory_than_its_records_and_none_to_be_stored() -> None:
+    log = SegmentLog(HEADER, keep=256 << 20)
+    tracemalloc.start()
+    try:
+        for number in range(4000):
+            log.append(number, float(number), b"%0199d\n" % number)
+        held, _ = tracemalloc.get_traced_memory()
+        (name,) = log.list_changed()
+        version = log.encode(name)
+        encoded, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert version is not None
+    content = b"".join(version.content.read_pieces())
+    assert content == HEADER + b"".join(b"%0199d\n" % number for number in range(4000))
+    assert (version.content.size, version.content.sha256) == (len(content), hashlib.sha256(content).hexdigest())
+    assert held < 1.1 * len(content)
+    assert encoded - held < 0.1 * len(content)
