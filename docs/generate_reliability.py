@@ -19,6 +19,7 @@ for source in (ROOT / "operator", ROOT):
 
 from docs.generated_pages import write_or_check  # noqa: E402
 from e2e.chaos.invariants import INVARIANTS  # noqa: E402
+from e2e.soak.growth import MOST_AN_HOUR, MOST_MEMORY, MOST_RISES  # noqa: E402
 
 FIGURES = ROOT / "e2e" / "chaos" / "figures.json"
 SOAK_FIGURES = ROOT / "e2e" / "soak" / "figures.json"
@@ -206,6 +207,10 @@ def _growth(soak: Figures) -> Iterator[str]:
         "and killed at random. Experiments that come to no good end are a problem, and so are watches of the operator "
         f"that it does not renew. The latest recorded run: {soak['experiments']} experiments and "
         f"{sum(soak['faults'].values())} faults in {soak['minutes']:.0f} minutes; problems: {len(soak['problems'])}.\n"
+    )
+    yield (
+        f"Memory grows if its slope is more than {MOST_MEMORY:.0%} of it within that time, or if it rises in each of the "
+        f"last {MOST_RISES} tenths of the time by more than {MOST_AN_HOUR / 1e6:g} MB an hour.\n"
     )
     if soak["problems"]:
         yield from (f"- {problem}" for problem in soak["problems"])

@@ -18,6 +18,15 @@ MOST_MEMORY = 0.05
 """How much of its median a process's memory may grow, by its slope, in the time that was looked at."""
 COURSE = 10
 """Parts of the time, of each of which the mean is kept: a leak grows in all of them, a cache in the first."""
+MOST_RISES = 5
+"""How many parts may follow one another in which memory rises for good; by chance, without a leak, one time in 700 would
+a process that stays as it is have so many that rise at all. What fills once rises less and less, and stays within it."""
+MOST_AN_HOUR = 1e6
+"""Bytes an hour by which memory rises for good, if it rises by more in each of these parts: 24 MB a day, which a trial of
+a week would feel in its limits."""
+LEAST_RISE = 65536.0
+"""Bytes from one part to the next that are no rise, however short the parts are: memory is given and taken by pages, and
+interpreters take many of them at once."""
 MOST_OTHERS = 3.0
 """How many threads, files or sockets may be more at the end than at the beginning, by the slope."""
 MOST_TASKS = 10.0
@@ -47,7 +56,7 @@ class Growth:
     Attributes:
         typical: Its median.
         growth: By how much it has grown, by the slope of a straight line through all samples.
-        is_flat: Whether that is little enough.
+        is_flat: Whether that is little enough; of memory, also whether it does not rise for good.
         course: Its mean in each tenth of the time, the warm-up included.
     """
 
@@ -102,7 +111,25 @@ def _measure(name: str, samples: Sequence[Sample]) -> Growth:
     times = [sample.seconds for sample in counted]
     growth = compute_slope(times, values) * (times[-1] - times[0])
     most = {"memory": MOST_MEMORY * median(values), "tasks": MOST_TASKS}.get(name, MOST_OTHERS)
-    return Growth(median(values), growth, growth <= most, _follow(name, samples))
+    course = _follow(name, samples)
+    keeps_rising = name == "memory" and rises_for_good(course, samples[-1].seconds - samples[0].seconds)
+    return Growth(median(values), growth, growth <= most and not keeps_rising, course)
+
+
+def rises_for_good(course: Sequence[float], seconds: float) -> bool:
+    """Whether memory has risen in each of its last parts, by so much that it will not do for long.
+
+    A slow leak stays below `MOST_MEMORY` within the time that it is looked at, and shows in its course all the same.
+
+    Args:
+        course: Its mean in each part of the time.
+        seconds: All that time.
+    """
+    if len(course) <= MOST_RISES:
+        return False
+    least = max(LEAST_RISE, MOST_AN_HOUR / 3600 * seconds / len(course))
+    last = course[-MOST_RISES - 1 :]
+    return all(after - before > least for before, after in pairwise(last))
 
 
 def _follow(name: str, samples: Sequence[Sample]) -> tuple[float, ...]:

@@ -19,6 +19,9 @@ from e2e.trials import EXPERIMENTS, TRIALS
 AT_ONCE = 3
 LASTING = "lasting"
 """The experiment whose one trial trains all the time, and is left alone."""
+KEPT_RESULTS = "256Ki"
+"""What is kept of its results: an agent holds the segment that it fills, an eighth of that. One of 1 MiB takes longer to
+fill than a soak, and would look like a leak; this one is filled in three minutes, and old ones are deleted after twenty."""
 SMALL: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
 FAULTS: dict[str, Callable[[Kubernetes, Object], None]] = {
     "evicted": lambda namespace, pod: evict(namespace, pod["metadata"]["name"]),
@@ -66,7 +69,8 @@ class Load:
         lasting = counter(environment, resources=SMALL)
         checkpoints = {"store": store(self.namespace.cluster)}
         search = {"algorithm": "random", "maxTrials": 1, "seed": 1}
-        self.namespace.apply(experiment(LASTING, lasting, search=search, checkpoints=checkpoints))
+        results = {"keep": KEPT_RESULTS}
+        self.namespace.apply(experiment(LASTING, lasting, search=search, checkpoints=checkpoints, results=results))
 
     def replenish(self) -> None:
         """Deletes experiments that have ended or are stuck, and begins others in their place."""

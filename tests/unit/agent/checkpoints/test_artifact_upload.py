@@ -1,5 +1,6 @@
 """Files beside checkpoints: when they are stored, and which."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,22 @@ class TestArtifacts:
         (agent.directory / "logs" / "grows").write_bytes(b"1 and more")
         wait_until(lambda: self.artifacts(store)["logs/grows"] == b"1 and more")
         assert store.operations.count(f"put {ROOT}/artifacts/logs/same") == 1
+
+    def test_of_a_name_that_is_taken_again_are_stored_again(
+        self, context: TaskContext, store: MemoryStore, tmp_path: Path
+    ) -> None:
+        task = make_task(context, ArtifactSettings(period=600))
+        assert task is not None
+        log = Path(context.settings.directory.root) / "train.log"
+        log.write_bytes(b"one")
+        times = (log.stat().st_atime_ns, log.stat().st_mtime_ns)
+        task.run()
+        log.unlink()
+        task.run()
+        log.write_bytes(b"two")
+        os.utime(log, ns=times)
+        task.run()
+        assert self.artifacts(store) == {"train.log": b"two"}
 
     @pytest.mark.parametrize("on_checkpoint", [True, False])
     def test_are_stored_after_a_checkpoint_if_that_is_wanted(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from math import sin
+from math import exp, sin
+from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.soak.growth import Sample, compute_slope, find_unmeasured, measure_growth
+from e2e.soak.growth import Sample, compute_slope, find_unmeasured, measure_growth, rises_for_good
 
 MEGABYTE = 1e6
+FIGURES = Path(__file__).resolve().parents[4] / "e2e" / "soak" / "figures.json"
 
 
 def samples(memory: Callable[[float], float], files: Callable[[float], float] = lambda _: 20.0) -> list[Sample]:
@@ -51,6 +55,56 @@ def test_the_course_tells_a_leak_from_what_fills_once() -> None:
     leaking = measure_growth(samples(lambda time: (100 + time / 300) * MEGABYTE))["memory"].course
     assert len(leaking) == 10
     assert list(leaking) == sorted(leaking)
+
+
+def test_a_leak_that_is_small_beside_the_process_is_found_by_its_course() -> None:
+    noise = Random(1)
+    growth = measure_growth(samples(lambda time: (60 + time * 2.3 / 3600 + noise.gauss(0, 0.05)) * MEGABYTE))["memory"]
+    assert growth.growth < 0.05 * growth.typical
+    assert not growth.is_flat
+
+
+def test_what_rises_by_less_than_a_megabyte_an_hour_is_flat() -> None:
+    assert measure_growth(samples(lambda time: (60 + time * 0.8 / 3600) * MEGABYTE))["memory"].is_flat
+
+
+def test_a_cache_that_fills_more_and_more_slowly_is_no_leak() -> None:
+    assert measure_growth(samples(lambda time: (60 - 3 * exp(-time / 600)) * MEGABYTE))["memory"].is_flat
+
+
+def test_what_is_filled_and_emptied_again_and_again_is_no_leak() -> None:
+    assert measure_growth(samples(lambda time: (60 + time % 900 / 450) * MEGABYTE))["memory"].is_flat
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noise_is_no_leak(seed: int) -> None:
+    noise = Random(seed)
+    assert measure_growth(samples(lambda _: (60 + noise.gauss(0, 0.5)) * MEGABYTE))["memory"].is_flat
+
+
+def test_a_few_pages_are_no_rise_in_a_short_soak() -> None:
+    assert not rises_for_good([60e6 + 40_000 * part for part in range(10)], seconds=300)
+    assert rises_for_good([60e6 + 400_000 * part for part in range(10)], seconds=300)
+
+
+def test_too_few_parts_tell_nothing() -> None:
+    assert not rises_for_good([60e6, 61e6, 62e6, 63e6, 64e6], seconds=2700)
+
+
+def test_one_part_that_falls_ends_the_rise() -> None:
+    rising = [60e6 + 2e5 * part for part in range(10)]
+    assert rises_for_good(rising, seconds=2700)
+    assert not rises_for_good([*rising[:6], rising[5], *rising[7:]], seconds=2700)
+
+
+def test_the_committed_figures_are_judged_by_this_rule() -> None:
+    found = json.loads(FIGURES.read_text())
+    rising = {
+        process: rises_for_good(measures["memory"]["course"], found["minutes"] * 60)
+        for process, measures in found["processes"].items()
+    }
+    told = {process: measures["memory"]["flat"] for process, measures in found["processes"].items()}
+    assert not any(told[process] for process, rises in rising.items() if rises)
 
 
 @given(st.floats(-10, 10), st.floats(-1e3, 1e3), st.integers(2, 50))
