@@ -209,8 +209,8 @@ def _growth(soak: Figures) -> Iterator[str]:
         f"{sum(soak['faults'].values())} faults in {soak['minutes']:.0f} minutes; problems: {len(soak['problems'])}.\n"
     )
     yield (
-        f"Memory grows if its slope is more than {MOST_MEMORY:.0%} of it within that time, or if it rises in each of the "
-        f"last {MOST_RISES} tenths of the time by more than {MOST_AN_HOUR / 1e6:g} MB an hour.\n"
+        f"Memory grows if its slope is more than {MOST_MEMORY:.0%} of it within that time, or if it rises in each of "
+        f"the last {MOST_RISES} tenths of the time by more than {MOST_AN_HOUR / 1e6:g} MB an hour.\n"
     )
     if soak["problems"]:
         yield from (f"- {problem}" for problem in soak["problems"])

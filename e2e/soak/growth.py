@@ -19,14 +19,12 @@ MOST_MEMORY = 0.05
 COURSE = 10
 """Parts of the time, of each of which the mean is kept: a leak grows in all of them, a cache in the first."""
 MOST_RISES = 5
-"""How many parts may follow one another in which memory rises for good; by chance, without a leak, one time in 700 would
-a process that stays as it is have so many that rise at all. What fills once rises less and less, and stays within it."""
+"""In how many of the last parts memory has to rise to be called a leak: noise rises so often one time in 700. What
+fills once rises less and less."""
 MOST_AN_HOUR = 1e6
-"""Bytes an hour by which memory rises for good, if it rises by more in each of these parts: 24 MB a day, which a trial of
-a week would feel in its limits."""
+"""Bytes an hour; a leak rises by more in each of these parts. 24 MB a day would reach the limits of a long trial."""
 LEAST_RISE = 65536.0
-"""Bytes from one part to the next that are no rise, however short the parts are: memory is given and taken by pages, and
-interpreters take many of them at once."""
+"""Bytes from one part to the next that are no rise, however short the parts: interpreters take many pages at once."""
 MOST_OTHERS = 3.0
 """How many threads, files or sockets may be more at the end than at the beginning, by the slope."""
 MOST_TASKS = 10.0

@@ -20,8 +20,8 @@ AT_ONCE = 3
 LASTING = "lasting"
 """The experiment whose one trial trains all the time, and is left alone."""
 KEPT_RESULTS = "256Ki"
-"""What is kept of its results: an agent holds the segment that it fills, an eighth of that. One of 1 MiB takes longer to
-fill than a soak, and would look like a leak; this one is filled in three minutes, and old ones are deleted after twenty."""
+"""What is kept of its results. An agent holds the segment that it fills, here an eighth of that: the results of three
+minutes. By default, one takes longer to fill than a soak, and would look like a leak."""
 SMALL: Object = {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}}
 FAULTS: dict[str, Callable[[Kubernetes, Object], None]] = {
     "evicted": lambda namespace, pod: evict(namespace, pod["metadata"]["name"]),

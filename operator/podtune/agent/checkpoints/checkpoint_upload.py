@@ -38,7 +38,7 @@ class _Progress:
 
 
 class _StepSet:
-    """Steps, eight bytes each: an attempt may store hundreds of thousands of checkpoints, and a set takes ten times that.
+    """Steps, eight bytes each: an attempt may store hundreds of thousands of checkpoints; a set takes ten times that.
 
     Steps usually rise, so that adding one moves none of the others.
     """

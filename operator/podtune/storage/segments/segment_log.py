@@ -42,9 +42,9 @@ class _Unstored:
         count: How many records it has.
         stored: How many of them are in the store.
         size: Its bytes, the header included.
-        pieces: What it begins with, and `tail` the rest. A process holds a segment for an hour or more: as an object for
-            each of some thousand short records it would take a quarter more, and as one that is copied whole each time
-            that it is stored, twice as much.
+        pieces: What it begins with, and `tail` the rest. A process holds a segment for an hour or more. An object for
+            each of thousands of short records would take a quarter more, and one piece that is copied each time that
+            it is stored, twice as much.
     """
 
     name: SegmentName

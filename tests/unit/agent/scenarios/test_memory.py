@@ -1,4 +1,4 @@
-"""What an agent holds in memory does not grow with what its program reports, prints and stores, however long that goes on.
+"""What an agent holds in memory does not grow with what its program reports, prints and stores, however long.
 
 The operator and the store keep nothing in memory that grows, so that what is measured is the agent's own.
 """
@@ -31,8 +31,8 @@ CHECKPOINTS = (500, 2500)
 REPORTS = 10
 """Results that it reports with each checkpoint."""
 MOST_BYTES = 40
-"""By how much the agent may grow with each checkpoint, and the reports, lines and decisions that come with it: it has to
-remember the checkpoint's step, in eight bytes. The rest is for what goes up and down, such as the segment that fills."""
+"""By how much the agent may grow with each checkpoint, and the reports, lines and decisions that come with it. It has
+to remember the checkpoint's step, in eight bytes; the rest is for what goes up and down, as the segment that fills."""
 KEPT = {"results": 64 << 10, "logs": 64 << 10, "segmentPeriod": 0.01, "snapshotPeriod": 0}
 
 
