@@ -2,6 +2,10 @@
 
 The earlier release is its own chart with its own images. That all of its objects and messages are understood is
 tests/unit/golden's to show.
+
+The definitions are today's all the while: the earlier ones would drop newer fields of all else that the cluster has
+stored, and would stay if the test were broken off. On an API server of its own, they are upgraded by
+tests/component/api/test_definitions_chart.py.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import pytest
 
 from e2e.devcluster import Cluster
 from e2e.devcluster.building.images import s3_tag
-from e2e.experiments import STORE_SECRET, counter, experiment
+from e2e.experiments import STORE_SECRET, counter, experiment, store
 from e2e.install import OPERATOR_NAMESPACE, OPERATOR_PODS, RELEASE, ROOT
 from e2e.kubernetes import Kubernetes, Object, eventually
 from e2e.person import Person
@@ -26,7 +30,16 @@ OWN = "upgraded"
 """Name of the test's own release."""
 NOW = ROOT / "charts" / "podtune"
 SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
-ENDLESS = {"EPOCHS": "5000", "EPOCH_SECONDS": "0.5", "UNTIL_GO": "1"}
+ENDLESS = {"EPOCHS": "5000", "EPOCH_SECONDS": "0.5", "STORE_EACH": "2", "UNTIL_GO": "1"}
+OF_STEADY = f"podtune.dev/experiment=steady,{OF_TRIALS}"
+"""Pods of its trials, and none that tidy its bucket up."""
+LEFT = {
+    f"lease.coordination.k8s.io/{OWN}-podtune-operator",
+    f"secret/{OWN}-podtune-results-tls",
+    f"configmap/{OWN}-podtune-operator-webhook-room",
+    f"configmap/{OWN}-podtune-operator-traces",
+}
+"""For an operator that comes back: who led last, whom running agents believe, and how far others have heard."""
 OF_EVERY_NAMESPACE = {"serviceaccount/default", "configmap/kube-root-ca.crt"}
 
 
@@ -53,7 +66,7 @@ def home(cluster: Cluster) -> Iterator[Kubernetes]:
 
 
 def install(home: Kubernetes, chart: Path, users: Kubernetes | None, images: str = "dev", **settings: str) -> None:
-    """Installs or upgrades the test's release, which serves the users alone if there are any; waits until it leads."""
+    """Installs the test's release, which serves the users alone if there are any; waits until it leads."""
     values = {
         "image.repository": "localhost/podtune-operator",
         "image.tag": images,
@@ -63,17 +76,40 @@ def install(home: Kubernetes, chart: Path, users: Kubernetes | None, images: str
         **({"watchNamespaces[0]": users.namespace} if users is not None else {}),
         **settings,
     }
+    run_upgrade(home, chart, "--install", values)
+
+
+def upgrade(home: Kubernetes, settings: dict[str, str]) -> None:
+    """Upgrades the test's release to today's chart as our page does: it keeps its values, but for those that change."""
+    run_upgrade(home, NOW, "--reset-then-reuse-values", {"image.tag": "dev", "agent.image.tag": "dev", **settings})
+
+
+def run_upgrade(home: Kubernetes, chart: Path, option: str, values: dict[str, str]) -> None:
     sets = [f"--set={name}={value}" for name, value in values.items()]
-    command = ["helm", "upgrade", "--install", OWN, str(chart), "-n", home.namespace, "--wait", "--timeout=200s"]
+    command = ["helm", "upgrade", OWN, str(chart), "-n", home.namespace, option, "--wait", "--timeout=200s"]
     home.cluster.run([*command, *sets], timeout=230)
     await_leader(home)
+
+
+def choose_settings(home: Kubernetes) -> dict[str, str]:
+    """What the earlier chart lacks: a store, and a receiver and a collector, which are not there."""
+    image, _, tag = s3_tag().rpartition(":")
+    return {
+        "embeddedS3.enabled": "true",
+        "embeddedS3.image.repository": image,
+        "embeddedS3.image.tag": tag,
+        "embeddedS3.secret": STORE_SECRET,
+        "webhooks[0].name": "room",
+        "webhooks[0].url": f"http://room.{home.namespace}.svc:8080/",
+        "tracing.endpoint": f"http://collector.{home.namespace}.svc:4318",
+    }
 
 
 def list_training(namespace: Kubernetes) -> dict[str, tuple[str, int]]:
     """Of each trial the UID of its pod, and how often the pod's containers were restarted."""
     return {
         pod["metadata"]["labels"][OF_TRIALS]: (pod["metadata"]["uid"], count_restarts(pod))
-        for pod in namespace.list("pods", "podtune.dev/experiment=steady")
+        for pod in namespace.list("pods", OF_STEADY)
         if pod["status"]["phase"] == "Running"
     }
 
@@ -84,18 +120,19 @@ def count_restarts(pod: Object) -> int:
     return sum(container["restartCount"] for container in containers)
 
 
-def await_results(namespace: Kubernetes, experiment: str) -> None:
-    """Waits until both trials of an experiment have reported, each more than it had."""
+def await_progress(namespace: Kubernetes) -> None:
+    """Waits until both trials have reported and stored a checkpoint, each more than it had."""
 
     def count() -> list[int]:
-        trials = namespace.list(TRIALS, f"podtune.dev/experiment={experiment}")
-        return [trial.get("status", {}).get("iteration", 0) for trial in trials]
+        statuses = [trial.get("status", {}) for trial in namespace.list(TRIALS, "podtune.dev/experiment=steady")]
+        stored = [max((found["step"] for found in status.get("checkpoints", ())), default=0) for status in statuses]
+        return [*(status.get("iteration", 0) for status in statuses), *stored]
 
     before = count()
     eventually(
         count,
-        lambda now: len(now) == 2 and min(now) > max(before, default=0) + 2,
-        what=f"results after those of {before} come in",
+        lambda now: len(now) == 4 and min(now) > max(before, default=0) + 2,
+        what=f"results and checkpoints after those of {before} come in",
     )
 
 
@@ -124,42 +161,35 @@ def test_trials_train_on_through_upgrade_rollback_and_uninstall(
 ) -> None:
     earlier_release.build_images(cluster, tmp_path)
     install(home, earlier_release.CHART, namespace, earlier_release.VERSION)
-    namespace.apply(experiment("steady", counter(ENDLESS, resources=SMALL)))
-    await_results(namespace, "steady")
+    namespace.apply(experiment("steady", counter(ENDLESS, resources=SMALL), checkpoints={"store": store(cluster)}))
+    await_progress(namespace)
     training = list_training(namespace)
     assert len(training) == 2
-    image, _, tag = s3_tag().rpartition(":")
-    embedded_s3 = {"enabled": "true", "image.repository": image, "image.tag": tag, "secret": STORE_SECRET}
-    settings = {f"embeddedS3.{name}": value for name, value in embedded_s3.items()}
+    settings = choose_settings(home)
 
-    install(home, NOW, namespace, **settings)
-    await_results(namespace, "steady")
+    upgrade(home, settings)
+    await_progress(namespace)
     cluster.run(["helm", "rollback", OWN, "1", "-n", home.namespace, "--wait", "--timeout=200s"], timeout=230)
     await_leader(home)
-    await_results(namespace, "steady")
-    install(home, NOW, namespace, **settings)
-    await_results(namespace, "steady")
+    await_progress(namespace)
+    upgrade(home, settings)
+    await_progress(namespace)
     assert list_training(namespace) == training, "no pod was made anew, and no container started again"
 
-    store = {"bucket": "podtune", "credentialsSecret": STORE_SECRET}
-    store["endpoint"] = f"http://{OWN}-podtune-s3.{home.namespace}.svc:9000"
-    namespace.apply(experiment("stored", counter(resources=SMALL), checkpoints={"store": store}))
+    embedded = {"bucket": "podtune", "credentialsSecret": STORE_SECRET}
+    embedded["endpoint"] = f"http://{OWN}-podtune-s3.{home.namespace}.svc:9000"
+    namespace.apply(experiment("stored", counter(resources=SMALL), checkpoints={"store": embedded}))
     namespace.wait_for_condition(EXPERIMENTS, "stored", "Complete")
     for trial in namespace.list(TRIALS, "podtune.dev/experiment=stored"):
         assert all(found["uri"].startswith("s3://podtune/") for found in trial["status"]["checkpoints"])
         assert trial["status"]["checkpoints"]
 
     cluster.run(["helm", "uninstall", OWN, "-n", home.namespace, "--wait"])
-    # Who led last, and whom the running agents believe, for an operator that comes back.
-    eventually(
-        lambda: list_left(home),
-        lambda left: left == {f"lease.coordination.k8s.io/{OWN}-podtune-operator", f"secret/{OWN}-podtune-results-tls"},
-        what="only the Lease and the authorities are left",
-    )
+    eventually(lambda: list_left(home), lambda left: left == LEFT, what=f"{sorted(LEFT)} are left, and nothing else")
     assert list_training(namespace) == training, "trials train on without an operator"
     install(home, NOW, namespace)
-    await_results(namespace, "steady")
-    let_go_on(namespace, "podtune.dev/experiment=steady")
+    await_progress(namespace)
+    let_go_on(namespace, OF_STEADY)
     namespace.wait_for_condition(EXPERIMENTS, "steady", "Complete")
     for trial in namespace.list(TRIALS, "podtune.dev/experiment=steady"):
         status = trial["status"]
