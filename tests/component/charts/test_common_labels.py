@@ -67,6 +67,16 @@ def test_labels_of_pods_come_before_them() -> None:
         assert (labels["team"], labels["tier"]) == ("ml", tier)
 
 
+def test_the_page_says_how_to_remove_all_that_a_failed_test_leaves() -> None:
+    page = (CHARTS.parent / "docs" / "how-to" / "install-with-helm.md").read_text()
+    [(kinds, selector)] = re.findall(r"^kubectl delete (\S+) --all-namespaces \\\n  -l (\S+)$", page, re.MULTILINE)
+    labels = dict(label.split("=") for label in selector.split(","))
+    documents = render_with_tests(EVERYWHERE)
+    left = [document for document in documents if "helm.sh/hook" in document["metadata"].get("annotations", {})]
+    assert left == [document for document in documents if labels.items() <= document["metadata"]["labels"].items()]
+    assert {document["kind"].lower() for document in left} == set(kinds.split(","))
+
+
 def has_labels(document: dict[str, Any]) -> bool:
     found: dict[str, str] = document["metadata"].get("labels") or {}
     return LABELS.items() <= found.items()
