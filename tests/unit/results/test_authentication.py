@@ -100,6 +100,10 @@ async def test_what_proves_nothing_is_refused_with_the_reason(status: dict[str, 
         await authenticator(Reviews(status)).authenticate("Bearer abc")
 
 
+def test_a_pod_that_is_deleted_is_believed_for_a_minute_at_most() -> None:
+    assert 0 < CACHE_SECONDS <= 60
+
+
 async def test_a_token_is_reviewed_again_after_a_while() -> None:
     reviews, clock = Reviews(), Clock()
     subject = authenticator(reviews, clock)
