@@ -121,7 +121,7 @@ _BlockDumper.add_representer(str, _represent_text)
 
 
 def _write(value: Sequence[Any]) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.dump(value, Dumper=_BlockDumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _annotate(chart: Path, annotations: dict[str, str]) -> str:
