@@ -7,6 +7,7 @@ import tomllib
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 import yaml
 
 from e2e.devcluster.versions import KUBERNETES_VERSION, OTHER_VERSIONS
@@ -58,3 +59,10 @@ def test_the_version_of_the_prometheus_operator_is_that_of_the_tests() -> None:
     module = (ROOT / "e2e" / "devcluster" / "tools" / "prometheus-operator" / "go.mod").read_text(encoding="utf-8")
     version = find(r"require github.com/prometheus-operator/prometheus-operator v(\S+)", module)
     assert re.search(rf"Prometheus operator: [^.]*\bversion\s{re.escape(version)}\.", PAGE)
+
+
+@pytest.mark.parametrize(("tool", "module"), [("krew", "sigs.k8s.io/krew"), ("k9s", "github.com/derailed/k9s")])
+def test_the_versions_of_krew_and_k9s_are_those_of_the_tests(tool: str, module: str) -> None:
+    pins = (ROOT / "tests" / "unit" / "integrations" / "tools" / tool / "go.mod").read_text(encoding="utf-8")
+    version = find(rf"{module} v(\S+)", pins)
+    assert re.search(rf"\b{tool}\s{re.escape(version)}[.,]\s", PAGE)
