@@ -45,10 +45,10 @@ class Connections:
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             connection = self._guarded.get(request.protocol)
             if connection is None:
-                return await handler(request)
+                return await _answer(request, handler)
             connection.begins()
             try:
-                return await handler(request)
+                return await _answer(request, handler)
             finally:
                 connection.ends()
 
@@ -176,6 +176,21 @@ class _Guarded(asyncio.Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What a handler answers; of a refusal that it raises, no more than the answer.
+
+    aiohttp keeps its last answer until a connection's next request. An exception would keep its traceback, and so all
+    frames and the request, in a cycle: ten kilobytes that outlive the connection, for long if the collector has set
+    them aside meanwhile (`app/garbage.py`).
+    """
+    try:
+        return await handler(request)
+    except web.HTTPException as refusal:
+        return web.Response(
+            status=refusal.status, reason=refusal.reason, body=refusal.body, headers=refusal.headers.copy()
+        )
 
 
 def read_address(peer: tuple[str, int] | None) -> str:

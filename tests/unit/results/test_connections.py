@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -173,3 +174,21 @@ async def test_our_own_pod_has_as_many_as_it_likes() -> None:
         for client in clients:
             assert await answered(client)
             client[1].close()
+
+
+async def test_a_refusal_is_answered_and_nothing_of_it_is_kept_with_the_connection() -> None:
+    async def refuse() -> None:
+        raise web.HTTPServiceUnavailable(text="not yet", headers={"Retry-After": "1"})
+
+    async with serving(work=refuse) as connect:
+        reader, writer = await connect()
+        for _ in range(2):
+            writer.write(REQUEST)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+            assert b"\r\nRetry-After: 1\r\n" in head
+            assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in head
+            assert await reader.readexactly(7) == b"not yet"
+        kept = [each for each in gc.get_objects() if isinstance(each, web.HTTPException)]
+        assert "not yet" not in [refusal.text for refusal in kept]
+        writer.close()
