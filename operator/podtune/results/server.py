@@ -265,11 +265,13 @@ async def _relay(
             if paced:
                 await asyncio.sleep(RELAY_PAUSE if len(chunk) < LARGE_CHUNK else len(chunk) / RELAY_BYTES_A_SECOND)
         is_whole = await has_ended()
+        if is_whole:
+            await response.write_eof()
+    except ConnectionResetError:
+        return response  # the agent has gone; where it is there again, it asks anew
     except ApiError as error:
         log.warning("log stream broken", path=request.path, message=str(error))
         is_whole = False
-    if is_whole:
-        await response.write_eof()
-    elif request.transport is not None:
+    if not is_whole and request.transport is not None:
         request.transport.abort()
     return response

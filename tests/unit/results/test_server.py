@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -459,6 +460,37 @@ async def test_a_client_that_goes_away_leaves_no_stream_behind(silent: tuple[Sil
         while cluster.open:
             cluster.changed.clear()
             await cluster.changed.wait()
+
+
+class Endless(Silent):
+    """Logs in which lines come all the time."""
+
+    async def stream(self, path: str, *, params: Any = None) -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"line\n"
+                await asyncio.sleep(0)
+        finally:
+            self.changed.set()
+
+
+async def test_a_client_that_goes_away_between_two_lines_is_no_error(
+    handler: ReportHandler, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = Endless()
+    handler.source = LogSource("main", is_urgent=True)  # so that there is no pause between lines
+    application = ResultsServer(handler, gate, cluster).build_application()  # type: ignore[arg-type]
+    # By TLS, a connection may end at a line before its handler is cancelled; without cancelling, it always does.
+    runner = web.AppRunner(application, handler_cancellation=False)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    async with asyncio.timeout(30):
+        async with ClientSession(f"http://127.0.0.1:{runner.addresses[0][1]}") as session, session.get(f"{URL}/log"):
+            pass
+        await cluster.changed.wait()
+        await runner.cleanup()
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_no_more_logs_are_passed_on_than_there_is_room_for(
