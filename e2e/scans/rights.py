@@ -1,8 +1,8 @@
 """Compares what the chart grants with what has been asked for: `python -m e2e.scans.rights`, after the e2e tests.
 
 The local cluster's audit log has each request of the accounts of a release: of its operator, its dashboard, and what
-`helm test` runs. A request that was refused to the cluster's own release is a right that the chart lacks, and a log
-without any request of its operator tells nothing: both are errors.
+`helm test` runs. A request that was refused is a right that the chart lacks, and a log without any request of the
+cluster's own operator tells nothing: both are errors.
 
 With `--unused`, a right that nothing has used is an error, too: it is one too many, or a test is missing. Some rights
 are used by long tests alone, so `make test-long` looks for these, in what `make e2e` before it and the long tests have
@@ -32,13 +32,15 @@ from e2e.install import OPERATOR_NAMESPACE, RELEASE
 OPERATOR = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
 """The operator that the cluster has all the time, as the API server knows it."""
 OWN_ACCOUNTS = f"system:serviceaccount:{OPERATOR_NAMESPACE}:"
-"""What the accounts begin with whose refused requests count.
+"""What the accounts of the release begin with that the cluster has all the time."""
+LAST_SECONDS = 60.0
+"""How long before its last request another release's account may be refused.
 
 Other releases come and go with a test. Their rights go before their pods do, and what these ask for in their last
 moment is refused.
 """
-OPTIONAL_RECORDS = (f"{RELEASE}-operator-webhook-", f"{RELEASE}-operator-traces")
-"""What the names of the ConfigMaps begin with that the operator keeps only where there are webhooks or traces.
+OPTIONAL_RECORDS = re.compile("-operator-(webhook-.*|traces)")
+"""What follows the release in names of ConfigMaps that an operator keeps only where there are webhooks or traces.
 
 Where an upgrade takes these out, the right goes before the operator that still has it. That one is refused what it
 writes last, and nobody needs it.
@@ -140,21 +142,25 @@ def find_party(user: str) -> Party | None:
 def read_requests(lines: Iterable[str], since: datetime) -> dict[str, Requests]:
     """Reads what each party has asked for from an audit log, from a moment on, by the party's name."""
     requests = {party.name: Requests() for party in PARTIES}
+    refused: list[tuple[Party, str, datetime, Right]] = []
+    last: dict[str, datetime] = {}
     for line in lines:
         if "system:serviceaccount:" not in line or "podtune" not in line:
             continue
         event = json.loads(line)
         user = event["user"]["username"]
         party = find_party(user)
-        if party is None or "objectRef" not in event:
+        moment = datetime.fromisoformat(event["requestReceivedTimestamp"])
+        if party is None or "objectRef" not in event or moment < since:
             continue
-        if datetime.fromisoformat(event["requestReceivedTimestamp"]) < since:
-            continue
-        found = requests[party.name]
+        last[user] = max(moment, last.get(user, moment))
         if not is_missing_right(event):
-            found.used[find_right(event)] += 1
-        elif user.startswith(OWN_ACCOUNTS) and not is_of_optional_record(event):
-            found.refused[find_right(event)] += 1
+            requests[party.name].used[find_right(event)] += 1
+        elif not is_of_optional_record(event):
+            refused.append((party, user, moment, find_right(event)))
+    for party, user, moment, right in refused:
+        if user.startswith(OWN_ACCOUNTS) or (last[user] - moment).total_seconds() > LAST_SECONDS:
+            requests[party.name].refused[right] += 1
     return requests
 
 
@@ -173,8 +179,10 @@ def is_missing_right(event: Mapping[str, Any]) -> bool:
 
 def is_of_optional_record(event: Mapping[str, Any]) -> bool:
     """Whether a request was about a record that the release may no longer keep; see OPTIONAL_RECORDS."""
+    release = event["user"]["username"].rpartition(":")[2]
     reference = event["objectRef"]
-    return reference["resource"] == "configmaps" and str(reference.get("name")).startswith(OPTIONAL_RECORDS)
+    name = str(reference.get("name")).removeprefix(release)
+    return reference["resource"] == "configmaps" and bool(OPTIONAL_RECORDS.fullmatch(name))
 
 
 def report(requests: Mapping[str, Requests], *, with_unused: bool) -> list[str]:

@@ -113,10 +113,21 @@ def test_a_request_without_the_right_is_named() -> None:
     ]
 
 
-def test_a_release_that_a_test_takes_away_may_have_its_last_word_refused() -> None:
+def test_a_release_that_a_test_takes_away_may_have_its_last_words_refused() -> None:
     """Its rights go before its pod does."""
-    others = event(GET_SECRETS, user="system:serviceaccount:e2e-1:upgraded-podtune", decision="forbid")
-    assert check([*events_of_all_rights(), others]) == []
+    user = "system:serviceaccount:e2e-1:upgraded-podtune"
+    refused = event(GET_SECRETS, user=user, decision="forbid", later=100.0)
+    last = event(Right("list", "", "pods"), user=user, later=130.0)
+    assert check([*events_of_all_rights(), refused, last], with_unused=False) == []
+
+
+def test_a_release_that_goes_on_after_a_refusal_lacks_a_right() -> None:
+    user = "system:serviceaccount:e2e-1:upgraded-podtune"
+    refused = event(GET_SECRETS, user=user, decision="forbid", later=100.0)
+    last = event(Right("list", "", "pods"), user=user, later=200.0)
+    assert check([*events_of_all_rights(), refused, last], with_unused=False) == [
+        "the operator was refused to get secrets (1 times): the chart lacks the right"
+    ]
 
 
 @pytest.mark.parametrize("record", ["podtune-operator-webhook-tracker", "podtune-operator-traces"])
