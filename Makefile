@@ -136,7 +136,8 @@ test-long: cluster ## Run what takes long: faults of full length, all pairs of s
 	@PODTUNE_ALL_EXAMPLES=true $(BIN)/pytest -n auto --dist worksteal tests/unit/runner/scenarios tests/unit/simulation \
 	  tests/unit/fuzz tests/unit/api/expressions tests/unit/tuning/searchers/test_whole_spaces.py
 	@$(CLUSTER) exec -- $(BIN)/pytest -m long tests/component
-	@$(CLUSTER) exec -- $(BIN)/pytest -m "long or cluster" e2e/tests e2e/devcluster/tests
+	@$(CLUSTER) exec -- $(BIN)/pytest -n 3 --dist worksteal -m "(long or cluster) and not alone" e2e/tests e2e/devcluster/tests
+	@$(CLUSTER) exec -- $(BIN)/pytest -m "(long or cluster) and alone" e2e/tests e2e/devcluster/tests
 	@# Each right of the chart is used by a test of `make e2e`, which goes before, or by one of these.
 	@$(BIN)/python -m e2e.scans.rights --unused --since $$(cat build/e2e-began 2>/dev/null || echo 1970-01-01T00:00:00Z)
 	@$(MAKE) --no-print-directory scan

@@ -1,7 +1,7 @@
 """Builds the images of a release, each layer the same bytes every time: `python -m release.images`.
 
-All files of a layer get one time, and each image has two layers on top of its base. Whoever builds a commit again from
-the same base image gets the same layers.
+All files of a layer get one time, and each image has two layers on top of its base, and an empty one where it serves.
+Whoever builds a commit again from the same base image gets the same layers.
 """
 
 from __future__ import annotations

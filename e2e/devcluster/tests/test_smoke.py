@@ -177,6 +177,7 @@ def test_of_people_only_writes_are_audited(cluster: Cluster, namespace: str) -> 
     assert [event["verb"] for event in recorded()] == ["create", "delete"]
 
 
+@pytest.mark.alone
 def test_gpus_and_running_pods_survive_a_restart_of_the_kubelet(cluster: Cluster, namespace: str) -> None:
     pod = {
         "apiVersion": "v1",
