@@ -1,4 +1,4 @@
-"""Alerts fire where the API server is slow or silent, where logs are too many, and where a plugin is slow or broken."""
+"""Alerts fire where the API server is slow or silent, logs are many, a plugin is slow, and the operator has a bug."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ SLOW_SECONDS = 0.06
 PLUGIN = """
 import time
 
+from podtune.controllers.decision_loop import DecisionLoop
 from podtune.tuning.schedulers.base import Scheduler, SchedulerAction, SchedulerDecision, StartDecision
 
 
@@ -44,14 +45,17 @@ class Faulty(Scheduler):
     def __init__(self, objective, settings, seed):
         self._seconds = settings.get("seconds", 0.0)
         self._results = 0
+        if not self._seconds:
+            DecisionLoop._continue = self._fail
+
+    def _fail(self, *arguments):
+        raise RuntimeError("a bug")
 
     def on_result(self, trial, metrics, *, waiting=0):
         self._results += 1
         return SchedulerDecision(SchedulerAction.CONTINUE, recorded=True)
 
     def choose(self, waiting):
-        if not self._seconds:
-            raise RuntimeError("a bug")
         return StartDecision(waiting[0])
 
     def record(self, trial):
@@ -171,10 +175,11 @@ async def test_a_scheduler_of_somebody_else_is_slow(scene: Scene, tmp_path: Path
                 task.cancel()
 
 
-async def test_a_scheduler_of_somebody_else_is_broken(scene: Scene, tmp_path: Path) -> None:
+async def test_the_operator_has_a_bug(scene: Scene, tmp_path: Path) -> None:
+    """An error that a plugin raises is told at its Experiment; this one has the operator raise one itself."""
     async with with_a_plugin(scene, tmp_path):
         counted = "podtune_reconcile_errors_total == 0"
         await scene.wait_for(lambda: bool(scene.server.query(counted)), scene.server.list_targets)
-        made = make_experiment("broken", 1, scheduler={"plugin": {"name": "faulty"}})
+        made = make_experiment("unlucky", 1, scheduler={"plugin": {"name": "faulty"}})
         await asyncio.to_thread(scene.api.create, paths.experiments(NAMESPACE), made)
         await scene.wait_until_firing("PodtuneDecisionsFailing")
