@@ -113,7 +113,7 @@ def test_a_request_without_the_right_is_named() -> None:
     ]
 
 
-def test_a_release_that_a_test_takes_away_may_have_its_last_words_refused() -> None:
+def test_a_release_that_a_test_takes_away_may_be_refused_what_it_asks_for_last() -> None:
     """Its rights go before its pod does."""
     user = "system:serviceaccount:e2e-1:upgraded-podtune"
     refused = event(GET_SECRETS, user=user, decision="forbid", later=100.0)
@@ -131,7 +131,7 @@ def test_a_release_that_goes_on_after_a_refusal_lacks_a_right() -> None:
 
 
 @pytest.mark.parametrize("record", ["podtune-operator-webhook-tracker", "podtune-operator-traces"])
-def test_what_was_taken_out_of_the_release_may_have_its_last_word_refused(record: str) -> None:
+def test_what_was_taken_out_of_the_release_may_be_refused_what_it_asks_for_last(record: str) -> None:
     right = Right("update", "", "configmaps")
     refused = [
         event(right, name=record, decision="forbid"),
