@@ -59,7 +59,7 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}" + (f" of {self.group}" if self.group else "")
 
 
-_ASKED_ABOUT = "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is no request"
+_ASKED_ABOUT = "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which the local cluster lacks"
 WITHOUT_REQUESTS = {
     Right("update", "podtune.dev", "experiments/finalizers"): _ASKED_ABOUT,
     Right("update", "podtune.dev", "trials/finalizers"): _ASKED_ABOUT,
