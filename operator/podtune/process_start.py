@@ -41,7 +41,7 @@ def _forbid_core_dumps() -> None:
     of a limit but 1, which ends the dump. No file can be as small. See core(5).
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    limit = min(hard, 1) if hard != resource.RLIM_INFINITY else 1
+    limit = 0 if hard == 0 else 1
     resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from e2e.chaos.processes.free_ports import free_port
+from e2e.devcluster.building import tools
 from e2e.devcluster.building.packages import program
 from e2e.devcluster.processes import run, wait_until
 from podtune.api.crd.generate import RESOURCES, build_definition
@@ -23,6 +26,24 @@ from podtune.kube.manifests import Manifest
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SECONDS = 120.0
 _TOKEN = "administrator"
+
+
+def find_programs() -> Path:
+    """The folder of a local cluster's programs; skips the test where there are none, as Docker has brought it up."""
+    programs = tools.installed("cluster")
+    if programs is None:
+        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    return programs
+
+
+@contextmanager
+def running_served_namespace(directory: Path, namespace: str) -> Iterator[Path]:
+    """Runs one that has our definitions and a namespace."""
+    with running_api_server(find_programs(), directory) as kubeconfig:
+        api = HttpApi(connect(kubeconfig))
+        create_definitions(api)
+        api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        yield kubeconfig
 
 
 @contextmanager

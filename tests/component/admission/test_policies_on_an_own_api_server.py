@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.devcluster.building import tools
 from e2e.kubernetes import eventually
 from e2e.tests.doors.template_doors import DOORS
 from podtune.api.pods.template_policy import TemplatePolicy
@@ -25,7 +24,7 @@ from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from podtune.kube.manifests import Manifest
 from tests.component.charts.rendered import NAME, find_one, render
-from tests.component.own_api_server import create_definitions, running_api_server
+from tests.component.own_api_server import create_definitions, find_programs, running_api_server
 from tests.unit.api.pods.weighed_templates import (
     MALFORMED,
     POLICY,
@@ -75,9 +74,7 @@ class Admission:
 
 @pytest.fixture(scope="module")
 def admission(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admission]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    binaries = find_programs()
     documents = render(
         allowedServiceAccounts=POLICY.service_accounts,
         allowedPriorityClasses=POLICY.priority_classes,

@@ -18,14 +18,13 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.devcluster.building import tools
 from e2e.kubernetes import eventually
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
 from podtune.kube.errors import ApiRefusal
 from podtune.kube.manifests import Manifest
-from tests.component.own_api_server import running_api_server
+from tests.component.own_api_server import find_programs, running_api_server
 from tests.golden.keep_release import RELEASES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
@@ -64,9 +63,7 @@ class Installation:
 def installed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Installation, str]]:
     """The definitions of a release, with some of its objects stored; and which release."""
     release = str(request.param)
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    binaries = find_programs()
     with running_api_server(binaries, tmp_path) as kubeconfig:
         installation = Installation(binaries / "helm", kubeconfig, HttpApi(connect(kubeconfig)))
         for namespace in (TEAM, COPIES):

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.devcluster.building import prometheus_operator, tools
+from e2e.devcluster.building import prometheus_operator
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from tests.component.charts.rendered import NAMESPACE, SOMEWHERE, find_one, render_with_tests
-from tests.component.own_api_server import create_definitions, running_api_server
+from tests.component.own_api_server import create_definitions, find_programs, running_api_server
 
 pytestmark = [pytest.mark.cluster, pytest.mark.every_version]
 
@@ -151,9 +151,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    binaries = find_programs()
     with running_api_server(binaries, tmp_path_factory.mktemp("api-server")) as kubeconfig:
         read = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in prometheus_operator.ensure()]
         create_definitions(HttpApi(connect(kubeconfig)), read)

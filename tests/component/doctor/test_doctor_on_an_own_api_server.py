@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.devcluster.building import tools
 from e2e.kubernetes import eventually
 from podtune import __version__
 from podtune.api.crd.generate import RESOURCES, build_definition
@@ -29,7 +28,7 @@ from podtune.kube import paths
 from podtune.kube.errors import ResourceNotFound
 from podtune.kube.manifests import Manifest
 from tests.component.charts.rendered import NAME, NAMESPACE, find_one, render
-from tests.component.own_api_server import create_definitions, running_api_server
+from tests.component.own_api_server import create_definitions, find_programs, running_api_server
 
 pytestmark = [pytest.mark.cluster]
 
@@ -63,9 +62,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    binaries = find_programs()
     with running_api_server(binaries, tmp_path_factory.mktemp("api-server")) as kubeconfig:
         api = HttpApi(connect(kubeconfig))
         for name in (NAMESPACE, USERS):

@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.devcluster.building import tools
 from integrations.install_manifest import build_install_manifest, find_helm
 from podtune.api.names import FINALIZER
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
 from release.charts import CHARTS, ELSEWHERE, pack_chart
-from tests.component.own_api_server import running_api_server
+from tests.component.own_api_server import find_programs, running_api_server
 from tests.gitops import argo_cd, states
 from tests.gitops.kstatus import Kstatus, compute_kstatus
 
@@ -37,9 +36,7 @@ Kubectl = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    binaries = find_programs()
     with running_api_server(binaries, tmp_path_factory.mktemp("api-server")) as written:
         yield written
 

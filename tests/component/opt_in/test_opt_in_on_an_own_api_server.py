@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.devcluster.building import tools
 from podtune.cli import main as cli
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
@@ -23,7 +22,7 @@ from podtune.kube import paths
 from podtune.kube.manifests import Manifest
 from tests.component.charts.rendered import NAME, NAMESPACE, find_one, render
 from tests.component.operator_process import operator, until
-from tests.component.own_api_server import create_definitions, running_api_server
+from tests.component.own_api_server import create_definitions, find_programs, running_api_server
 
 pytestmark = pytest.mark.cluster
 
@@ -79,9 +78,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
+    binaries = find_programs()
     directory = tmp_path_factory.mktemp("api-server")
     with running_api_server(binaries, directory) as kubeconfig:
         api = HttpApi(connect(kubeconfig))

@@ -17,14 +17,13 @@ from typing import Any
 
 import pytest
 
-from e2e.devcluster.building import tools
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
 from podtune.kube.manifests import Manifest
 from podtune.simulation.faults import CRASHED
 from tests.component.operator_process import LEASE, operator, until
-from tests.component.own_api_server import create_definitions, running_api_server
+from tests.component.own_api_server import running_served_namespace
 from tests.component.webhooks.hand_written_pods import HandWrittenPods
 from tests.unit.webhooks.stub_receiver import StubReceiver
 
@@ -104,14 +103,8 @@ class Installation:
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Iterator[Installation]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
-    with running_api_server(binaries, tmp_path) as kubeconfig:
-        api = HttpApi(connect(kubeconfig))
-        create_definitions(api)
-        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        yield Installation(kubeconfig, api, StubReceiver())
+    with running_served_namespace(tmp_path, NAMESPACE) as kubeconfig:
+        yield Installation(kubeconfig, HttpApi(connect(kubeconfig)), StubReceiver())
 
 
 def list_recorded(objects: list[Manifest]) -> set[tuple[str, ...]]:

@@ -19,13 +19,12 @@ from pathlib import Path
 import pytest
 
 from e2e.chaos.processes.free_ports import free_port
-from e2e.devcluster.building import tools
 from e2e.tests.credentials import find_credentials
 from podtune.cli.client.api_client import HttpApi
 from podtune.cli.client.kubeconfig import connect
 from podtune.kube import paths
 from tests.component.operator_process import operator
-from tests.component.own_api_server import create_definitions, running_api_server
+from tests.component.own_api_server import running_served_namespace
 from tests.component.webhooks.hand_written_pods import HandWrittenPods
 from tests.component.webhooks.test_absent_receiver import ACCOUNT, DEADLINE, EXPERIMENT, INTERVAL, NAMESPACE, TRIALS
 from tests.unit.cluster.echoing_server import ECHOES, EchoingServer
@@ -94,13 +93,7 @@ def secrets(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    binaries = tools.installed("cluster")
-    if binaries is None:
-        pytest.skip("an API server of one's own takes the programs of a cluster without Docker")
-    with running_api_server(binaries, tmp_path) as kubeconfig:
-        api = HttpApi(connect(kubeconfig))
-        create_definitions(api)
-        api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    with running_served_namespace(tmp_path, NAMESPACE) as kubeconfig:
         yield kubeconfig
 
 
