@@ -59,10 +59,11 @@ class Right(NamedTuple):
         return f"{self.verb} {self.resource}" + (f" of {self.group}" if self.group else "")
 
 
-_ASKED_ABOUT = "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which the local cluster lacks"
+_ASKED_ABOUT = "asked about by the admission plugin OwnerReferencesPermissionEnforcement, which is no request"
 WITHOUT_REQUESTS = {
     Right("update", "podtune.dev", "experiments/finalizers"): _ASKED_ABOUT,
     Right("update", "podtune.dev", "trials/finalizers"): _ASKED_ABOUT,
+    Right("delete", "podtune.dev", "trials"): _ASKED_ABOUT,
     Right(
         "get", "apps", "controllerrevisions"
     ): "used where an operator ended before it wrote down that it had made one",

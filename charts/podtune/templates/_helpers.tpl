@@ -68,10 +68,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [podtune.dev]
   resources: [experiments]
   verbs: [get, list, watch, patch, delete]
-# To make trials; patch makes those that users add the Experiment's. Their end is the garbage collector's.
+# To make trials, and to own those that users add: by patch, and delete where OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [podtune.dev]
   resources: [trials]
-  verbs: [create, get, list, watch, patch]
+  verbs: [create, get, list, watch, patch, delete]
 # To write down what was seen and decided.
 - apiGroups: [podtune.dev]
   resources: [experiments/status, trials/status]
