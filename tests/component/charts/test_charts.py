@@ -114,7 +114,7 @@ def test_the_operator_has_no_right_that_it_does_not_use() -> None:
             ("services", ["create", "get"]),
             ("subjectaccessreviews", ["create"]),
             ("tokenreviews", ["create"]),
-            ("trials", ["create", "get", "list", "watch", "patch"]),
+            ("trials", ["create", "get", "list", "watch", "patch", "delete"]),
         ]
 
 

@@ -16,7 +16,7 @@ AskedRight = tuple[str, str, str]
 
 OPERATOR_RIGHTS: Mapping[tuple[str, str], Sequence[str]] = {
     (GROUP, "experiments"): ("get", "list", "watch", "patch", "delete"),
-    (GROUP, "trials"): ("create", "get", "list", "watch", "patch"),
+    (GROUP, "trials"): ("create", "get", "list", "watch", "patch", "delete"),
     (GROUP, "experiments/status"): ("update",),
     (GROUP, "trials/status"): ("update",),
     (GROUP, "experiments/finalizers"): ("update",),
