@@ -15,6 +15,7 @@ from e2e.devcluster.building.packages import find_program
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.layout import cache_directory
 from e2e.devcluster.locks import locked
+from e2e.devcluster.node import network
 from e2e.devcluster.processes import run
 from e2e.devcluster.progress import screen
 
@@ -63,8 +64,10 @@ def _unpack(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work, screen.task("Prometheus"):
-        run([*_AS_ROOT, "update"], timeout=300)
-        run(["env", "-C", work, *_AS_ROOT, "download", _PACKAGE], timeout=600)
+        # From within the cluster's network, where tests run, there is no way to Debian's servers.
+        outside = network.outside_command()
+        run([*outside, *_AS_ROOT, "update"], timeout=300)
+        run([*outside, "env", "-C", work, *_AS_ROOT, "download", _PACKAGE], timeout=600)
         package = next(Path(work).glob("*.deb"))
         unpacked = Path(work) / "unpacked"
         run(["dpkg-deb", "-x", package, unpacked], timeout=300)
