@@ -26,6 +26,8 @@ class AttemptTruth:
         evaluates: Whether it evaluates what another has trained; its values are scores then.
         is_held: Whether it waits for another pod of its gang, which is about to fall.
         cut_short: Whether its agent was killed while it stored the rest: nobody starts it again then.
+        out_of_time: Whether the store refused its agent results or output, which the agent has logged, and the time was
+            up that checkpoints.drain gives it.
     """
 
     trial: str
@@ -43,6 +45,7 @@ class AttemptTruth:
     evaluates: bool = False
     is_held: bool = False
     cut_short: bool = False
+    out_of_time: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from e2e.chaos.api import Object
@@ -41,6 +42,13 @@ class Corrupt(Exception):
 def weights(index: int, step: int, size: int) -> bytes:
     """What a checkpoint holds: it follows from the trial and the iteration."""
     return random.Random(f"{index}/{step}").randbytes(size)
+
+
+def has_run_out_of_time(log: Iterable[str], seconds: float) -> bool:
+    """Whether an agent has logged that results or output could not be stored, and that its end took all of its time."""
+    events = [json.loads(line) for line in log if line.startswith("{")]
+    ends = [event["seconds"] for event in events if event["event"] == "agent ends"]
+    return any(event["event"] == "stream not stored" for event in events) and max(ends, default=0.0) >= seconds
 
 
 class ProcessAgent:
@@ -73,6 +81,7 @@ class ProcessAgent:
         self._index = int(truth.trial.rpartition("-")[2])
         self._size = scenario.agent_bytes
         self._segment_seconds = scenario.segment_seconds
+        self._drain_seconds = float(read_agent_settings(body)[agent_env.DRAIN_SECONDS])
         self._keeps_snapshots = scenario.keeps_snapshots
         self._home = Path(tempfile.mkdtemp(dir=volumes.home()))
         self._directory = self._home / "podtune"
@@ -284,4 +293,5 @@ class ProcessAgent:
         if self._keeper is not None:
             self._keeper.cancel()
         self._printed = self.log
+        self._truth.out_of_time = has_run_out_of_time(self._printed, self._drain_seconds)
         volumes.remove(self._home)

@@ -13,6 +13,7 @@ from e2e.chaos.ground_truth import AttemptTruth, GroundTruth
 from e2e.chaos.history import History
 from e2e.chaos.invariants import Run, broken, ending
 from e2e.chaos.perturbation import Fault, Perturbation
+from e2e.chaos.pods.process_agent import has_run_out_of_time
 from e2e.chaos.pods.user_requests import Ask, UserRequest
 from e2e.chaos.restored import broken_after_restore
 from e2e.chaos.scenarios.scenario import Scenario
@@ -142,6 +143,27 @@ def test_what_is_kept_in_part_or_twice_is_seen(
     problems = broken(run)
     assert len(problems) == bool(words)
     assert all(words in problem for problem in problems)
+
+
+REFUSED = '{"event": "stream not stored"}'
+LEFT = "podtune-result {}"
+
+
+@pytest.mark.parametrize(
+    ("log", "is_out_of_time"),
+    [
+        ([REFUSED, LEFT, '{"event": "agent ends", "seconds": 3.0}'], True),
+        ([REFUSED, LEFT, '{"event": "agent ends", "seconds": 2.9}'], False),
+        (['{"event": "agent ends", "seconds": 3.0}'], False),
+        ([REFUSED], False),
+    ],
+)
+def test_results_are_lost_for_want_of_time_alone(log: list[str], is_out_of_time: bool) -> None:
+    run = replace(make_run(ENDED), scenario=KEPT)
+    (attempt,) = run.truth.attempts
+    attempt.out_of_time = has_run_out_of_time(log, 3.0)
+    run.truth.results[attempt.uid], run.truth.logs[attempt.uid] = [1], []
+    assert bool(broken(run)) is not is_out_of_time
 
 
 RECORDED = replace(KEPT, name="recorded", agent_bytes=0, snapshot_period="5s")
