@@ -11,7 +11,7 @@ from pathlib import Path
 from e2e.devcluster.errors import ClusterError
 from e2e.devcluster.layout import cache_directory
 from e2e.devcluster.locks import locked
-from e2e.devcluster.node.network import SYSTEM_PATH
+from e2e.devcluster.node.network import SYSTEM_PATH, outside_command
 from e2e.devcluster.processes import run
 from e2e.devcluster.progress import screen
 
@@ -94,5 +94,7 @@ def _install(missing: Sequence[str]) -> None:
     # service uses /run/containerd/containerd.sock and /var/lib/containerd, and we neither.
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     with screen.task("Debian packages"):
-        run(["apt-get", "update", "-q"], timeout=300, environment=environment)
-        run(command, timeout=600, environment=environment)
+        # From within the cluster's network, where tests run, there is no way to Debian's servers.
+        outside = outside_command()
+        run([*outside, "apt-get", "update", "-q"], timeout=300, environment=environment)
+        run([*outside, *command], timeout=600, environment=environment)
