@@ -55,6 +55,11 @@ def _has_reported(epochs: int) -> Callable[[Rig, Observed], bool]:
     return lambda _, seen: seen.count("iteration") >= epochs
 
 
+def _waits_before(epoch: int) -> Callable[[Rig, Observed], bool]:
+    """Whether a program waits for a request: one that comes earlier asks for a checkpoint that there is already."""
+    return lambda _, seen: seen.checkpoint_step >= epoch - 2 and seen.count("iteration") >= epoch - 1
+
+
 def _is_paused(_: Rig, seen: Observed) -> bool:
     return seen.status.get("state") == TrialState.PAUSED and not seen.live_pods
 
@@ -69,7 +74,7 @@ def _is_store_missed(_: Rig, seen: Observed) -> bool:
 
 
 _TRAINS = CheckStep("the checkpoint of epoch 3 is stored", _has_stored(3), disturbances.start_trial)
-_TRAINS_TO_REQUEST = CheckStep("the checkpoint of epoch 2 is stored", _has_stored(2), disturbances.start_trial)
+_TRAINS_TO_REQUEST = CheckStep("the program waits before epoch 4", _waits_before(4), disturbances.start_trial)
 _NEXT_ATTEMPT = "the next attempt begins"
 
 
@@ -124,9 +129,9 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         300,
         (
             CheckStep("the way to the store is open", disturbances.is_store_connected, disturbances.connect_store),
-            CheckStep("the checkpoint of epoch 2 is stored", _has_stored(2), disturbances.start_behind_relay),
+            CheckStep("the program waits before epoch 4", _waits_before(4), disturbances.start_behind_relay),
             CheckStep("the trial says that nothing is stored", _is_store_missed, disturbances.disconnect_store),
-            CheckStep("the checkpoint of epoch 6 is stored", _has_stored(6), disturbances.connect_store),
+            CheckStep("the program waits before epoch 8", _waits_before(EPOCHS), disturbances.connect_store),
             CheckStep(
                 "the program ends",
                 lambda _, seen: seen.status.get("state") == TrialState.TERMINATED,
