@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from podtune.api.pods.pod_template import AGENT_UID
 from podtune.cli import main as cli
 from podtune.cli.commands.conformance.catalog import CHECKS
-from podtune.cli.commands.conformance.checks import ConformanceCheck
+from podtune.cli.commands.conformance.checks import ConformanceCheck, Observed, Rig
 from podtune.cli.commands.conformance.program import (
     CHECK_PROGRAM,
     EPOCHS,
@@ -166,3 +167,20 @@ def connect(port: int) -> socket.socket:
         except ConnectionRefusedError:
             assert time.monotonic() < end
             time.sleep(0.01)
+
+
+@pytest.mark.parametrize("check", [c for c in CHECKS if "RELEASED_BY_REQUEST" in c.environment], ids=lambda c: c.name)
+def test_no_checkpoint_is_asked_for_while_the_last_epoch_has_one(check: ConformanceCheck) -> None:
+    """The operator would answer for the program, which would wait for ever."""
+
+    def observe(epoch: int, stored: int) -> Observed:
+        return Observed({}, {"status": {"iteration": epoch, "checkpoint": {"step": stored}}}, [])
+
+    rig = Rig(Mock(), "checks", "podtune-system", IMAGE, check.name, check.environment)
+    held = [int(epoch) for epoch in check.environment["HOLD_AT"].split()]
+    waits = [step for step in check.steps if step.words.startswith("the program waits")]
+    assert len(waits) == len(held)
+    for step, epoch in zip(waits, held, strict=True):
+        assert not step.until(rig, observe(epoch - 2, epoch - 2))
+        assert not step.until(rig, observe(epoch - 1, epoch - 3))
+        assert step.until(rig, observe(epoch - 1, epoch - 2))
