@@ -9,7 +9,9 @@ ARG BASE_IMAGE=docker.io/library/python:3.12-slim@sha256:229a2c5bfa27522db7815ea
 FROM ${BASE_IMAGE} AS build
 # A pip of our own: not every base has one, and it stays behind in this stage.
 RUN python3 -m venv /venv
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+# What is tried out below leaves no bytecode, which would tell when it was built.
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     INSTALL="/venv/bin/pip install --quiet --require-hashes --no-deps --only-binary :all: --no-compile --target /opt/podtune/lib --requirement" \
     COMPILE="python3 -m compileall -q --invalidation-mode unchecked-hash"
@@ -101,7 +103,7 @@ FROM operator-build AS operator-gp-build
 COPY requirements/gp.txt /requirements.txt
 RUN ${INSTALL} /requirements.txt && cd /opt/podtune/lib \
     && find sklearn scipy joblib -type d -name tests -prune -exec rm -r {} + \
-    && ${COMPILE} sklearn scipy joblib \
+    && ${COMPILE} sklearn scipy joblib cloudpickle narwhals threadpoolctl.py \
     && chmod -R a+rX,u+w,go-w /opt/podtune
 RUN cd / && PYTHONPATH=/opt/podtune/lib python3 -c 'import podtune.tuning.searchers.gp, podtune.tuning.schedulers.population.gain_model'
 
