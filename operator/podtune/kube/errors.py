@@ -89,6 +89,14 @@ class ApiRefusal(ApiError):
         return self.status == 403 and "error looking up service account" in self.message
 
     @property
+    def is_about_new_kind(self) -> bool:
+        """Whether OwnerReferencesPermissionEnforcement does not know the owner's kind yet.
+
+        That admission plugin hears of resource definitions half a minute after they were made.
+        """
+        return self.status == 403 and "cannot find RESTMapping" in self.message
+
+    @property
     def is_about_root(self) -> bool:
         """Whether Pod Security refuses a pod that does not rule out to run as root, whatever else is wrong with it."""
         return self.status == 403 and "violates PodSecurity" in self.message and "runAsNonRoot != true" in self.message

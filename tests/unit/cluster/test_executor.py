@@ -207,6 +207,13 @@ async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_word
     assert await bench.do(TRY_POD) == expected
 
 
+NEW_KIND = (
+    "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion podtune.dev/v1alpha1 "
+    'Kind Trial: no matches for kind "Trial" in version "podtune.dev/v1alpha1"'
+)
+"""What an API server says whose definitions are new, where owners are looked at."""
+
+
 @pytest.mark.parametrize(
     ("status", "message"),
     [
@@ -214,6 +221,7 @@ async def test_a_pod_that_will_never_be_taken_is_refused_in_the_servers_own_word
         (403, "unable to create new content in namespace team because it is being terminated"),
         (403, 'pods is forbidden: User "system:serviceaccount:x:podtune" cannot create resource "pods" in API group'),
         (403, 'pods "digits-0-1" is forbidden: error looking up service account team/default: "default" not found'),
+        (403, f'pods "digits-0-1" is forbidden: {NEW_KIND}'),
         (401, "Unauthorized"),
         (404, 'namespaces "team" not found'),
         (409, "Operation cannot be fulfilled on resourcequotas: the object has been modified"),
@@ -231,6 +239,7 @@ async def test_a_pod_that_may_be_taken_later_is_not_refused(bench: Bench, status
     [
         (403, 'pods "digits-0-1" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1'),
         (403, 'pods "digits-0-1" is forbidden: error looking up service account team/default: "default" not found'),
+        (403, f'pods "digits-0-1" is forbidden: {NEW_KIND}'),
         (400, 'admission webhook "policy" does not support dry run'),
         (409, 'pods "digits-0-1" already exists'),
     ],

@@ -295,6 +295,7 @@ def _is_final(refusal: ApiRefusal) -> bool:
         refusal.is_over_quota,
         refusal.is_lack_of_rights,
         refusal.is_without_account,
+        refusal.is_about_new_kind,
         refusal.is_transient,
     )
     return (refusal.status in _REFUSALS or refusal.is_too_large) and not any(passing)
