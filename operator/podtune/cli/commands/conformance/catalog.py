@@ -55,9 +55,13 @@ def _has_reported(epochs: int) -> Callable[[Rig, Observed], bool]:
     return lambda _, seen: seen.count("iteration") >= epochs
 
 
-def _waits_before(epoch: int) -> Callable[[Rig, Observed], bool]:
-    """Whether a program waits for a request: one that comes earlier asks for a checkpoint that there is already."""
-    return lambda _, seen: seen.checkpoint_step >= epoch - 2 and seen.count("iteration") >= epoch - 1
+def _make_waiting_step(epoch: int, act: Callable[[Rig], None]) -> CheckStep:
+    """Lasts until the program waits for a request: an earlier one asks for a checkpoint that there is already."""
+    return CheckStep(
+        f"the program waits before epoch {epoch}",
+        lambda _, seen: seen.checkpoint_step >= epoch - 2 and seen.count("iteration") >= epoch - 1,
+        act,
+    )
 
 
 def _is_paused(_: Rig, seen: Observed) -> bool:
@@ -74,7 +78,6 @@ def _is_store_missed(_: Rig, seen: Observed) -> bool:
 
 
 _TRAINS = CheckStep("the checkpoint of epoch 3 is stored", _has_stored(3), disturbances.start_trial)
-_TRAINS_TO_REQUEST = CheckStep("the program waits before epoch 4", _waits_before(4), disturbances.start_trial)
 _NEXT_ATTEMPT = "the next attempt begins"
 
 
@@ -87,7 +90,10 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         "crash",
         "A program that crashes is tried again, and goes on from its checkpoint.",
         180,
-        (_TRAINS_TO_REQUEST, CheckStep(_NEXT_ATTEMPT, _is_next_attempt, disturbances.release_program)),
+        (
+            _make_waiting_step(4, disturbances.start_trial),
+            CheckStep(_NEXT_ATTEMPT, _is_next_attempt, disturbances.release_program),
+        ),
         {**_expect(attempts=2, failures=1), **_goes_on_from(2)},
         {**_HELD, **_RELEASED, "THEN": "crash"},
         frozenset({Need.STORE}),
@@ -129,9 +135,9 @@ CHECKS: tuple[ConformanceCheck, ...] = (
         300,
         (
             CheckStep("the way to the store is open", disturbances.is_store_connected, disturbances.connect_store),
-            CheckStep("the program waits before epoch 4", _waits_before(4), disturbances.start_behind_relay),
+            _make_waiting_step(4, disturbances.start_behind_relay),
             CheckStep("the trial says that nothing is stored", _is_store_missed, disturbances.disconnect_store),
-            CheckStep("the program waits before epoch 8", _waits_before(EPOCHS), disturbances.connect_store),
+            _make_waiting_step(EPOCHS, disturbances.connect_store),
             CheckStep(
                 "the program ends",
                 lambda _, seen: seen.status.get("state") == TrialState.TERMINATED,
